@@ -1,0 +1,67 @@
+//! The relay function: on its schedule it re-sends what is due; dead letters come to it as a batch.
+
+use hookonce_protocol::dead_letter::Settled;
+use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::batch::{Batch, BatchResponse};
+use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::telemetry::{Counts, Telemetry};
+use serde_json::{Value, json};
+
+/// The relay.
+#[derive(Debug)]
+pub struct RelayFunction<S, Q, A> {
+    parts: RelayParts<S, Q, A>,
+    telemetry: Telemetry,
+}
+
+impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
+    /// A relay of these parts.
+    pub fn new(parts: RelayParts<S, Q, A>, telemetry: Telemetry) -> Self {
+        Self { parts, telemetry }
+    }
+
+    /// Takes whatever invoked the function: a batch of dead letters, or anything else as the schedule.
+    pub async fn handle(&self, event: Value) -> Value {
+        if event.get("Records").is_none() {
+            return self.run().await;
+        }
+        // A batch that is not one keeps all its messages: the response names none, so it must be an error.
+        match serde_json::from_value::<Batch>(event) {
+            Ok(batch) => json!(self.bury(batch).await),
+            Err(_) => json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
+        }
+    }
+
+    async fn run(&self) -> Value {
+        let driven = self.parts.run().await;
+        let report = driven.output;
+        let mut counts = Counts::default();
+        counts.signals(&driven.signals);
+        counts.add("relay_due", report.due);
+        counts.add("relay_sent", report.sent);
+        counts.add("relay_failed", report.failed);
+        counts.add("relay_shards_unavailable", report.shards_unavailable);
+        counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
+        self.telemetry.emit(&counts, self.parts.ambient.moment().now);
+        json!({"due": report.due, "sent": report.sent, "failed": report.failed})
+    }
+
+    async fn bury(&self, batch: Batch) -> BatchResponse {
+        let mut counts = Counts::default();
+        let mut response = BatchResponse::default();
+        for message in batch.records {
+            let driven = self.parts.bury(&message.body).await;
+            counts.signals(&driven.signals);
+            match driven.output {
+                Settled::Dead | Settled::Rearmed | Settled::Elsewhere => counts.add("dead_letter_settled", 1),
+                Settled::Keep => {
+                    counts.add("dead_letter_kept", 1);
+                    response.keep(message.message_id);
+                }
+            }
+        }
+        self.telemetry.emit(&counts, self.parts.ambient.moment().now);
+        response
+    }
+}

@@ -1,0 +1,98 @@
+//! What the caller hears: fixed codes, and never a detail that helps a forger.
+
+use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::key::RecordKey;
+use hookonce_providers::{AnswerBody, Answers, HandshakeAnswer, Refusal};
+use serde_json::json;
+
+use crate::gateway::Outbound;
+
+/// When a provider may come again, in seconds: short, because what fails here is usually over soon.
+pub const RETRY_AFTER_SECONDS: u32 = 5;
+
+/// A request that is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// Not an HTTP request of ours, or a body that cannot be decoded.
+    Malformed,
+    /// No such endpoint, or no such path.
+    UnknownEndpoint,
+    /// Called from outside the endpoint's networks.
+    SourceNotAllowed,
+    /// Larger than the endpoint, or one stored item, takes.
+    BodyTooLarge,
+    /// The provider's scheme refuses it, with the status that this provider wants to see.
+    Refused(Refusal, u16),
+    /// The store cannot confirm the delivery; the provider's status for "please retry".
+    StoreUnavailable(u16),
+    /// The endpoint's document cannot be had.
+    EndpointUnavailable,
+    /// A certificate or public key of the provider cannot be had.
+    MaterialUnavailable(u16),
+}
+
+impl Denial {
+    /// The status and the fixed code.
+    pub const fn parts(self) -> (u16, &'static str) {
+        match self {
+            Self::Malformed => (400, "malformed"),
+            Self::UnknownEndpoint => (404, "unknown_endpoint"),
+            Self::SourceNotAllowed => (403, "source_not_allowed"),
+            Self::BodyTooLarge => (413, "body_too_large"),
+            Self::Refused(refusal, status) => (status, refusal.code()),
+            Self::StoreUnavailable(status) => (status, "store_unavailable"),
+            Self::EndpointUnavailable => (503, "endpoint_unavailable"),
+            Self::MaterialUnavailable(status) => (status, "material_unavailable"),
+        }
+    }
+
+    /// Refused by the provider's scheme. Only a refused signature takes the status that the provider's file names.
+    pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
+        let status = if refusal.status() == 401 { answers.refused } else { refusal.status() };
+        Self::Refused(refusal, status)
+    }
+
+    /// Whether the same request may succeed later.
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::StoreUnavailable(_) | Self::EndpointUnavailable | Self::MaterialUnavailable(_) => true,
+            Self::Malformed
+            | Self::UnknownEndpoint
+            | Self::SourceNotAllowed
+            | Self::BodyTooLarge
+            | Self::Refused(..) => false,
+        }
+    }
+
+    /// As an answer.
+    pub fn outbound(self) -> Outbound {
+        let (status, code) = self.parts();
+        let outbound = Outbound::json(status, &json!({ "error": code }));
+        if self.is_retryable() { outbound.header("retry-after", RETRY_AFTER_SECONDS.to_string()) } else { outbound }
+    }
+}
+
+/// The answer to a delivery, in the form that its provider wants.
+pub fn delivered(answer: Answer, key: &RecordKey, answers: &Answers) -> Outbound {
+    let (wanted, status) = match answer {
+        Answer::Accepted(_) => (&answers.accepted, "accepted"),
+        Answer::Duplicate(_) => (&answers.duplicate, "duplicate"),
+        Answer::RetryPlease => return Denial::StoreUnavailable(answers.retry_please).outbound(),
+    };
+    report(wanted, status, key.parts().1)
+}
+
+/// A success in the form that its provider wants.
+pub fn report(wanted: &hookonce_providers::Answer, status: &str, id: &str) -> Outbound {
+    match &wanted.body {
+        AnswerBody::Report => Outbound::json(wanted.status, &json!({ "status": status, "id": id })),
+        AnswerBody::Empty => Outbound::empty(wanted.status),
+        AnswerBody::Text(text) => Outbound::new(wanted.status, "text/plain", text.clone().into_bytes()),
+    }
+}
+
+/// The answer to a handshake.
+pub fn handshake(answer: HandshakeAnswer) -> Outbound {
+    let outbound = Outbound::new(answer.status, &answer.content_type, answer.body);
+    answer.headers.into_iter().fold(outbound, |outbound, (name, value)| outbound.header(&name, value))
+}

@@ -1,0 +1,202 @@
+//! The webhook function: a gateway event in, an answer out.
+//!
+//! ```text
+//! read the event ─▶ endpoint ─▶ source, size ─▶ verify on the raw bytes ─▶ handshake | claim ─▶ hint ─▶ answer
+//! ```
+//! It holds no business rule, and parses nothing before it has verified it.
+
+pub mod answer;
+pub mod gateway;
+
+use std::sync::Arc;
+
+use answer::Denial;
+use gateway::{Inbound, Outbound};
+use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::key::EndpointId;
+use hookonce_providers::{HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
+use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::endpoint::{Endpoint, Endpoints};
+use hookonce_runtime::ingest::{IngestError, IngressParts};
+use hookonce_runtime::material::Materials;
+use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
+use hookonce_runtime::telemetry::{Counts, Telemetry, chain};
+use serde_json::Value;
+
+/// The path segment before the endpoint's id.
+pub const PATH_SEGMENT: &str = "webhooks";
+
+/// The webhook function.
+#[derive(Debug)]
+pub struct WebhookFunction<S, Q, E, M, A> {
+    ingress: IngressParts<S, Q, A>,
+    endpoints: Endpoints<E>,
+    materials: Materials<M>,
+    public_url: Option<String>,
+    telemetry: Telemetry,
+}
+
+impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, E, M, A> {
+    /// A function of these parts. `public_url` is what providers call, up to the path, where it is not the gateway's.
+    pub fn new(
+        ingress: IngressParts<S, Q, A>,
+        endpoints: Endpoints<E>,
+        materials: Materials<M>,
+        public_url: Option<String>,
+        telemetry: Telemetry,
+    ) -> Self {
+        Self { ingress, endpoints, materials, public_url, telemetry }
+    }
+
+    /// Answers one gateway event.
+    pub async fn handle(&self, event: Value) -> Outbound {
+        let started = self.ingress.ambient.moment().now;
+        let mut counts = Counts::default();
+        let outbound = match self.answer(event, &mut counts).await {
+            Ok(outbound) => outbound,
+            Err(denial) => {
+                let (status, code) = denial.parts();
+                let metric = if denial.is_retryable() { "delivery_retry_please" } else { "delivery_refused" };
+                counts.add(metric, 1);
+                counts.code(code);
+                tracing::info!(status, code, "delivery not accepted");
+                denial.outbound()
+            }
+        };
+        let ended = self.ingress.ambient.moment().now;
+        counts.set("delivery_duration_ms", ended.0.saturating_sub(started.0));
+        self.telemetry.emit(&counts, ended);
+        outbound
+    }
+
+    async fn answer(&self, event: Value, counts: &mut Counts) -> Result<Outbound, Denial> {
+        let inbound = Inbound::read(event).map_err(|_| Denial::Malformed)?;
+        let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
+        let endpoint = self.endpoint(&id).await?;
+        counts.property("endpoint", id.as_str());
+        counts.property("request_id", inbound.request_id.as_str());
+        if !endpoint.allows_source(inbound.source) {
+            return Err(Denial::SourceNotAllowed);
+        }
+        if inbound.body.len() > endpoint.body_bytes_max {
+            return Err(Denial::BodyTooLarge);
+        }
+        let (endpoint, received) = self.receive(endpoint, &inbound).await?;
+        match received {
+            Received::Handshake(handshake) => {
+                self.confirm(&endpoint, &handshake).await?;
+                counts.add("handshake_answered", 1);
+                Ok(answer::handshake(handshake))
+            }
+            Received::Delivery(delivery) => self.deliver(&endpoint, &delivery, counts).await,
+            Received::NeedsMaterial(_) => Err(Denial::MaterialUnavailable(endpoint.provider.answers().retry_please)),
+        }
+    }
+
+    async fn endpoint(&self, id: &EndpointId) -> Result<Arc<Endpoint>, Denial> {
+        let now = self.ingress.ambient.moment().now;
+        match self.endpoints.get(id, now).await {
+            Ok(Some(endpoint)) => Ok(endpoint),
+            Ok(None) => Err(Denial::UnknownEndpoint),
+            Err(error) => {
+                tracing::error!(endpoint.id = %id, error = %chain(&error), "an endpoint could not be had");
+                Err(Denial::EndpointUnavailable)
+            }
+        }
+    }
+
+    /// Verifies, with the endpoint's document fetched anew when no secret of the cached one matches: a rotation must
+    /// not cost deliveries until the cache expires.
+    async fn receive(&self, endpoint: Arc<Endpoint>, inbound: &Inbound) -> Result<(Arc<Endpoint>, Received), Denial> {
+        match self.verify(&endpoint, inbound).await {
+            Err(Refusal::SignatureMismatch) => {
+                let now = self.ingress.ambient.moment().now;
+                let refused = Denial::refused(Refusal::SignatureMismatch, endpoint.provider.answers());
+                let Some(fresh) = self.endpoints.refresh(&endpoint.id, now).await else { return Err(refused) };
+                let received = self.verify(&fresh, inbound).await;
+                received.map_err(|refusal| Denial::refused(refusal, fresh.provider.answers())).map(|it| (fresh, it))
+            }
+            received => {
+                let answers = endpoint.provider.answers();
+                let received = received.map_err(|refusal| Denial::refused(refusal, answers))?;
+                Ok((endpoint, received))
+            }
+        }
+    }
+
+    /// Judges the request, once more with the provider's certificate or key where its scheme asks for one.
+    async fn verify(&self, endpoint: &Endpoint, inbound: &Inbound) -> Result<Received, Refusal> {
+        let url = self.public_url(inbound);
+        let request = Request { method: &inbound.method, url: &url, headers: &inbound.headers, body: &inbound.body };
+        let now = self.ingress.ambient.moment().now;
+        let judge = |keyring: &Keyring| {
+            endpoint.provider.receive(&request, keyring, &endpoint.settings, endpoint.tolerance, now.as_seconds())
+        };
+        match judge(&endpoint.keyring)? {
+            Received::NeedsMaterial(needed) => match self.materials.get(&needed, now).await {
+                Ok(material) => judge(&endpoint.keyring.with_material(material)),
+                Err(_) => Ok(Received::NeedsMaterial(needed)),
+            },
+            received => Ok(received),
+        }
+    }
+
+    /// Visits the address that confirms a subscription, where the handshake has one. It was verified to be the provider's.
+    async fn confirm(&self, endpoint: &Endpoint, handshake: &HandshakeAnswer) -> Result<(), Denial> {
+        let Some(url) = &handshake.visit else { return Ok(()) };
+        let now = self.ingress.ambient.moment().now;
+        let visited = self.materials.visit(url, now).await;
+        visited.map_err(|_| Denial::MaterialUnavailable(endpoint.provider.answers().retry_please))
+    }
+
+    /// The URL that some schemes sign: from configuration, or as the gateway names itself; never from `Host`.
+    fn public_url(&self, inbound: &Inbound) -> String {
+        let origin = match (&self.public_url, &inbound.domain) {
+            (Some(url), _) => url.trim_end_matches('/').to_owned(),
+            (None, Some(domain)) => format!("https://{domain}"),
+            (None, None) => String::new(),
+        };
+        let query = if inbound.query.is_empty() { String::new() } else { format!("?{}", inbound.query) };
+        format!("{origin}{}{query}", inbound.path)
+    }
+
+    async fn deliver(
+        &self,
+        endpoint: &Endpoint,
+        delivery: &VerifiedDelivery,
+        counts: &mut Counts,
+    ) -> Result<Outbound, Denial> {
+        if delivery.secret_index() > 0 {
+            counts.add("old_secret_used", 1);
+        }
+        let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy).await.map_err(|error| {
+            if let IngestError::Compress(_) = error {
+                tracing::error!(error = %chain(&error), "a delivery could not be prepared");
+                return Denial::StoreUnavailable(endpoint.provider.answers().retry_please);
+            }
+            Denial::BodyTooLarge
+        })?;
+        counts.signals(&ingested.driven.signals);
+        let answers = endpoint.provider.answers();
+        match ingested.driven.output {
+            Answer::Accepted(_) => counts.add("delivery_accepted", 1),
+            Answer::Duplicate(_) => counts.add("delivery_duplicate", 1),
+            Answer::RetryPlease => return Err(Denial::StoreUnavailable(answers.retry_please)),
+        }
+        tracing::info!(
+            endpoint.id = %endpoint.id,
+            record.key = %ingested.key,
+            secret.index = delivery.secret_index(),
+            duplicate = matches!(ingested.driven.output, Answer::Duplicate(_)),
+            "delivery acknowledged"
+        );
+        Ok(answer::delivered(ingested.driven.output, &ingested.key, answers))
+    }
+}
+
+/// The endpoint's id out of `…/webhooks/{id}`: a gateway may put a stage or a mapping before it.
+fn endpoint_id(path: &str) -> Option<EndpointId> {
+    let mut segments = path.trim_end_matches('/').rsplit('/');
+    let id = segments.next()?;
+    (segments.next()? == PATH_SEGMENT).then(|| EndpointId::parse(id).ok())?
+}

@@ -1,0 +1,41 @@
+//! The worker function on Lambda: wiring.
+
+use std::sync::Arc;
+
+use hookonce_protocol::time::Millis;
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::System;
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
+use hookonce_runtime::batch::Batch;
+use hookonce_runtime::config::{WorkerConfig, environment};
+use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::telemetry::{Telemetry, log_as_json};
+use hookonce_worker::{WorkerFunction, handlers};
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+
+/// How long one call may take, own retries included: far below the function's time-out.
+const CALL_MAX: Millis = Millis::seconds(8);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let WorkerConfig { common } = WorkerConfig::read(&environment())?;
+    log_as_json(&common.log);
+    let sdk = shared_config().await;
+    let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table);
+    let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
+    store.warm_up().await;
+    let parts = WorkerParts {
+        store,
+        queue,
+        ambient: System,
+        handlers: handlers::all(),
+        catalog: Catalog::built_in(),
+        timing: common.timing,
+    };
+    let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker")));
+    run(service_fn(move |event: LambdaEvent<Batch>| {
+        let worker = Arc::clone(&worker);
+        async move { Ok::<_, Error>(worker.handle(event.payload).await) }
+    }))
+    .await
+}

@@ -1,0 +1,4 @@
+//! A catalog file.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| hookonce_providers_fuzz::catalog(data));

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Writes starting points for the fuzz targets from the vectors and the catalog, below fuzz/corpus.
+
+usage: fuzz/seeds.py
+"""
+
+import base64
+import json
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CATALOG = {path.stem: path.read_text() for path in sorted((ROOT / "shared/providers/catalog").glob("*.toml"))}
+TARGETS = {path.stem: re.findall(r'"([a-z0-9_]+)"', path.read_text()) for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs")}
+
+
+def write(target, name, data):
+    folder = ROOT / "fuzz/corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name.replace("/", "-")).write_bytes(data)
+
+
+def lines(vector):
+    for name, values in vector["headers"].items():
+        for value in [values] if isinstance(values, str) else values:
+            yield f"{name}: {value}".encode()
+
+
+for index, (provider, text) in enumerate(CATALOG.items()):
+    write("catalog", provider, text.encode())
+    vectors = json.loads((ROOT / f"events/vectors/{provider}.json").read_text())["vectors"]
+    for vector in vectors:
+        body = base64.b64decode(vector["body_base64"])
+        write("split", vector["id"], bytes([index]) + body)
+        for value in vector["headers"].values():
+            if isinstance(value, str):
+                write("signature_header", f"{vector['id']}-{len(value)}", bytes([index]) + value.encode())
+        for target, providers in TARGETS.items():
+            if provider in providers:
+                write(target, vector["id"], bytes([providers.index(provider)]) + b"\n".join(lines(vector)) + b"\n\n" + body)
+print(f"seeds: {sum(1 for _ in (ROOT / 'fuzz/corpus').rglob('*') if _.is_file())} files for {len(TARGETS)} targets")

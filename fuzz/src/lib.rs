@@ -1,0 +1,94 @@
+//! What the fuzz targets have in common: a request is made from bytes, and what must always hold is checked.
+//!
+//! The bytes of a request: one that chooses the provider, then lines `name: value` up to an empty line, then the body.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
+
+const NOW: EpochSec = EpochSec(1_767_225_600);
+const URL: &str = "https://example.com/webhooks/fuzz?a=1";
+
+/// A secret in every form that a provider hands out; the bytes never hold it, so nothing they make is authentic. Nobody has
+/// the private part of the public keys.
+const SECRETS: [&str; 4] = [
+    "7f0e1d2c3b4a59687f0e1d2c3b4a59687f0e1d2c3b4a59687f0e1d2c3b4a5968",
+    "whsec_fw4dLDtKWWh/Dh0sO0pZaH8OHSw7SllofQ4dLDtKWWg=",
+    "user:7f0e1d2c3b4a5968",
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEewZ8MtktceDdomZ4yYV4QZCPD96dFR0QRMJ+0KrX2PF9+IJHPoBvP9WTa5Rg/W2Y/Q4spnr++Lg37LHEpE5dJg==",
+];
+
+fn provider(id: &str) -> &'static Provider {
+    Catalog::built_in().provider(id).expect("the catalog holds every provider that is fuzzed")
+}
+
+fn settings() -> Settings {
+    let settings = [("webhook_id", "1"), ("public_key", "k"), ("topic_arns", "arn:aws:sns:us-east-1:1:t"), ("verify_token", "7f0e")];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn keyring(provider: &Provider) -> Keyring {
+    let usable = SECRETS.iter().map(|secret| vec![(*secret).to_owned()]).find_map(|secret| Keyring::new(provider, &secret).ok());
+    usable.or_else(|| Keyring::new(provider, &[]).ok()).expect("every provider takes one of the secrets, or none")
+}
+
+/// Judges a request; nobody who does not hold the secret may have a delivery accepted.
+pub fn receive(providers: &[&str], data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    let provider = provider(providers[usize::from(*choice) % providers.len()]);
+    let (head, body) = match rest.windows(2).position(|two| two == b"\n\n") {
+        Some(at) => (&rest[..at], &rest[at + 2..]),
+        None => (rest, &[][..]),
+    };
+    let headers: Vec<(String, Vec<u8>)> = head
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.iter().position(|byte| *byte == b':').map(|at| line.split_at(at)))
+        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value[1..].trim_ascii().to_vec()))
+        .collect();
+    judge(provider, &headers, body);
+}
+
+fn judge(provider: &Provider, headers: &[(String, Vec<u8>)], body: &[u8]) {
+    let (keyring, settings) = (keyring(provider), settings());
+    for method in ["POST", "GET"] {
+        let request = Request { method, url: URL, headers, body };
+        let received = provider.receive(&request, &keyring, &settings, None, NOW);
+        assert!(!matches!(received, Ok(Received::Delivery(_))), "{} accepted a forgery", provider.id());
+        let explanation = provider.explain(&request, &[], &settings, None, NOW);
+        assert!(!format!("{explanation}").is_empty());
+    }
+}
+
+/// Every provider, with the bytes as the value of each header that it reads.
+pub fn signature_header(data: &[u8]) {
+    let Some((choice, value)) = data.split_first() else { return };
+    let provider = Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let probe = Request { method: "POST", url: URL, headers: &[], body: b"{}" };
+    let places = provider.explain(&probe, &[], &settings(), None, NOW).looked_for;
+    let headers: Vec<(String, Vec<u8>)> =
+        places.into_iter().map(|finding| (finding.place.replace('*', "1"), value.to_vec())).collect();
+    judge(provider, &headers, br#"{"id":"1"}"#);
+}
+
+/// Takes a body apart; taking a part apart again must give that part alone.
+pub fn split(data: &[u8]) {
+    let Some((choice, body)) = data.split_first() else { return };
+    let provider = Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let headers = BTreeMap::from([("x-github-delivery".to_owned(), "1".to_owned())]);
+    let Ok(parts) = provider.split(body, &headers) else { return };
+    assert!(!parts.is_empty());
+    for part in &parts {
+        assert!(!part.key.as_str().is_empty());
+        let again = provider.split(&part.body, &headers).expect("a part of a delivery is a delivery");
+        assert_eq!(again.as_slice(), std::slice::from_ref(part));
+    }
+}
+
+/// Reads a catalog file; what is wrong with it has a place.
+pub fn catalog(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Err(error) = Catalog::parse([("fuzz.toml", text)]) {
+        assert!(!error.field.is_empty() && !error.problem.is_empty());
+    }
+}

@@ -1,0 +1,200 @@
+"""The cases that every provider's vectors have: what is changed, and what has to come of it."""
+
+import copy
+import json
+
+from reference import Request, held, main_scheme, samples, sign
+
+NOW = 1767225600
+
+REASONS = {
+    "valid": "an unchanged delivery is accepted",
+    "rotated-secret": "while a secret is changed the endpoint holds two, and either may fit",
+    "two-signatures": "while a secret is changed the provider sends two signatures, and either may fit",
+    "tampered-body": "the signature covers the body",
+    "unsigned-part-changed": "the provider does not sign this part of the body",
+    "wrong-secret": "another secret never fits",
+    "missing-signature": "a request without a signature proves nothing",
+    "empty-signature": "an empty signature proves nothing",
+    "truncated-signature": "a part of a signature proves nothing",
+    "duplicated-signature-header": "two headers of one name can be read differently on two sides",
+    "joined-signature-header": "a gateway joined two headers into one",
+    "upper-case-signature": "one signature has one text",
+    "stale-timestamp": "a delivery that was signed too long ago may be a replay",
+    "future-timestamp": "a timestamp of the future is as wrong as an old one",
+    "oldest-timestamp": "the tolerance includes its limit",
+    "missing-timestamp": "without its timestamp a delivery has no age",
+    "duplicated-id-header": "a delivery has one id",
+    "missing-key": "authentic, but nothing tells it from the next delivery",
+    "non-utf8-body": "a body is bytes; it need not be text",
+    "non-utf8-body-without-key": "authentic bytes, but the dedup key is inside a JSON document",
+    "wrong-method": "the provider delivers with POST",
+}
+
+
+def scheme_header(scheme):
+    """The header that carries the signature or token; nothing when it is in the body."""
+    if scheme["kind"] in ("token", "basic", "jwt"):
+        return scheme["header"]
+    special = {"twilio": "x-twilio-signature", "paypal": "paypal-transmission-sig", "contentful": "x-contentful-signature"}
+    if scheme["kind"] in special:
+        return special[scheme["kind"]]
+    kind, _, place = scheme.get("signature", "").partition(":")
+    return place.replace("*", "1") if kind == "header" else None
+
+
+class Cases:
+    def __init__(self, provider, catalog_file):
+        self.provider, self.file = provider, catalog_file
+        self.sample = samples()[provider]
+        self.scheme = main_scheme(provider, catalog_file)
+        self.header = scheme_header(self.scheme)
+        self.vectors = []
+        self.signed = self.scheme["kind"] not in ("token", "basic")
+
+    def request(self, at=NOW, body=None, secret=0, others=(), held_secrets=(0,)):
+        request = Request(self.provider, self.sample, NOW)
+        if body is not None:
+            request.body = body
+        secrets = self.sample["secrets"]
+        sign(request, self.scheme, secrets[secret], at, [secrets[other] for other in others])
+        request.secrets = [held(secrets[index]) for index in held_secrets]
+        return request
+
+    def add(self, case, request, verdict, code=None, **expected):
+        expected = {"verdict": verdict, **({"code": code} if code else {}), **expected}
+        self.vectors.append(
+            {"id": f"{self.provider}/{case}", "case": case, "reason": REASONS.get(case) or self.reason, **request.captured(), "expected": expected}
+        )
+
+    def all(self):
+        self.authentic()
+        self.forged()
+        self.times()
+        self.unreadable()
+        self.questions()
+        return self.vectors
+
+    def authentic(self):
+        events = {"events": self.sample["events"]} if "events" in self.sample else {}
+        self.add("valid", self.request(), "accepted", matched_secret=0, **events)
+        self.add("rotated-secret", self.request(secret=1, held_secrets=(0, 1)), "accepted", matched_secret=1, **events)
+        layout = self.scheme.get("format")
+        if (isinstance(layout, dict) and "pairs" in layout) or self.scheme.get("signature", "").endswith("*"):
+            self.add("two-signatures", self.request(others=(1,)), "accepted", matched_secret=0, **events)
+
+    def forged(self):
+        if self.signed:
+            self.add("tampered-body", self.tampered(), "rejected", "signature_mismatch")
+        unsigned = {"mailgun": (b"delivered", b"failed!!!"), "adyen": (b'"visa"', b'"amex"'), "aws_sns": (b"?Action=Unsubscribe", b"?Action=Somethingel")}
+        if self.provider in unsigned:
+            request = self.request()
+            request.body = request.body.replace(*unsigned[self.provider])
+            self.add("unsigned-part-changed", request, "accepted")
+        self.add("wrong-secret", self.request(secret=1), "rejected", "signature_mismatch")
+        self.forged_headers()
+
+    def forged_headers(self):
+        if self.header is None:
+            return
+        good = self.request()
+        value = good.header(self.header)
+
+        def changed(change):
+            request = copy.deepcopy(good)
+            change(request)
+            return request
+
+        drop = lambda r: setattr(r, "headers", [pair for pair in r.headers if pair[0] != self.header])
+        self.add("missing-signature", changed(drop), "rejected", "signature_missing")
+        self.add("empty-signature", changed(lambda r: r.set_header(self.header, "")), "rejected")
+        self.add("truncated-signature", changed(lambda r: r.set_header(self.header, value[:-1])), "rejected")
+        twice = changed(lambda r: r.headers.append((self.header, value)))
+        self.add("duplicated-signature-header", twice, "rejected", "duplicate_header")
+        if self.joined_is_refused():
+            self.add("joined-signature-header", changed(lambda r: r.set_header(self.header, f"{value}, {value}")), "rejected")
+        if self.scheme.get("encoding") == "hex" and value.upper() != value:
+            layout = self.scheme.get("format")
+            start = 0 if not isinstance(layout, dict) else value.rindex("=") + 1
+            upper = value[:start] + value[start:].upper()
+            self.add("upper-case-signature", changed(lambda r: r.set_header(self.header, upper)), "rejected", "signature_malformed")
+
+    def joined_is_refused(self):
+        """Two lists of signatures, joined, are one longer list where no timestamp comes twice in it."""
+        pairs = self.scheme.get("format", {}).get("pairs") if isinstance(self.scheme.get("format"), dict) else None
+        return not (pairs and pairs["between"] == "," and not self.scheme.get("timestamp", {}).get("from", "").startswith("pair:"))
+
+    def tampered(self):
+        """One signed character of the body is another one."""
+        changes = {
+            "mailgun": (b"a8ce0edb", b"a8ce0edc"),
+            "adyen": (b'"value":1130', b'"value":1131'),
+            "braintree": (b"bt_payload=P", b"bt_payload=Q"),
+            "aws_sns": (b"next line", b"next lime"),
+            "twilio": (b"MessageSid=SM1", b"MessageSid=SM2"),
+        }
+        request = self.request()
+        old, new = changes.get(self.provider, (b"", b""))
+        if old:
+            assert old in request.body, self.provider
+            request.body = request.body.replace(old, new, 1)
+        else:
+            at = max(index for index, byte in enumerate(request.body) if chr(byte).isalnum())
+            request.body = request.body[:at] + bytes([request.body[at] ^ 1]) + request.body[at + 1 :]
+        return request
+
+    def times(self):
+        timestamp = self.scheme.get("timestamp", {})
+        tolerance = timestamp.get("tolerance_seconds") or self.scheme.get("issued_tolerance_seconds") or self.scheme.get("tolerance_seconds")
+        if not tolerance:
+            return
+        self.add("stale-timestamp", self.request(at=NOW - tolerance - 1), "rejected", "timestamp_out_of_range")
+        self.add("oldest-timestamp", self.request(at=NOW - tolerance), "accepted")
+        self.add("future-timestamp", self.request(at=NOW + tolerance + 1), "rejected", "timestamp_out_of_range")
+        kind, _, place = timestamp.get("from", "").partition(":")
+        request = self.request()
+        if kind == "header":
+            request.headers = [pair for pair in request.headers if pair[0] != place]
+            self.add("missing-timestamp", request, "rejected", "timestamp_missing")
+        elif kind == "pair":
+            pairs = self.scheme["format"]["pairs"]
+            items = [item.strip() for item in request.header(self.header).split(pairs["between"])]
+            kept = [item for item in items if not item.startswith(place + pairs["assign"])]
+            request.set_header(self.header, pairs["between"].join(kept))
+            self.add("missing-timestamp", request, "rejected", "timestamp_missing")
+
+    def unreadable(self):
+        """What is authentic and still cannot be told apart from other deliveries."""
+        items = self.file.get("items", [])
+        rules = [rule for item in items for rule in item["key"]] or self.scheme.get("key") or self.file.get("key", [])
+        body_signed = self.scheme["kind"] not in ("adyen_items", "aws_sns", "braintree", "twilio")
+        json_timestamp = self.scheme.get("timestamp", {}).get("from", "").startswith("json:") or self.scheme.get("signature", "").startswith("json:")
+        if body_signed and not json_timestamp:
+            bytes_ = b'\xff\xfe{"not":"text"}\x00'
+            if any(rule.split(" + ")[0].startswith(("header:", "sha256", "request_sha256")) and "json:" not in rule for rule in rules) and not items:
+                self.add("non-utf8-body", self.request(body=bytes_), "accepted")
+            else:
+                self.add("non-utf8-body-without-key", self.request(body=bytes_), "rejected", "malformed")
+                if all("json:" in rule or "header:" in rule for rule in rules) and not items:
+                    self.add("missing-key", self.without_id_headers(self.request(body=b"{}")), "rejected", "malformed")
+        id_headers = [rule[7:] for rule in rules if rule.startswith("header:") and " + " not in rule and self.sample.get("headers", {}).get(rule[7:])]
+        if id_headers and self.scheme["kind"] != "contentful":
+            request = self.request()
+            request.headers.append((id_headers[0], request.header(id_headers[0])))
+            self.add("duplicated-id-header", request, "rejected", "duplicate_header")
+
+    def without_id_headers(self, request):
+        names = {rule[7:] for rule in self.file.get("key", []) if rule.startswith("header:")}
+        request.headers = [pair for pair in request.headers if pair[0] not in names]
+        return request
+
+    def questions(self):
+        import questions
+
+        for case, request, expected, reason in questions.of(self):
+            self.reason = reason
+            self.add(case, request, expected.pop("verdict"), expected.pop("code", None), **expected)
+        if not any(handshake["method"] == "GET" for handshake in self.file.get("handshake", [])):
+            request = self.request()
+            request.method = "GET"
+            self.add("wrong-method", request, "rejected", "method_not_allowed")

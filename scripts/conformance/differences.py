@@ -1,0 +1,121 @@
+"""Where this project and a provider's SDK disagree on purpose, with the reason."""
+
+import base64
+import json
+import re
+
+AGE_ONLY = {"stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux", "workos"}
+
+
+def between_vectors(vector):
+    """Why the expected verdict of a vector is not its SDK's; nothing when no reason is known."""
+    provider, case = vector["id"].split("/")
+    if vector["sdk"]["verdict"] == "valid":
+        return sdk_accepts(provider, case)
+    return sdk_refuses(provider, case)
+
+
+def sdk_accepts(provider, case):
+    if case in ("missing-key", "non-utf8-body-without-key"):
+        return "the SDK judges the signature alone; here an authentic delivery also needs its dedup key"
+    if case == "future-timestamp" and provider in AGE_ONLY:
+        return "the SDK looks at the age only; here a timestamp may be off in neither direction"
+    if case in ("stale-timestamp", "future-timestamp") and provider == "twitch_eventsub":
+        return "the function compares the signature alone; Twitch asks for the age to be checked, too"
+    if case == "upper-case-signature":
+        return "the SDK compares decoded bytes; here one signature has one text"
+    if case == "truncated-signature" and provider in ("line", "openai", "sendgrid"):
+        return "the SDK decodes base64 without its padding; here one signature has one text"
+    if case in ("duplicated-signature-header", "joined-signature-header"):
+        return "the SDK picks a signature out of the joined value; here a header that decides something comes once"
+    if case == "duplicated-id-header":
+        return "the SDK does not look at the id; here a delivery has one"
+    if case == "subscription-of-other-topic":
+        return "the SDK checks that SNS sent it, not whose topic it is"
+    return None
+
+
+def sdk_refuses(provider, case):
+    if case == "non-utf8-body":
+        return "the SDK takes the body as text; the signature is over bytes"
+    if case == "oldest-timestamp" and provider == "contentful":
+        return "the SDK refuses the limit itself; here every tolerance includes its limit"
+    if case == "two-signatures" and provider in ("sanity", "workos"):
+        return "the SDK expects one signature; here a list is read the same at every provider that has one"
+    if case == "two-signatures" and provider == "paddle_billing":
+        return "the SDK keeps the last signature alone; Paddle documents that any may match"
+    if case == "verification-token":
+        return "the SDK judges deliveries; this question is never signed"
+    return None
+
+
+# Mutated requests
+
+FUTURE = "the SDK looks at the age only; here a timestamp may be off in neither direction"
+NO_AGE = "the function compares the signature alone; here the age counts, too"
+KEY = "the SDK judges the signature alone; here an authentic delivery also needs its dedup key"
+TWICE = "the SDK picks a value out of two; here a header that decides something comes once"
+ONE_TEXT = "the SDK decodes leniently; here one signature has one text"
+TEXT = "the SDK takes the body as text; the signature is over bytes"
+BARE = "the SDK also takes a signature without its version; here a version that is not v1 is not looked at"
+DIGITS = "the SDK reads the digits that the timestamp begins with; here a timestamp is digits alone"
+LISTED = "the SDK adds the list of signed headers to itself; here it is as it was sent"
+PARSES = "the SDK also parses the body; here it is stored as it came"
+
+# SDKs that read hexadecimal in either case, or base64 with and without padding and stray characters.
+LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux", "notion", "openai", "paddle_billing", "sendgrid", "slack", "stripe", "workos"}
+# SDKs that read a number from the digits that a text begins with.
+LEADING_DIGITS = {"clerk", "contentful", "gitlab", "openai", "resend", "standard_webhooks", "svix"}
+# SDKs that parse the body when they have verified it.
+PARSING = {"airtable", "clerk", "resend", "standard_webhooks", "svix", "gitlab"}
+
+
+def between_verdicts(request, ours, sdk):
+    """Why our verdict on a mutated request is not its SDK's; nothing when no reason is known."""
+    provider, code = request["provider"], ours["code"]
+    if sdk == "valid":
+        if provider == "workos" and code in ("signature_mismatch", "signature_missing", "timestamp_missing"):
+            return "the SDK reads the header by position and writes the body anew before it checks it"
+        return {
+            "malformed": KEY,
+            "duplicate_header": TWICE,
+            "timestamp_out_of_range": NO_AGE if provider == "twitch_eventsub" else FUTURE if provider in AGE_ONLY and of_the_future(request) else None,
+            "signature_missing": BARE if provider == "openai" else None,
+            "timestamp_malformed": DIGITS if provider in LEADING_DIGITS else None,
+            "signature_malformed": ONE_TEXT if provider in LENIENT else LISTED if provider == "contentful" else None,
+        }.get(code)
+    if not is_text(request):
+        return TEXT
+    if provider in PARSING and not parses(request):
+        return PARSES
+    return {
+        "airtable": "the SDK takes ASCII alone and checks the body's fields",
+        "paddle_billing": "the SDK keeps the last signature alone; Paddle documents that any may match",
+        "sanity": "the SDK expects the time, then one signature; here a list is read by its names",
+        "shopify": "the SDK also wants headers that it does not check; here only what decides is needed",
+        "workos": "the SDK expects the time, then one signature; here a list is read by its names",
+    }.get(provider)
+
+
+def is_text(request):
+    try:
+        base64.b64decode(request["body_base64"]).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def parses(request):
+    try:
+        json.loads(base64.b64decode(request["body_base64"]))
+    except ValueError:
+        return False
+    return True
+
+
+def of_the_future(request):
+    """True when the timestamp of the request, wherever it is, lies ahead."""
+    texts = [value for values in request["headers"].values() for value in ([values] if isinstance(values, str) else values)]
+    numbers = [int(number) for text in texts for number in re.findall(r"(?<![0-9a-fA-F])(?:17[0-9]{8}|17[0-9]{11})(?![0-9a-fA-F])", text)]
+    seconds = [number / 1000 if number > 10**11 else number for number in numbers]
+    return any(second > request["now_unix"] for second in seconds)

@@ -1,0 +1,248 @@
+//! Ingress: from a verified delivery to an answer.
+//!
+//! ```text
+//! claim (one conditional put) ─ won ─────────────▶ hint ─▶ accepted        (the relay owns a hint that failed)
+//!    ├─ lost to this very request's own retry ───▶ hint ─▶ accepted
+//!    ├─ lost to another delivery ─▶ count, best effort ──▶ duplicate       (a loser never sends)
+//!    ├─ transaction in the way ─▶ read ─▶ as lost, or claim once more
+//!    └─ unknown ─▶ reject: please retry  |  enqueue the payload itself: accepted
+//! ```
+//! Architecture Invariant: a 2xx answer can be built only from [`Durable`], and only this module makes one, in exactly
+//! these cases: a won claim, the own retry's record, another delivery's record, a confirmed fail-open message.
+
+use crate::call::{Call, Machine, Reply, Signal, Step, Written};
+use crate::item::Value;
+use crate::message::{Message, Payload};
+use crate::record::{DeadReason, Due, Found, Guard, Record, Status, attribute, equals, set};
+use crate::timing::{Moment, Timing};
+use crate::write::{Action, Change, Clause, Condition, Table, Write};
+
+/// What to answer while the store cannot confirm a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnStoreOutage {
+    /// Ask the provider to retry (fail-closed).
+    Reject,
+    /// Acknowledge on the strength of a queue message that carries the payload (fail-open).
+    Enqueue,
+}
+
+/// What to do when an id that was seen comes with another body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnBodyMismatch {
+    /// Treat it as a duplicate; some providers render a retry anew.
+    Duplicate,
+    /// Keep the other body as a dead record for an operator to look at.
+    Quarantine,
+}
+
+/// Proof that a durable copy of the delivery was seen to exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Durable(());
+
+/// What the provider is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// This delivery is the one that counts.
+    Accepted(Durable),
+    /// The delivery was seen before.
+    Duplicate(Durable),
+    /// Nothing is known to be durable: please retry.
+    RetryPlease,
+}
+
+/// The endpoint's choices that ingress depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// While the store is down.
+    pub on_store_outage: OnStoreOutage,
+    /// When an id comes with another body.
+    pub on_body_mismatch: OnBodyMismatch,
+    /// The longest message that the queue takes, in bytes.
+    pub message_bytes_max: usize,
+}
+
+/// One delivery on its way in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ingress {
+    claim: Box<Record>,
+    rules: Rules,
+    timing: Timing,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Claiming { again: bool },
+    Checking { again: bool },
+    Hinting,
+    MarkingDue,
+    Quarantining,
+    Counting,
+    Enqueueing,
+}
+
+/// The write that creates a record and nothing else.
+pub fn claim_write(record: &Record) -> Write {
+    Write {
+        table: Table::Inbox,
+        key: record.key.as_str().to_owned(),
+        action: Action::Put(record.encode()),
+        condition: Condition::item_absent(),
+    }
+}
+
+/// A record that another body is kept in: dead from the start, with its payload.
+pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
+    let key = claim.key.alternate(&claim.body_sha256);
+    Record {
+        status: Status::Dead,
+        due: Some(Due::dead(&key, timing.shards, moment.now)),
+        dead_reason: Some(DeadReason::IdCollision),
+        last_error: Some(DeadReason::IdCollision.as_str().to_owned()),
+        dead_at: Some(moment.now),
+        expires_at: None,
+        key,
+        ..claim.clone()
+    }
+}
+
+/// Whether a claim that lost to `old` carries another body that its endpoint wants kept.
+pub(crate) fn keeps_other_body(claim: &Record, old: &Record) -> bool {
+    claim.quarantine_mismatch && old.claim_id != claim.claim_id && old.body_sha256 != claim.body_sha256
+}
+
+impl Ingress {
+    /// Starts with the claim. `claim` is the record as it is to be written: PENDING, generation 0.
+    pub fn start(claim: Record, rules: Rules, timing: Timing) -> Step<Self, Answer> {
+        Self { claim: Box::new(claim), rules, timing, state: State::Claiming { again: false } }.claim(false)
+    }
+
+    fn call(mut self, state: State, call: Call) -> Step<Self, Answer> {
+        self.state = state;
+        Step::call(self, call)
+    }
+
+    fn claim(self, again: bool) -> Step<Self, Answer> {
+        let write = claim_write(&self.claim);
+        self.call(State::Claiming { again }, Call::Write(write))
+    }
+
+    fn hint(self) -> Step<Self, Answer> {
+        let message = Message::Ref { pk: self.claim.key.clone() };
+        self.call(State::Hinting, Call::Send(message))
+    }
+
+    /// The claim found an item. It is durable whatever its state is.
+    fn found(self, found: Found, moment: Moment) -> Step<Self, Answer> {
+        match found {
+            Found::Record(old) if old.claim_id == self.claim.claim_id => match old.status {
+                Status::Pending => self.hint().signal(Signal::OwnRetry),
+                Status::Processed | Status::Dead | Status::Discarded => {
+                    Step::done(Answer::Accepted(Durable(()))).signal(Signal::OwnRetry)
+                }
+            },
+            Found::Record(old) => self.lost(&old, moment),
+            Found::Unreadable(_) => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::UnknownVersion),
+            Found::Nothing => self.check(false),
+        }
+    }
+
+    fn check(self, again: bool) -> Step<Self, Answer> {
+        let key = self.claim.key.clone();
+        self.call(State::Checking { again }, Call::Read(key))
+    }
+
+    fn lost(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
+        let mismatch = old.body_sha256 != self.claim.body_sha256;
+        match (mismatch, self.rules.on_body_mismatch) {
+            (true, OnBodyMismatch::Quarantine) => {
+                let write = claim_write(&quarantined(&self.claim, &self.timing, moment));
+                self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch)
+            }
+            (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch),
+            (false, _) => self.count(old, moment),
+        }
+    }
+
+    fn count(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
+        let write = Write {
+            table: Table::Inbox,
+            key: old.key.as_str().to_owned(),
+            action: Action::Update(vec![
+                Change::Add(attribute::DUPLICATE_COUNT.into(), 1),
+                set(attribute::LAST_SEEN_AT, moment.now.0),
+            ]),
+            condition: Condition(vec![
+                Clause::Present(crate::item::PARTITION_KEY.into()),
+                equals(attribute::CLAIM_ID, old.claim_id.0.as_str()),
+            ]),
+        };
+        self.call(State::Counting, Call::WriteBestEffort(write))
+    }
+
+    fn mark_due(self, moment: Moment) -> Step<Self, Answer> {
+        let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0 };
+        let mine = self.claim.due.as_ref().map_or(moment.now, |due| due.at);
+        let write = Write {
+            table: Table::Inbox,
+            key: self.claim.key.as_str().to_owned(),
+            action: Action::Update(vec![set(attribute::DUE_AT, moment.now.0)]),
+            condition: guard.condition([equals(attribute::DUE_AT, Value::from(mine.0))]),
+        };
+        self.call(State::MarkingDue, Call::WriteBestEffort(write)).signal(Signal::HintFailed)
+    }
+
+    fn outage(self) -> Step<Self, Answer> {
+        match self.rules.on_store_outage {
+            OnStoreOutage::Reject => Step::done(Answer::RetryPlease),
+            OnStoreOutage::Enqueue => self.enqueue(),
+        }
+    }
+
+    fn enqueue(self) -> Step<Self, Answer> {
+        let Some(payload) = Payload::of_claim(&self.claim, &self.timing) else {
+            return Step::done(Answer::RetryPlease);
+        };
+        let message = Message::Full(Box::new(payload));
+        if message.encode().len() > self.rules.message_bytes_max {
+            return Step::done(Answer::RetryPlease);
+        }
+        self.call(State::Enqueueing, Call::Send(message))
+    }
+}
+
+impl Machine for Ingress {
+    type Output = Answer;
+
+    fn step(self, reply: Reply, moment: Moment) -> Step<Self, Answer> {
+        match self.state {
+            State::Claiming { again } => match reply.written() {
+                Written::Applied => self.hint(),
+                Written::ConditionFailed(found) => self.found(found, moment),
+                Written::TransactionConflict if again => self.outage().signal(Signal::ClaimConflict),
+                Written::TransactionConflict => self.check(true).signal(Signal::ClaimConflict),
+                Written::Unavailable => self.outage(),
+            },
+            State::Checking { again } => match reply.read() {
+                Ok(Found::Nothing) if again => self.claim(true),
+                Ok(Found::Nothing) | Err(_) => self.outage(),
+                Ok(found) => self.found(found, moment),
+            },
+            State::Hinting => match reply.sent() {
+                Ok(()) => Step::done(Answer::Accepted(Durable(()))),
+                Err(_) => self.mark_due(moment),
+            },
+            State::MarkingDue => Step::done(Answer::Accepted(Durable(()))),
+            State::Counting => Step::done(Answer::Duplicate(Durable(()))),
+            // The other body is acknowledged, so it must be durable; if that is unknown, the retry comes back here.
+            State::Quarantining => match reply.written() {
+                Written::Applied | Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
+                Written::TransactionConflict | Written::Unavailable => Step::done(Answer::RetryPlease),
+            },
+            State::Enqueueing => match reply.sent() {
+                Ok(()) => Step::done(Answer::Accepted(Durable(()))).signal(Signal::FailOpen),
+                Err(_) => Step::done(Answer::RetryPlease),
+            },
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The record: one item per delivery or event, and the truth about it.
+
+use std::collections::BTreeMap;
+
+use crate::item::{Item, PARTITION_KEY, Value};
+use crate::key::{ClaimId, RecordKey};
+use crate::time::{EpochMs, EpochSec};
+use crate::write::{AttributeName, Change, Clause, Condition};
+
+/// The version that this code writes, and the only one that it acts on.
+pub const SCHEMA_VERSION: i64 = 1;
+
+/// The attribute names of a record: whole words, because the person on call reads them in a console.
+pub mod attribute {
+    #![allow(missing_docs, reason = "the names say what they hold; `Record` documents each")]
+    pub const SCHEMA_VERSION: &str = "schema_version";
+    pub const STATUS: &str = "status";
+    pub const CLAIM_ID: &str = "claim_id";
+    pub const GENERATION: &str = "generation";
+    pub const PROVIDER: &str = "provider";
+    pub const EVENT_TYPE: &str = "event_type";
+    pub const BODY: &str = "body";
+    pub const BODY_SHA256: &str = "body_sha256";
+    pub const HEADERS: &str = "headers";
+    pub const SECRET_INDEX: &str = "secret_index";
+    pub const RECEIVED_AT: &str = "received_at";
+    pub const JOURNAL_SHARD: &str = "journal_shard";
+    pub const DUE_SHARD: &str = "due_shard";
+    pub const DUE_AT: &str = "due_at";
+    pub const ATTEMPTS: &str = "attempts";
+    pub const RESENDS: &str = "resends";
+    pub const DEAD_LETTERS: &str = "dead_letters";
+    pub const PARENT: &str = "parent";
+    pub const EXPIRES_AT: &str = "expires_at";
+    pub const OUTCOME: &str = "outcome";
+    pub const LAST_ERROR: &str = "last_error";
+    pub const DEAD_REASON: &str = "dead_reason";
+    pub const DUPLICATE_COUNT: &str = "duplicate_count";
+    pub const LAST_SEEN_AT: &str = "last_seen_at";
+    pub const PROCESSED_AT: &str = "processed_at";
+    pub const DEAD_AT: &str = "dead_at";
+    pub const DISCARDED_AT: &str = "discarded_at";
+    pub const ACCEPT_DUPLICATE: &str = "accept_duplicate";
+    pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
+}
+
+/// An enum that is stored as one fixed word per variant.
+macro_rules! stored_word {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$variant_meta])* $variant),+ }
+
+        impl $name {
+            /// Every variant.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word that is stored and printed.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The variant that is stored as this word.
+            pub fn parse(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+stored_word! {
+    /// Where a record stands.
+    Status {
+        /// Claimed, and its effect still owed.
+        Pending = "PENDING",
+        /// Its effect stands.
+        Processed = "PROCESSED",
+        /// Given up by the machine, kept with its payload until an operator decides.
+        Dead = "DEAD",
+        /// Given up by an operator.
+        Discarded = "DISCARDED",
+    }
+}
+
+stored_word! {
+    /// How a processed record came to its end.
+    Outcome {
+        /// Its effect was committed by this record.
+        Applied = "APPLIED",
+        /// Its business fact had been applied before, under another id.
+        Duplicate = "DUPLICATE",
+        /// No handler wants events of this type.
+        Ignored = "IGNORED",
+        /// An envelope whose events all have records of their own.
+        FannedOut = "FANNED_OUT",
+    }
+}
+
+stored_word! {
+    /// Why a record is dead.
+    DeadReason {
+        /// Its handler failed as often as it may.
+        AttemptsExhausted = "ATTEMPTS_EXHAUSTED",
+        /// Its handler, or its body, can never succeed.
+        Permanent = "PERMANENT",
+        /// Too old to be committed safely: its effect may have been applied and forgotten.
+        Stale = "STALE",
+        /// Its message ended in the dead-letter queue.
+        DeadLetter = "DEAD_LETTER",
+        /// Another body came under an id that was seen before.
+        IdCollision = "ID_COLLISION",
+        /// An external effect may or may not have happened.
+        UnknownOutcome = "UNKNOWN_OUTCOME",
+    }
+}
+
+impl DeadReason {
+    /// Whether the effect may already have been applied, so that a retry could double it.
+    pub const fn effect_unknown(self) -> bool {
+        match self {
+            Self::Stale | Self::UnknownOutcome => true,
+            Self::AttemptsExhausted | Self::Permanent | Self::DeadLetter | Self::IdCollision => false,
+        }
+    }
+}
+
+/// When a record falls due, and in which shard of the index.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Due {
+    /// `due#<n>` while PENDING, `dead#<n>` while DEAD.
+    pub shard: String,
+    /// While PENDING the next time of sending, while DEAD the time of death.
+    pub at: EpochMs,
+}
+
+impl Due {
+    /// The entry of a record that waits for its effect.
+    pub fn pending(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
+        Self { shard: pending_shard(key.shard(shards)), at }
+    }
+
+    /// The entry of a dead record.
+    pub fn dead(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
+        Self { shard: dead_shard(key.shard(shards)), at }
+    }
+}
+
+/// The index partition of PENDING records of a shard.
+pub fn pending_shard(shard: u16) -> String {
+    format!("due#{shard}")
+}
+
+/// The index partition of DEAD records of a shard.
+pub fn dead_shard(shard: u16) -> String {
+    format!("dead#{shard}")
+}
+
+/// The journal partition of what arrived at `moment`: hours since the epoch, and a shard.
+pub fn journal_shard(moment: EpochMs, shard: u16) -> String {
+    format!("{}#{shard}", moment.0.div_euclid(3_600_000))
+}
+
+/// The stored payload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum StoredBody {
+    /// In the record itself, zstd-compressed. (A claim check into object storage would be the second variant, stored
+    /// under `body_ref`.)
+    Inline(Vec<u8>),
+}
+
+/// One record. `Option` means that the attribute may be absent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The partition key.
+    pub key: RecordKey,
+    /// Where it stands.
+    pub status: Status,
+    /// Who claimed it; never changes while the record exists.
+    pub claim_id: ClaimId,
+    /// Accepted forced replays so far.
+    pub generation: i64,
+    /// The provider's id in the catalog.
+    pub provider: String,
+    /// The provider's word for what happened.
+    pub event_type: String,
+    /// The payload, unless it is gone for good (never while PENDING or DEAD).
+    pub body: Option<StoredBody>,
+    /// Hash of the raw bytes; of the item's bytes for one event out of a batch.
+    pub body_sha256: [u8; 32],
+    /// The request headers that were kept.
+    pub headers: BTreeMap<String, String>,
+    /// Which secret verified the delivery, 0 for the newest.
+    pub secret_index: i64,
+    /// When the delivery was received.
+    pub received_at: EpochMs,
+    /// The partition of the journal that lists it: what arrived in which hour. Written once.
+    pub journal_shard: String,
+    /// Its entry in the index of due records. Absent unless PENDING or DEAD.
+    pub due: Option<Due>,
+    /// Handler failures in this generation.
+    pub attempts: i64,
+    /// Relay sends in this generation.
+    pub resends: i64,
+    /// Times its message came to the dead-letter queue before its handler ever ran.
+    pub dead_letters: i64,
+    /// The envelope that this event came in.
+    pub parent: Option<RecordKey>,
+    /// The native TTL, in seconds. Absent while DEAD: a dead record never expires by itself.
+    pub expires_at: Option<EpochSec>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// The code of the last failure.
+    pub last_error: Option<String>,
+    /// Why it is dead.
+    pub dead_reason: Option<DeadReason>,
+    /// Further deliveries seen.
+    pub duplicate_count: i64,
+    /// When the last of them was seen.
+    pub last_seen_at: Option<EpochMs>,
+    /// When its effect was committed.
+    pub processed_at: Option<EpochMs>,
+    /// When it died.
+    pub dead_at: Option<EpochMs>,
+    /// When an operator discarded it.
+    pub discarded_at: Option<EpochMs>,
+    /// An operator accepted that a retry may apply its effect twice.
+    pub accept_duplicate: bool,
+    /// The endpoint quarantines another body under a known id (kept for the fan-out of an envelope).
+    pub quarantine_mismatch: bool,
+}
+
+/// A stored item that this code must not act on: written by another version, or not a record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("the record's schema or status is unknown to this version (schema_version {schema_version:?})")]
+pub struct Unreadable {
+    /// The version it names, if any.
+    pub schema_version: Option<i64>,
+}
+
+/// What a read or a failed condition showed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// No item.
+    Nothing,
+    /// A record of this version.
+    Record(Box<Record>),
+    /// Something that is durable but not for this version to act on.
+    Unreadable(Unreadable),
+}
+
+impl Found {
+    /// Reads what the store returned.
+    pub fn from_item(item: Option<&Item>) -> Self {
+        item.map_or(Self::Nothing, |item| match Record::decode(item) {
+            Ok(record) => Self::Record(Box::new(record)),
+            Err(unreadable) => Self::Unreadable(unreadable),
+        })
+    }
+}
+
+/// The state that a change starts from. Every update of a record carries one as its condition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Guard {
+    /// The status it must have.
+    pub status: Status,
+    /// The claim it must have.
+    pub claim_id: ClaimId,
+    /// The generation it must have.
+    pub generation: i64,
+}
+
+impl Guard {
+    /// As a condition, with what else must hold.
+    pub fn condition(&self, further: impl IntoIterator<Item = Clause>) -> Condition {
+        let mut clauses = vec![
+            equals(attribute::STATUS, self.status.as_str()),
+            equals(attribute::CLAIM_ID, self.claim_id.0.as_str()),
+            equals(attribute::GENERATION, self.generation),
+        ];
+        clauses.extend(further);
+        Condition(clauses)
+    }
+}
+
+/// A clause on one of the protocol's attributes.
+pub fn equals(name: &'static str, value: impl Into<Value>) -> Clause {
+    Clause::Equals(name.into(), value.into())
+}
+
+/// A change of one of the protocol's attributes.
+pub fn set(name: &'static str, value: impl Into<Value>) -> Change {
+    Change::Set(name.into(), value.into())
+}
+
+/// The removal of one of the protocol's attributes.
+pub fn remove(name: &'static str) -> Change {
+    Change::Remove(AttributeName::Borrowed(name))
+}
+
+impl Record {
+    /// The state that this record is in now.
+    pub fn guard(&self) -> Guard {
+        Guard { status: self.status, claim_id: self.claim_id.clone(), generation: self.generation }
+    }
+
+    /// As a stored item.
+    pub fn encode(&self) -> Item {
+        let mut item = Item::new();
+        let mut put = |name: &str, value: Value| item.insert(name.to_owned(), value);
+        put(PARTITION_KEY, self.key.as_str().into());
+        put(attribute::SCHEMA_VERSION, SCHEMA_VERSION.into());
+        put(attribute::STATUS, self.status.as_str().into());
+        put(attribute::CLAIM_ID, self.claim_id.0.as_str().into());
+        put(attribute::GENERATION, self.generation.into());
+        put(attribute::PROVIDER, self.provider.as_str().into());
+        put(attribute::EVENT_TYPE, self.event_type.as_str().into());
+        put(attribute::BODY_SHA256, Value::Bytes(self.body_sha256.to_vec()));
+        put(attribute::SECRET_INDEX, self.secret_index.into());
+        put(attribute::RECEIVED_AT, self.received_at.0.into());
+        put(attribute::JOURNAL_SHARD, self.journal_shard.as_str().into());
+        put(attribute::ATTEMPTS, self.attempts.into());
+        put(attribute::RESENDS, self.resends.into());
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        put(attribute::HEADERS, Value::Map(headers));
+        let optional = [
+            (attribute::BODY, self.body.as_ref().map(|StoredBody::Inline(bytes)| Value::Bytes(bytes.clone()))),
+            (attribute::DUE_SHARD, self.due.as_ref().map(|due| due.shard.as_str().into())),
+            (attribute::DUE_AT, self.due.as_ref().map(|due| due.at.0.into())),
+            (attribute::PARENT, self.parent.as_ref().map(|parent| parent.as_str().into())),
+            (attribute::EXPIRES_AT, self.expires_at.map(|at| at.0.into())),
+            (attribute::OUTCOME, self.outcome.map(|outcome| outcome.as_str().into())),
+            (attribute::LAST_ERROR, self.last_error.as_deref().map(Value::from)),
+            (attribute::DEAD_REASON, self.dead_reason.map(|reason| reason.as_str().into())),
+            (attribute::LAST_SEEN_AT, self.last_seen_at.map(|at| at.0.into())),
+            (attribute::PROCESSED_AT, self.processed_at.map(|at| at.0.into())),
+            (attribute::DEAD_AT, self.dead_at.map(|at| at.0.into())),
+            (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
+            (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
+            (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
+            (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
+            (attribute::QUARANTINE_MISMATCH, self.quarantine_mismatch.then_some(Value::Flag(true))),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                item.insert(name.to_owned(), value);
+            }
+        }
+        item
+    }
+
+    /// From a stored item.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or malformed.
+    pub fn decode(item: &Item) -> Result<Self, Unreadable> {
+        let schema_version = item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64);
+        Self::decode_fields(item)
+            .filter(|_| schema_version == Some(SCHEMA_VERSION))
+            .ok_or(Unreadable { schema_version })
+    }
+
+    fn decode_fields(item: &Item) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(Value::as_text);
+        let number = |name: &str| item.get(name).and_then(Value::as_i64);
+        let moment = |name: &str| number(name).map(EpochMs);
+        let flag = |name: &str| item.get(name) == Some(&Value::Flag(true));
+        Some(Self {
+            key: RecordKey::parse(text(PARTITION_KEY)?)?,
+            status: Status::parse(text(attribute::STATUS)?)?,
+            claim_id: ClaimId(text(attribute::CLAIM_ID)?.to_owned()),
+            generation: number(attribute::GENERATION)?,
+            provider: text(attribute::PROVIDER)?.to_owned(),
+            event_type: text(attribute::EVENT_TYPE)?.to_owned(),
+            body: item.get(attribute::BODY).and_then(Value::as_bytes).map(|bytes| StoredBody::Inline(bytes.to_vec())),
+            body_sha256: item.get(attribute::BODY_SHA256)?.as_bytes()?.try_into().ok()?,
+            headers: decode_headers(item.get(attribute::HEADERS)?)?,
+            secret_index: number(attribute::SECRET_INDEX)?,
+            received_at: moment(attribute::RECEIVED_AT)?,
+            journal_shard: text(attribute::JOURNAL_SHARD)?.to_owned(),
+            due: match (text(attribute::DUE_SHARD), moment(attribute::DUE_AT)) {
+                (Some(shard), Some(at)) => Some(Due { shard: shard.to_owned(), at }),
+                (None, _) | (_, None) => None,
+            },
+            attempts: number(attribute::ATTEMPTS)?,
+            resends: number(attribute::RESENDS)?,
+            dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
+            parent: text(attribute::PARENT).and_then(RecordKey::parse),
+            expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
+            outcome: text(attribute::OUTCOME).and_then(Outcome::parse),
+            last_error: text(attribute::LAST_ERROR).map(str::to_owned),
+            dead_reason: text(attribute::DEAD_REASON).and_then(DeadReason::parse),
+            duplicate_count: number(attribute::DUPLICATE_COUNT).unwrap_or(0),
+            last_seen_at: moment(attribute::LAST_SEEN_AT),
+            processed_at: moment(attribute::PROCESSED_AT),
+            dead_at: moment(attribute::DEAD_AT),
+            discarded_at: moment(attribute::DISCARDED_AT),
+            accept_duplicate: flag(attribute::ACCEPT_DUPLICATE),
+            quarantine_mismatch: flag(attribute::QUARANTINE_MISMATCH),
+        })
+    }
+}
+
+fn decode_headers(value: &Value) -> Option<BTreeMap<String, String>> {
+    let Value::Map(map) = value else { return None };
+    map.iter().map(|(name, value)| Some((name.clone(), value.as_text()?.to_owned()))).collect()
+}

@@ -1,0 +1,88 @@
+//! The one transaction that lets an event take effect, and what a cancelled one means.
+
+use crate::call::{CancellationReason, HandlerPlan};
+use crate::item::{Item, Value};
+use crate::key::{RecordKind, domain_key_item};
+use crate::plan::DomainWrite;
+use crate::record::{Outcome, Record, Status, attribute, remove, set};
+use crate::time::{EpochMs, Millis};
+use crate::timing::{Moment, Timing};
+use crate::write::{Action, Condition, Table, Write};
+
+/// What a cancelled commit means, read from its reasons by position: 0 is the record, 1 the domain key, the rest the
+/// handler's own writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The record is no longer as it was read: someone finished, killed, replayed or expired it. Wins over all others.
+    Elsewhere,
+    /// The business fact has been applied before.
+    DuplicateFact,
+    /// A condition of the handler's own writes does not hold.
+    Overtaken,
+    /// The store can never carry out one of the writes.
+    Invalid,
+    /// Conflict, throttling, an internal error: nothing is known against trying again.
+    Transient,
+}
+
+impl Verdict {
+    /// Reads the reasons of a cancelled commit.
+    pub fn of(reasons: &[CancellationReason]) -> Self {
+        let failed = |reason: &CancellationReason| *reason == CancellationReason::ConditionFailed;
+        match reasons {
+            [record, ..] if failed(record) => Self::Elsewhere,
+            [_, domain_key, ..] if failed(domain_key) => Self::DuplicateFact,
+            _ if reasons.contains(&CancellationReason::Invalid) => Self::Invalid,
+            [_, _, rest @ ..] if rest.iter().any(failed) => Self::Overtaken,
+            _ => Self::Transient,
+        }
+    }
+}
+
+/// The bound of the pause before a cancelled commit is tried again.
+pub(super) fn pause_bound(recommits: u8) -> Millis {
+    Millis(50 << recommits.min(8))
+}
+
+/// The transaction: the record, the domain key, and every write of the plan.
+pub(super) fn writes(record: &Record, plan: HandlerPlan, timing: &Timing, moment: Moment) -> Vec<Write> {
+    let mut writes = vec![
+        settle(record, Outcome::Applied, timing, moment),
+        domain_key(record, &plan.handler, &plan.domain_key, timing, moment),
+    ];
+    writes.extend(plan.plan.writes.into_iter().map(DomainWrite::into_write));
+    writes
+}
+
+/// Ends a PENDING record. The condition is the same whether the write stands alone or in the transaction.
+pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment: Moment) -> Write {
+    let from = EpochMs(moment.now.0.max(record.received_at.0));
+    Write {
+        table: Table::Inbox,
+        key: record.key.as_str().to_owned(),
+        action: Action::Update(vec![
+            set(attribute::STATUS, Status::Processed.as_str()),
+            set(attribute::OUTCOME, outcome.as_str()),
+            set(attribute::PROCESSED_AT, moment.now.0),
+            set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), from).0),
+            remove(attribute::DUE_SHARD),
+            remove(attribute::DUE_AT),
+            remove(attribute::LAST_ERROR),
+        ]),
+        condition: record.guard().condition([]),
+    }
+}
+
+fn domain_key(record: &Record, handler: &str, fact: &str, timing: &Timing, moment: Moment) -> Write {
+    let item = Item::from([
+        ("record".to_owned(), Value::from(record.key.as_str())),
+        ("applied_at".to_owned(), Value::from(moment.now.0)),
+        (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(RecordKind::Event, moment.now).0)),
+    ]);
+    Write {
+        table: Table::Domain,
+        key: domain_key_item(handler, fact, &record.key, record.generation),
+        action: Action::Put(item),
+        condition: Condition::item_absent(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Failures: counted ones bring a record nearer to DEAD, transient ones only cost time.
+
+use super::{Done, Settled, State, Worker, WorkerStep};
+use crate::call::{Call, Failure, Signal, Step, Written};
+use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, remove, set};
+use crate::time::Millis;
+use crate::timing::{Moment, Timing};
+use crate::write::{Action, Change, Table, Write};
+
+/// The longest time that a message is hidden for. A longer back-off is left to the relay: the message is acknowledged
+/// and the record falls due when the back-off ends.
+pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
+
+/// The last error of a record whose handler, or whose body, can never succeed.
+pub(super) fn permanent(code: &str) -> Failure {
+    Failure { code: code.to_owned(), retryable: false }
+}
+
+/// The last error of a record that may succeed on another attempt.
+pub(super) fn retryable(code: &str) -> Failure {
+    Failure { code: code.to_owned(), retryable: true }
+}
+
+impl Worker {
+    /// Nothing is known against this event: back off without counting. The receives stand in for attempts, so that an
+    /// outage of hours does not use up the receives after which the queue gives a message up.
+    pub(super) fn transient(self, attempts: i64, moment: Moment) -> WorkerStep {
+        let exponent = attempts.max(self.receives.saturating_sub(1));
+        let bound = self.timing.backoff_bound(exponent).0.min(VISIBILITY_MAX.0);
+        Step::done(Settled::Retry(moment.uniform(Millis(bound))))
+    }
+
+    /// Counts a failure of the handler, or ends the record when it may not fail again.
+    pub(super) fn fail(self, record: Box<Record>, failure: &Failure, moment: Moment) -> WorkerStep {
+        let exhausted = record.attempts + 1 >= self.timing.attempts_max;
+        let reason = match (failure.retryable, exhausted) {
+            (false, _) => Some(DeadReason::Permanent),
+            (true, true) => Some(DeadReason::AttemptsExhausted),
+            (true, false) => None,
+        };
+        let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
+        let mut changes =
+            vec![set(attribute::ATTEMPTS, record.attempts + 1), set(attribute::LAST_ERROR, failure.code.as_str())];
+        if let Some(reason) = reason {
+            changes.extend(death(&record, reason, &self.timing, moment));
+        } else {
+            // The message's own return comes first; the relay is for the case that it does not.
+            let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
+            changes.push(set(attribute::DUE_AT, due_at.0));
+        }
+        self.write_failure(record, changes, wait, reason.is_some())
+    }
+
+    /// Ends a record whose effect may already have been applied and forgotten.
+    pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
+        let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
+        changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
+        let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
+        self.write_failure(record, changes, wait, true)
+    }
+
+    fn write_failure(self, record: Box<Record>, changes: Vec<Change>, wait: Millis, dead: bool) -> WorkerStep {
+        let write = Write {
+            table: Table::Inbox,
+            key: record.key.as_str().to_owned(),
+            action: Action::Update(changes),
+            // With the count in the condition, two copies that fail together count once.
+            condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
+        };
+        self.call(State::Failing { record, wait, dead }, Call::Write(write))
+    }
+
+    pub(super) fn failed(
+        self,
+        record: &Record,
+        written: Written,
+        wait: Millis,
+        dead: bool,
+        moment: Moment,
+    ) -> WorkerStep {
+        match written {
+            Written::Applied if dead => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead),
+            Written::Applied if wait > VISIBILITY_MAX => Step::done(Settled::Ack(Done::Deferred)),
+            Written::Applied => Step::done(Settled::Retry(wait)),
+            Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),
+            Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
+            Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),
+        }
+    }
+}
+
+/// The record still waits for this claim's effect: only another copy's count was faster. An unreadable record is not
+/// for this version to give up.
+fn still_mine(found: &Found, record: &Record) -> bool {
+    match found {
+        Found::Record(now) => {
+            now.status == Status::Pending && now.claim_id == record.claim_id && now.generation == record.generation
+        }
+        Found::Unreadable(_) => true,
+        Found::Nothing => false,
+    }
+}
+
+/// What makes a record DEAD: it leaves the relay's index for the operator's and never expires by itself.
+pub(crate) fn death(record: &Record, reason: DeadReason, timing: &Timing, moment: Moment) -> Vec<Change> {
+    let due = Due::dead(&record.key, timing.shards, moment.now);
+    vec![
+        set(attribute::STATUS, Status::Dead.as_str()),
+        set(attribute::DEAD_REASON, reason.as_str()),
+        set(attribute::DEAD_AT, moment.now.0),
+        set(attribute::DUE_SHARD, due.shard),
+        set(attribute::DUE_AT, due.at.0),
+        remove(attribute::EXPIRES_AT),
+    ]
+}

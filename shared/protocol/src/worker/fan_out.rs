@@ -1,0 +1,121 @@
+//! An envelope is taken apart into one record per event. The event, not the delivery, is the unit of deduplication,
+//! because no provider promises that a retry keeps the same grouping.
+
+use super::{State, Worker, WorkerStep, failure};
+use crate::call::{Call, ChildEvent, Reply, Signal, Split, Written};
+use crate::ingress::{claim_write, quarantined};
+use crate::key::{ClaimId, EndpointId, RecordKey};
+use crate::message::Message;
+use crate::record::{Due, Found, Outcome, Record, Status, StoredBody};
+use crate::timing::{Moment, Timing};
+
+impl Worker {
+    pub(super) fn split(self, split: Option<Split>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
+        match split {
+            Some(Split::Events(events)) if events.is_empty() => self.mark(envelope, Outcome::FannedOut, moment),
+            Some(Split::Events(events)) => match children(&envelope, &events, &self.timing, moment) {
+                Some(records) => {
+                    let writes = records.iter().map(claim_write).collect();
+                    self.call(State::Creating { record: envelope, children: events }, Call::WriteEach(writes))
+                }
+                None => self.fail(envelope, &failure::permanent("ENVELOPE_UNREADABLE"), moment),
+            },
+            Some(Split::Failed(failure)) => self.fail(envelope, &failure, moment),
+            None => self.transient(envelope.attempts, moment),
+        }
+    }
+
+    /// The envelope may be closed only when every child is known to exist.
+    pub(super) fn created(
+        self,
+        envelope: Box<Record>,
+        events: &[ChildEvent],
+        written: &[Written],
+        moment: Moment,
+    ) -> WorkerStep {
+        let known = written.iter().all(|written| match written {
+            Written::Applied => true,
+            Written::ConditionFailed(found) => *found != Found::Nothing,
+            Written::TransactionConflict | Written::Unavailable => false,
+        });
+        if !known {
+            return self.transient(envelope.attempts, moment);
+        }
+        let Some(records) = children(&envelope, events, &self.timing, moment) else {
+            return self.fail(envelope, &failure::permanent("ENVELOPE_UNREADABLE"), moment);
+        };
+        let mut fresh = Vec::new();
+        let mut other_bodies = Vec::new();
+        for (record, written) in records.into_iter().zip(written) {
+            match written {
+                Written::Applied => fresh.push(record.key),
+                // A child of this very envelope whose hint may not have gone out: the relay owns it.
+                Written::ConditionFailed(Found::Record(old)) if old.body_sha256 != record.body_sha256 => {
+                    other_bodies.push(record);
+                }
+                Written::ConditionFailed(_) | Written::TransactionConflict | Written::Unavailable => {}
+            }
+        }
+        let mismatch = !other_bodies.is_empty();
+        let step = if mismatch && envelope.quarantine_mismatch {
+            let keep = |record: &Record| claim_write(&quarantined(record, &self.timing, moment));
+            let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
+            self.call(State::Quarantining { record: envelope, fresh }, call)
+        } else {
+            self.hint(envelope, fresh, moment)
+        };
+        if mismatch { step.signal(Signal::BodyMismatch) } else { step }
+    }
+
+    pub(super) fn quarantined(
+        self,
+        envelope: Box<Record>,
+        fresh: Vec<RecordKey>,
+        reply: Reply,
+        moment: Moment,
+    ) -> WorkerStep {
+        let kept = |written: &Written| matches!(written, Written::Applied | Written::ConditionFailed(_));
+        let Reply::WrittenEach(written) = reply else { return self.transient(envelope.attempts, moment) };
+        if !written.iter().all(kept) {
+            return self.transient(envelope.attempts, moment);
+        }
+        self.hint(envelope, fresh, moment)
+    }
+
+    fn hint(self, envelope: Box<Record>, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
+        if fresh.is_empty() {
+            return self.mark(envelope, Outcome::FannedOut, moment);
+        }
+        let messages = fresh.into_iter().map(|pk| Message::Ref { pk }).collect();
+        self.call(State::Hinting { record: envelope }, Call::SendEach(messages))
+    }
+}
+
+/// The records of an envelope's events, the same claims on every run.
+fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
+    let endpoint = EndpointId::parse(envelope.key.parts().0).ok()?;
+    let child = |event: &ChildEvent| {
+        let key = RecordKey::event(&endpoint, &event.event_id);
+        Record {
+            status: Status::Pending,
+            claim_id: ClaimId::of_child(&envelope.key, &envelope.claim_id, &key),
+            generation: 0,
+            event_type: event.event_type.clone(),
+            body: Some(StoredBody::Inline(event.body.clone())),
+            body_sha256: event.sha256,
+            due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
+            attempts: 0,
+            resends: 0,
+            dead_letters: 0,
+            parent: Some(envelope.key.clone()),
+            expires_at: Some(timing.expiry(key.kind(), moment.now)),
+            outcome: None,
+            last_error: None,
+            duplicate_count: 0,
+            last_seen_at: None,
+            key,
+            ..envelope.clone()
+        }
+    };
+    Some(events.iter().map(child).collect())
+}

@@ -1,0 +1,315 @@
+//! Worker: from a message to a settled record.
+//!
+//! ```text
+//! read ─ PENDING ─▶ plan ─▶ commit: record, domain key and every mutation in one transaction ─▶ ack
+//!   │                 │        ├─ record no longer as read ─▶ ack (someone finished, replayed or expired it)
+//!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
+//!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
+//!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
+//!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ ack
+//!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
+//!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
+//!   └─ anything else ─▶ ack
+//! ```
+//! To acknowledge a `ref` message too early would be safe (the relay owns the record), a `full` one never: it is the
+//! only copy until the record exists.
+
+mod commit;
+mod failure;
+mod fan_out;
+
+use crate::call::{
+    Call, CancellationReason, ChildEvent, Committed, HandlerPlan, Machine, Planned, Reply, Signal, Step, Written,
+};
+use crate::ingress::{claim_write, keeps_other_body, quarantined};
+use crate::key::{RecordKey, RecordKind};
+use crate::message::{Message, MessageError, Payload};
+use crate::plan::WhenConditionFails;
+use crate::record::{DeadReason, Due, Found, Outcome, Record, Status};
+use crate::time::Millis;
+use crate::timing::{Moment, Timing};
+use crate::write::Write;
+
+pub use commit::Verdict;
+pub use failure::VISIBILITY_MAX;
+pub(crate) use failure::death;
+
+/// How often a plan whose own condition failed is made again within one message.
+pub const REPLANS_MAX: u8 = 3;
+
+/// How often a cancelled commit is tried again within one message.
+pub const RECOMMITS_MAX: u8 = 3;
+
+/// What becomes of the message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Settled {
+    /// Delete it.
+    Ack(Done),
+    /// Leave it, invisible for so long.
+    Retry(Millis),
+}
+
+/// Why a message was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Done {
+    /// The record was settled by this message.
+    Settled(Outcome),
+    /// The record had been settled or changed by someone else.
+    Elsewhere,
+    /// The record does not exist.
+    Absent,
+    /// The record is dead.
+    Dead,
+    /// The relay will send again when it falls due.
+    Deferred,
+}
+
+/// One message at work.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Worker {
+    timing: Timing,
+    receives: i64,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Reading { replans: u8 },
+    Claiming { record: Box<Record>, stale: bool },
+    KeepingOther { old: Box<Record> },
+    Planning { record: Box<Record>, replans: u8 },
+    Committing { attempt: Box<Attempt> },
+    Pausing { attempt: Box<Attempt> },
+    Confirming { record: Box<Record> },
+    Marking { record: Box<Record>, outcome: Outcome },
+    Splitting { record: Box<Record> },
+    Creating { record: Box<Record>, children: Vec<ChildEvent> },
+    Quarantining { record: Box<Record>, fresh: Vec<RecordKey> },
+    Hinting { record: Box<Record> },
+    Failing { record: Box<Record>, wait: Millis, dead: bool },
+}
+
+/// A commit that may be tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Attempt {
+    record: Box<Record>,
+    writes: Vec<Write>,
+    when_condition_fails: WhenConditionFails,
+    replans: u8,
+    recommits: u8,
+}
+
+type WorkerStep = Step<Worker, Settled>;
+
+impl Worker {
+    /// Starts on a message as it was decoded. `receives` counts how often the queue has handed it out, this time
+    /// included: the longer a trouble lasts that nobody is to blame for, the longer the message waits.
+    pub fn start(message: Result<Message, MessageError>, receives: i64, timing: Timing, moment: Moment) -> WorkerStep {
+        let worker = |state| Self { timing, receives, state };
+        match message {
+            Ok(Message::Ref { pk }) => Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk)),
+            Ok(Message::Full(payload)) => worker(State::Reading { replans: 0 }).claim(&payload, moment),
+            Err(MessageError::UnknownVersion) => {
+                worker(State::Reading { replans: 0 }).transient(0, moment).signal(Signal::UnknownVersion)
+            }
+            // Left for the dead-letter queue, where a person can look at it.
+            Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
+        }
+    }
+
+    fn call(mut self, state: State, call: Call) -> WorkerStep {
+        self.state = state;
+        Step::call(self, call)
+    }
+
+    /// A message that carries its payload makes the claim that ingress could not confirm.
+    fn claim(self, payload: &Payload, moment: Moment) -> WorkerStep {
+        let mut record = payload.record(&self.timing, moment.now);
+        let stale = moment.now > payload.accept_before;
+        if stale {
+            bury(&mut record, DeadReason::Stale, &self.timing, moment);
+        }
+        let call = Call::Write(claim_write(&record));
+        self.call(State::Claiming { record: Box::new(record), stale }, call)
+    }
+
+    fn claimed(self, written: Written, record: Box<Record>, stale: bool, moment: Moment) -> WorkerStep {
+        match written {
+            Written::Applied if stale => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead),
+            Written::Applied => self.found(Found::Record(record), 0, moment),
+            Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
+                self.transient(0, moment)
+            }
+            // The message holds the only copy of a body that was acknowledged and that the record does not hold.
+            Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
+                let call = Call::Write(claim_write(&quarantined(&record, &self.timing, moment)));
+                self.call(State::KeepingOther { old }, call).signal(Signal::BodyMismatch)
+            }
+            Written::ConditionFailed(found) => self.found(found, 0, moment),
+        }
+    }
+
+    fn kept_other(self, written: &Written, old: Box<Record>, moment: Moment) -> WorkerStep {
+        match written {
+            Written::Applied | Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
+            Written::TransactionConflict | Written::Unavailable => self.transient(0, moment),
+        }
+    }
+
+    fn found(self, found: Found, replans: u8, moment: Moment) -> WorkerStep {
+        let record = match found {
+            Found::Nothing => return Step::done(Settled::Ack(Done::Absent)).signal(Signal::RecordAbsent),
+            Found::Unreadable(_) => return self.transient(0, moment).signal(Signal::UnknownVersion),
+            Found::Record(record) => record,
+        };
+        match record.status {
+            Status::Processed | Status::Dead | Status::Discarded => Step::done(Settled::Ack(Done::Elsewhere)),
+            Status::Pending if self.too_old(&record, moment) => self.stale(record, moment),
+            Status::Pending => match record.key.kind() {
+                RecordKind::Envelope => {
+                    let call = Call::Split(record.clone());
+                    self.call(State::Splitting { record }, call)
+                }
+                RecordKind::Delivery | RecordKind::Event => {
+                    let call = Call::Plan(record.clone());
+                    self.call(State::Planning { record, replans }, call)
+                }
+            },
+        }
+    }
+
+    /// Older than this, a record of the same event may have come, been applied and expired.
+    fn too_old(&self, record: &Record, moment: Moment) -> bool {
+        moment.now > record.received_at.plus(self.timing.commit_age_max) && !record.accept_duplicate
+    }
+
+    fn planned(self, planned: Planned, record: Box<Record>, replans: u8, moment: Moment) -> WorkerStep {
+        match planned {
+            Planned::Plan(plan) => self.commit(record, *plan, replans, moment),
+            Planned::NoHandler => self.mark(record, Outcome::Ignored, moment),
+            Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
+            Planned::Unavailable => self.transient(record.attempts, moment),
+        }
+    }
+
+    fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
+        if plan.plan.check().is_err() {
+            return self.fail(record, &failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
+        }
+        let when_condition_fails = plan.plan.when_condition_fails;
+        let writes = commit::writes(&record, plan, &self.timing, moment);
+        let attempt = Attempt { record, writes, when_condition_fails, replans, recommits: 0 };
+        self.send_commit(Box::new(attempt))
+    }
+
+    fn send_commit(self, attempt: Box<Attempt>) -> WorkerStep {
+        let call = Call::Commit(attempt.writes.clone());
+        self.call(State::Committing { attempt }, call)
+    }
+
+    fn committed(self, committed: Committed, attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
+        match committed {
+            Committed::Applied => Step::done(Settled::Ack(Done::Settled(Outcome::Applied))),
+            Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
+            Committed::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
+            Committed::Unavailable => {
+                let call = Call::Read(attempt.record.key.clone());
+                self.call(State::Confirming { record: attempt.record }, call).signal(Signal::CommitUnknown)
+            }
+        }
+    }
+
+    fn cancelled(self, reasons: &[CancellationReason], mut attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
+        match Verdict::of(reasons) {
+            Verdict::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
+            Verdict::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
+            Verdict::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
+            Verdict::Overtaken => match attempt.when_condition_fails {
+                WhenConditionFails::Permanent => {
+                    self.fail(attempt.record, &failure::permanent("CONDITION_FAILED"), moment)
+                }
+                WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
+                    self.fail(attempt.record, &failure::retryable("CONDITION_FAILED"), moment)
+                }
+                WhenConditionFails::Retry => {
+                    let call = Call::Read(attempt.record.key.clone());
+                    self.call(State::Reading { replans: attempt.replans + 1 }, call)
+                }
+            },
+            Verdict::Transient if attempt.recommits >= RECOMMITS_MAX => {
+                self.transient(attempt.record.attempts, moment).signal(Signal::CommitConflict)
+            }
+            Verdict::Transient => {
+                let wait = moment.uniform(commit::pause_bound(attempt.recommits));
+                attempt.recommits += 1;
+                self.call(State::Pausing { attempt }, Call::Wait(wait)).signal(Signal::CommitConflict)
+            }
+        }
+    }
+
+    /// Settles the record without an effect of its own.
+    fn mark(self, record: Box<Record>, outcome: Outcome, moment: Moment) -> WorkerStep {
+        let call = Call::Write(commit::settle(&record, outcome, &self.timing, moment));
+        self.call(State::Marking { record, outcome }, call)
+    }
+
+    fn marked(self, written: &Written, record: &Record, outcome: Outcome, moment: Moment) -> WorkerStep {
+        match written {
+            Written::Applied => Step::done(Settled::Ack(Done::Settled(outcome))),
+            Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
+            Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),
+        }
+    }
+
+    fn confirmed(self, found: &Found, record: &Record, moment: Moment) -> WorkerStep {
+        let settled = matches!(found, Found::Record(now) if now.status == Status::Processed
+            && now.claim_id == record.claim_id && now.generation == record.generation);
+        if settled {
+            return Step::done(Settled::Ack(Done::Settled(Outcome::Applied)));
+        }
+        // A commit that lands later is harmless: its condition no longer holds, or it is the one commit.
+        self.transient(record.attempts, moment)
+    }
+}
+
+/// Turns a record that is about to be written into a dead one.
+pub(crate) fn bury(record: &mut Record, reason: DeadReason, timing: &Timing, moment: Moment) {
+    record.status = Status::Dead;
+    record.dead_reason = Some(reason);
+    record.last_error = Some(reason.as_str().to_owned());
+    record.dead_at = Some(moment.now);
+    record.due = Some(Due::dead(&record.key, timing.shards, moment.now));
+    record.expires_at = None;
+}
+
+impl Machine for Worker {
+    type Output = Settled;
+
+    fn step(mut self, reply: Reply, moment: Moment) -> WorkerStep {
+        let state = std::mem::replace(&mut self.state, State::Reading { replans: 0 });
+        match state {
+            State::Reading { replans } => match reply.read() {
+                Ok(found) => self.found(found, replans, moment),
+                Err(_) => self.transient(0, moment),
+            },
+            State::Claiming { record, stale } => self.claimed(reply.written(), record, stale, moment),
+            State::KeepingOther { old } => self.kept_other(&reply.written(), old, moment),
+            State::Planning { record, replans } => self.planned(reply.planned(), record, replans, moment),
+            State::Committing { attempt } => self.committed(reply.committed(), attempt, moment),
+            State::Pausing { attempt } => self.send_commit(attempt),
+            State::Confirming { record } => match reply.read() {
+                Ok(found) => self.confirmed(&found, &record, moment),
+                Err(_) => self.transient(record.attempts, moment),
+            },
+            State::Marking { record, outcome } => self.marked(&reply.written(), &record, outcome, moment),
+            State::Splitting { record } => self.split(reply.split(), record, moment),
+            State::Creating { record, children } => {
+                let written = reply.written_each(children.len());
+                self.created(record, &children, &written, moment)
+            }
+            State::Quarantining { record, fresh } => self.quarantined(record, fresh, reply, moment),
+            State::Hinting { record } => self.mark(record, Outcome::FannedOut, moment),
+            State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
+        }
+    }
+}

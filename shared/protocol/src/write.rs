@@ -1,0 +1,154 @@
+//! The language of conditional writes.
+//!
+//! A machine never says how a write is spelled for a store; it returns a [`Write`]. The adapters render it into
+//! expressions, and [`Write::apply`] says what it means, which is what a model checker and the fakes of the tests run.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::{Item, PARTITION_KEY, Value};
+
+/// The name of an attribute: static for the protocol's own, owned for a handler's.
+pub type AttributeName = Cow<'static, str>;
+
+/// The two tables of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// The records of deliveries and events.
+    Inbox,
+    /// The business data, and the domain keys beside it.
+    Domain,
+}
+
+/// One requirement on the item as it is before the write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clause {
+    /// The attribute does not exist; on the partition key: the item does not exist.
+    Absent(AttributeName),
+    /// The attribute exists; on the partition key: the item exists.
+    Present(AttributeName),
+    /// The attribute exists and equals the value.
+    Equals(AttributeName, Value),
+    /// The attribute exists and equals one of the values.
+    OneOf(AttributeName, Vec<Value>),
+}
+
+impl Clause {
+    fn holds(&self, item: Option<&Item>) -> bool {
+        let value = |name: &AttributeName| item.and_then(|item| item.get(name.as_ref()));
+        match self {
+            Self::Absent(name) => value(name).is_none(),
+            Self::Present(name) => value(name).is_some(),
+            Self::Equals(name, wanted) => value(name) == Some(wanted),
+            Self::OneOf(name, wanted) => value(name).is_some_and(|value| wanted.contains(value)),
+        }
+    }
+}
+
+/// All clauses must hold. Without a clause the write is unconditional, which only a handler's own write may be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Condition(pub Vec<Clause>);
+
+impl Condition {
+    /// No requirement.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The item does not exist. An expired item that is still there counts as existing: the safe side.
+    pub fn item_absent() -> Self {
+        Self(vec![Clause::Absent(PARTITION_KEY.into())])
+    }
+
+    /// Whether every clause holds for the item as it is.
+    pub fn holds(&self, item: Option<&Item>) -> bool {
+        self.0.iter().all(|clause| clause.holds(item))
+    }
+}
+
+/// One change of an update.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Sets the attribute.
+    Set(AttributeName, Value),
+    /// Removes the attribute.
+    Remove(AttributeName),
+    /// Adds to a number; a missing attribute counts as zero.
+    Add(AttributeName, i64),
+}
+
+/// What happens to the item if the condition holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Replaces the item. The partition key is added from the write.
+    Put(Item),
+    /// Changes attributes; creates the item when it is absent and the condition allows that.
+    Update(Vec<Change>),
+    /// Deletes the item.
+    Delete,
+}
+
+/// One conditional write of one item.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Write {
+    /// The table.
+    pub table: Table,
+    /// The partition key.
+    pub key: String,
+    /// What happens.
+    pub action: Action,
+    /// What must hold before.
+    pub condition: Condition,
+}
+
+/// The condition did not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the condition of the write does not hold")]
+pub struct ConditionFailed;
+
+impl Write {
+    /// What the write means: the item afterwards, `None` for no item.
+    ///
+    /// # Errors
+    /// [`ConditionFailed`] when the condition does not hold; nothing changes then.
+    pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, ConditionFailed> {
+        if !self.condition.holds(current) {
+            return Err(ConditionFailed);
+        }
+        let after = match &self.action {
+            Action::Put(item) => Some(item.clone()),
+            Action::Update(changes) => {
+                let mut item = current.cloned().unwrap_or_default();
+                for change in changes {
+                    apply_change(&mut item, change);
+                }
+                Some(item)
+            }
+            Action::Delete => None,
+        };
+        Ok(after.map(|mut item| {
+            item.insert(PARTITION_KEY.to_owned(), Value::Text(self.key.clone()));
+            item
+        }))
+    }
+}
+
+fn apply_change(item: &mut Item, change: &Change) {
+    match change {
+        Change::Set(name, value) => {
+            item.insert(name.to_string(), value.clone());
+        }
+        Change::Remove(name) => {
+            item.remove(name.as_ref());
+        }
+        Change::Add(name, amount) => {
+            let before = item.get(name.as_ref()).and_then(Value::as_i64).unwrap_or(0);
+            item.insert(name.to_string(), before.saturating_add(*amount).into());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What each provider wants to hear.
+
+use serde::{Deserialize, Serialize};
+
+/// The answers of an endpoint to its provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answers {
+    /// A delivery was stored.
+    pub accepted: Answer,
+    /// A delivery had been stored before; providers take this for success, too.
+    pub duplicate: Answer,
+    /// The status that makes the provider come again: 503 nearly everywhere, 409 at Zendesk.
+    pub retry_please: u16,
+    /// Whether the provider honours `Retry-After`.
+    pub retry_after: bool,
+    /// The status for a request that is not authentic.
+    pub refused: u16,
+}
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answer {
+    /// A 2xx status.
+    pub status: u16,
+    /// The body.
+    pub body: AnswerBody,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerBody {
+    /// The small JSON document that the webhook function writes, with the status of the delivery and its id.
+    Report,
+    /// No body: the provider reads one as a command, or wants none.
+    Empty,
+    /// A fixed text, as `text/plain`.
+    Text(String),
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            accepted: Answer::default(),
+            duplicate: Answer::default(),
+            retry_please: 503,
+            retry_after: false,
+            refused: 401,
+        }
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self { status: 200, body: AnswerBody::Report }
+    }
+}
+
+impl Answers {
+    /// Checks that no answer means something else than its name says.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        for (field, answer) in [("answers.accepted", &self.accepted), ("answers.duplicate", &self.duplicate)] {
+            if !(200..300).contains(&answer.status) {
+                return Err((field, format!("the status {} is not a success", answer.status)));
+            }
+            if answer.status == 204 && answer.body != AnswerBody::Empty {
+                return Err((field, "the status 204 has no body; say `body = \"empty\"`".to_owned()));
+            }
+        }
+        // 410 makes some senders unsubscribe for good.
+        let bad = |status: u16| !(400..600).contains(&status) || status == 410;
+        if bad(self.retry_please) {
+            return Err(("answers.retry_please", format!("the status {} does not ask for a retry", self.retry_please)));
+        }
+        if bad(self.refused) || self.refused >= 500 {
+            return Err(("answers.refused", format!("the status {} does not refuse", self.refused)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! From a catalog file to a provider: what the fields mean together, checked once.
+
+use std::collections::BTreeSet;
+
+use super::CatalogError;
+use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
+use super::schemes::scheme_entry;
+use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
+use crate::items::ItemTree;
+use crate::key::KeyRule;
+use crate::path::{Path, Root, Segment};
+use crate::provider::{ItemRule, Provider, SchemeEntry};
+use crate::source::{Source, header_name};
+use crate::template::TextTemplate;
+
+/// A problem with one field: its path from the top of the file, and a sentence.
+pub(super) type Problem = (String, String);
+
+/// Reads one catalog file.
+pub(super) fn provider(file_name: &str, text: &str) -> Result<Provider, CatalogError> {
+    let error = |(field, problem): Problem| CatalogError { file: file_name.to_owned(), field, problem };
+    let id = provider_id(file_name).map_err(|problem| error(("file".to_owned(), problem)))?;
+    let file: ProviderFile = toml::from_str(text)
+        .map_err(|problem| error(("file".to_owned(), problem.to_string().trim_end().to_owned())))?;
+    build(&id, file).map_err(error)
+}
+
+fn provider_id(file_name: &str) -> Result<String, String> {
+    let id = file_name.strip_suffix(".toml").ok_or("a catalog file ends in `.toml`")?;
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if id.is_empty() || !id.chars().all(valid) {
+        return Err("a provider's id, the file name without `.toml`, is lower-case letters, digits and `_`".to_owned());
+    }
+    Ok(id.to_owned())
+}
+
+fn build(id: &str, file: ProviderFile) -> Result<Provider, Problem> {
+    let owned = |(field, problem): (&'static str, String)| (field.to_owned(), problem);
+    file.answers.check().map_err(owned)?;
+    file.facts.check().map_err(owned)?;
+    if file.scheme.is_empty() {
+        return Err(("scheme".to_owned(), "a provider needs at least one scheme".to_owned()));
+    }
+    let mut schemes = Vec::with_capacity(file.scheme.len());
+    for (index, scheme) in file.scheme.iter().enumerate() {
+        schemes.push(scheme_entry(scheme).map_err(within(&format!("scheme[{index}]")))?);
+    }
+    let (item_tree, item_rules) = items(&file.items)?;
+    if file.lines && !matches!(file.items.as_slice(), [only] if only.path == "$[*]") {
+        return Err((
+            "lines".to_owned(),
+            "lines are read as one array, so there is one `items` with the path `$[*]`".to_owned(),
+        ));
+    }
+    let key = keys("key", &file.key, Root::Body)?;
+    let has_key = |entry: &SchemeEntry| !entry.key.is_empty();
+    if item_tree.is_empty() && key.is_empty() && !schemes.iter().all(has_key) {
+        let problem = "a provider needs a dedup key; `[\"sha256\"]` if a delivery has no id of its own".to_owned();
+        return Err(("key".to_owned(), problem));
+    }
+    let event = events("event", &file.event, Root::Body)?;
+    let keep = keep(&file.keep)?;
+    let mut handshakes = Vec::with_capacity(file.handshake.len());
+    for (index, handshake) in file.handshake.iter().enumerate() {
+        handshakes.push(self::handshake(handshake).map_err(within(&format!("handshake[{index}]")))?);
+    }
+    let mut key_rules = key.iter().chain(schemes.iter().flat_map(|entry| &entry.key));
+    let word_has_key = item_tree.is_empty() && key_rules.any(|rule| !rule.0.iter().any(Source::needs_structure));
+    if let Some(index) = handshakes.iter().position(Handshake::signs_for_strangers).filter(|_| word_has_key) {
+        let problem = "`{hmac:...}` is answered to anyone, so a signed word must never be a delivery: let every key need \
+                       a `json:` or `form:` value";
+        return Err((format!("handshake[{index}]"), problem.to_owned()));
+    }
+    Ok(Provider { id: id.to_owned(), key, event, keep, schemes, item_tree, item_rules, handshakes, file })
+}
+
+/// Puts the place of a part in front of its field.
+fn within(place: &str) -> impl Fn(Problem) -> Problem + use<> {
+    let place = place.to_owned();
+    move |(field, problem)| (format!("{place}.{field}"), problem)
+}
+
+/// Names the field of a problem.
+pub(super) fn at(field: &'static str) -> impl Fn(String) -> Problem {
+    move |problem| (field.to_owned(), problem)
+}
+
+/// Reads the alternatives of a key. Paths from `@` are for events only.
+pub(super) fn keys(field: &str, texts: &[String], root: Root) -> Result<Vec<KeyRule>, Problem> {
+    let mut rules = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        let place = |problem| (format!("{field}[{index}]"), problem);
+        let rule = KeyRule::parse(text).map_err(place)?;
+        for source in &rule.0 {
+            readable_later(source, root).map_err(place)?;
+        }
+        rules.push(rule);
+    }
+    Ok(rules)
+}
+
+/// Reads the alternatives of an event type.
+pub(super) fn events(field: &str, texts: &[String], root: Root) -> Result<Vec<TextTemplate>, Problem> {
+    let mut templates = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        let place = |problem| (format!("{field}[{index}]"), problem);
+        let template = TextTemplate::parse(text).map_err(place)?;
+        for source in template.sources() {
+            readable_later(source, root).map_err(place)?;
+        }
+        if template.signs() {
+            return Err(place("`{hmac:...}` is for handshakes".to_owned()));
+        }
+        templates.push(template);
+    }
+    Ok(templates)
+}
+
+/// A key or an event type is read again when a stored delivery is processed, from its body and kept headers alone.
+fn readable_later(source: &Source, root: Root) -> Result<(), String> {
+    match source {
+        Source::Query(_) | Source::Setting(_) => Err("a query or a setting is not stored with a delivery".to_owned()),
+        Source::Json(path) if path.root == Root::Item && root == Root::Body => {
+            Err(format!("the path `{path}` starts at an item, but there is none here; start it with `$`"))
+        }
+        Source::DeliverySha256 if root == Root::Body => Err("`delivery_sha256` is for items; use `sha256`".to_owned()),
+        Source::HashOf(inner) => readable_later(inner, root),
+        Source::Json(_)
+        | Source::Header(_)
+        | Source::Form(_)
+        | Source::FormXml { .. }
+        | Source::SignedAt
+        | Source::RequestSha256
+        | Source::Sha256
+        | Source::DeliverySha256 => Ok(()),
+    }
+}
+
+fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {
+    let mut tree = ItemTree::default();
+    let mut rules = Vec::with_capacity(files.len());
+    for (index, file) in files.iter().enumerate() {
+        let place = within(&format!("items[{index}]"));
+        let path = Path::parse(&file.path).map_err(|problem| place(("path".to_owned(), problem)))?;
+        if path.root != Root::Body || path.segments.last() != Some(&Segment::Each) {
+            return Err(place(("path".to_owned(), "the path of items starts with `$` and ends with `[*]`".to_owned())));
+        }
+        if path.segments.iter().any(|segment| matches!(segment, Segment::Index(_))) {
+            let problem = "a path of items takes every element of an array, `[*]`, not one of them".to_owned();
+            return Err(place(("path".to_owned(), problem)));
+        }
+        let key = keys("key", &file.key, Root::Item).map_err(&place)?;
+        if key.is_empty() {
+            return Err(place(("key".to_owned(), "an event needs a dedup key".to_owned())));
+        }
+        let event = events("event", &file.event, Root::Item).map_err(&place)?;
+        tree.add(&path.segments, index);
+        rules.push(ItemRule { key, event });
+    }
+    Ok((tree, rules))
+}
+
+fn keep(names: &[String]) -> Result<Vec<String>, Problem> {
+    /// Headers that hold credentials, by a part of their names.
+    const SECRET: [&str; 7] = ["signature", "authorization", "cookie", "token", "secret", "hmac", "api-key"];
+    let mut kept = BTreeSet::from(["content-type".to_owned()]);
+    for (index, name) in names.iter().enumerate() {
+        let place = |problem| (format!("keep[{index}]"), problem);
+        kept.insert(header_name(name).map_err(place)?);
+        if SECRET.iter().any(|part| name.contains(part)) {
+            return Err(place(format!("the header `{name}` may hold a credential and is never kept")));
+        }
+        if name.starts_with("x-hookonce-") {
+            return Err(place(format!("the header `{name}` is noted on this side and never taken from a request")));
+        }
+    }
+    Ok(kept.into_iter().collect())
+}
+
+fn handshake(file: &HandshakeFile) -> Result<Handshake, Problem> {
+    let method = match file.method.as_str() {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        other => return Err(("method".to_owned(), format!("`{other}` is not `GET`, `HEAD` or `POST`"))),
+    };
+    if file.unsigned && method != Method::Post {
+        return Err(("unsigned".to_owned(), format!("a `{}` is never signed", file.method)));
+    }
+    if file.when.is_empty() && method != Method::Head {
+        return Err(("when".to_owned(), "a handshake that always matches would answer every request".to_owned()));
+    }
+    let mut when = Vec::with_capacity(file.when.len());
+    for (source, value) in &file.when {
+        let place = |problem| (format!("when.\"{source}\""), problem);
+        when.push((Source::parse(source).map_err(place)?, Condition::parse(value)));
+    }
+    let absent = file.absent.iter().map(|source| Source::parse(source)).collect::<Result<Vec<_>, _>>();
+    let token = file.token.as_deref().map(Source::parse).transpose().map_err(at("token"))?;
+    let hands_out = file.hands_out.as_deref().map(Source::parse).transpose().map_err(at("hands_out"))?;
+    let headers = file.headers.iter().map(|(name, text)| Ok((header_name(name)?, TextTemplate::parse(text)?)));
+    if !(200..300).contains(&file.status) {
+        return Err(("status".to_owned(), format!("the status {} is not a success", file.status)));
+    }
+    Ok(Handshake {
+        method,
+        unsigned: file.unsigned,
+        when,
+        absent: absent.map_err(at("absent"))?,
+        token,
+        status: file.status,
+        body: handshake_body(file)?,
+        headers: headers.collect::<Result<Vec<_>, String>>().map_err(at("headers"))?,
+        hands_out,
+        sns_subscription: file.sns_subscription,
+    })
+}
+
+fn handshake_body(file: &HandshakeFile) -> Result<HandshakeBody, Problem> {
+    match (&file.text, &file.json) {
+        (Some(_), Some(_)) => Err(("json".to_owned(), "an answer is either `text` or `json`".to_owned())),
+        (Some(text), None) => Ok(HandshakeBody::Text(TextTemplate::parse(text).map_err(at("text"))?)),
+        (None, Some(fields)) => {
+            let fields = fields.iter().map(|(name, value)| Ok((name.clone(), json_field(value)?)));
+            Ok(HandshakeBody::Json(fields.collect::<Result<Vec<_>, String>>().map_err(at("json"))?))
+        }
+        (None, None) => Ok(HandshakeBody::Empty),
+    }
+}
+
+fn json_field(value: &JsonValueFile) -> Result<JsonField, String> {
+    match value {
+        JsonValueFile::Number(number) => Ok(JsonField::Number(*number)),
+        JsonValueFile::Text(text) => TextTemplate::parse(text).map(JsonField::Text),
+    }
+}

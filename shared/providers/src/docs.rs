@@ -1,0 +1,143 @@
+//! The catalog as a page for people.
+
+use std::fmt::Write as _;
+
+use crate::answers::{Answer, AnswerBody, Answers};
+use crate::catalog::Catalog;
+use crate::facts::SourceKind;
+use crate::handshake::Handshake;
+use crate::provider::Provider;
+
+/// The catalog as Markdown: an overview, then what an operator has to know of each provider.
+///
+/// `docs/providers.md` is this text; a test keeps the two equal.
+pub fn markdown(catalog: &Catalog) -> String {
+    let mut page = String::from(
+        "# Providers\n\n\
+         Generated from `shared/providers/catalog`; change the catalog, not this page. Where a text says \"unconfirmed\", \
+         no source confirmed it.\n\n\
+         A key that is not signed can be replaced by whoever holds one signed request: the handler's domain key is what \
+         keeps such a replay from having an effect.\n\n\
+         | provider | scheme | dedup key | signed | several events | retries, hours | deadline, s |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for provider in catalog.iter() {
+        page.push_str(&overview(provider));
+    }
+    for provider in catalog.iter() {
+        section(&mut page, provider);
+    }
+    page
+}
+
+fn overview(provider: &Provider) -> String {
+    let known = |number: Option<u32>| number.map_or("?".to_owned(), |number| number.to_string());
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    format!(
+        "| [{}](#{}) | {} | {} | {} | {} | {} | {} |\n",
+        provider.id(),
+        provider.id(),
+        cell(&provider.schemes().first().cloned().unwrap_or_default()),
+        cell(&keys(provider).first().cloned().unwrap_or_default()),
+        yes(provider.key_is_signed()),
+        yes(provider.batches()),
+        known(provider.facts().retry_hours_max),
+        known(provider.facts().deadline_seconds),
+    )
+}
+
+/// A text that does not end its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// The alternatives of the dedup key, of events first.
+fn keys(provider: &Provider) -> Vec<String> {
+    let items = provider.item_rules.iter().flat_map(|rule| &rule.key);
+    let own = provider.schemes.iter().flat_map(|entry| provider.keys_of(entry));
+    let mut keys: Vec<String> = Vec::new();
+    for key in items.chain(own).map(|rule| format!("`{rule}`")) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+fn section(page: &mut String, provider: &Provider) {
+    let facts = provider.facts();
+    let signed = if provider.key_is_signed() { "signed" } else { "not signed" };
+    let settings: Vec<String> = provider
+        .settings()
+        .iter()
+        .map(|setting| {
+            format!("`{}`{}: {}", setting.name, if setting.required { "" } else { " (optional)" }, setting.about)
+        })
+        .collect();
+    let sources: Vec<String> =
+        facts.sources.iter().map(|source| format!("{} ({})", source.at, source_kind(source.kind))).collect();
+    // Writing into a string cannot fail.
+    let _ = write!(page, "\n## {}\n\n{}\n\n", provider.id(), provider.name());
+    let mut line = |name: &str, text: &str| {
+        if !text.is_empty() {
+            let _ = writeln!(page, "- **{name}**: {text}");
+        }
+    };
+    line("Scheme", &provider.schemes().join("; or "));
+    line("Secret", &facts.secret);
+    line("Rotation", &facts.rotation);
+    line("Settings", &settings.join("; "));
+    line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
+    line("Same key on a retry", &facts.key_on_retry);
+    line("Same key on a redelivery", &facts.key_on_redelivery);
+    line("Retries", &facts.retries);
+    line("A retry changes the body", if facts.retries_change_body { "yes" } else { "" });
+    line("Deadline", &facts.deadline);
+    line("Several events in a delivery", &facts.batching);
+    line("A retry may group them differently", &facts.regrouping);
+    line("Size", &facts.size);
+    line("Handshake", &provider.handshakes.iter().map(handshake).collect::<Vec<_>>().join("; "));
+    line("Answers", &answers(provider.answers()));
+    line("Official code", &facts.sdk);
+    line("Notes", &facts.notes);
+    line("Sources", &format!("{}; checked {}", sources.join("; "), facts.checked));
+}
+
+const fn source_kind(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Official => "official",
+        SourceKind::OfficialExcerpt => "official, stored excerpt",
+        SourceKind::SdkSource => "SDK source",
+        SourceKind::Secondary => "secondary",
+    }
+}
+
+fn handshake(handshake: &Handshake) -> String {
+    let when: Vec<String> = handshake.when.iter().map(|(source, _)| format!("`{source}`")).collect();
+    let signed = match (handshake.method.as_str(), handshake.unsigned) {
+        ("POST", true) => "unsigned ",
+        ("POST", false) => "signed ",
+        _ => "",
+    };
+    let with = if when.is_empty() { String::new() } else { format!(" with {}", when.join(", ")) };
+    format!("{signed}`{}`{with}, answered {}", handshake.method.as_str(), handshake.status)
+}
+
+fn answers(answers: &Answers) -> String {
+    let retry_after = if answers.retry_after { " with Retry-After" } else { "" };
+    format!(
+        "accepted {}, duplicate {}, please retry {}{retry_after}, refused {}",
+        answer(&answers.accepted),
+        answer(&answers.duplicate),
+        answers.retry_please,
+        answers.refused
+    )
+}
+
+fn answer(answer: &Answer) -> String {
+    match &answer.body {
+        AnswerBody::Report => answer.status.to_string(),
+        AnswerBody::Empty => format!("{} without a body", answer.status),
+        AnswerBody::Text(text) => format!("{} `{text}`", answer.status),
+    }
+}

@@ -1,0 +1,330 @@
+//! Why a request is refused, for the person who has to make it work.
+//!
+//! The answer to the provider says as little as possible. This says as much as possible, to whoever holds the secrets:
+//! what was looked for, what is missing, and which one small change would make the signature fit. It finds that out by
+//! trying the change. It never says a secret nor the signature that would be right.
+
+mod cause;
+mod rewrite;
+
+use std::fmt;
+
+use hookonce_protocol::time::{EpochSec, Millis};
+use serde::Serialize;
+
+pub use cause::Cause;
+
+use crate::catalog::Catalog;
+use crate::delivery::Received;
+use crate::keyring::Keyring;
+use crate::provider::Provider;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::encoding::SecretForm;
+use crate::scheme::{Context, Place, Scheme, public_url};
+use crate::settings::{PUBLIC_URL, Settings};
+
+/// A tolerance that every timestamp is within.
+const ANY_AGE: Millis = Millis(i64::MAX);
+
+/// What became of a request and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// The provider's id.
+    pub provider: String,
+    /// The refusal's code; nothing for a request that was accepted or answered.
+    pub code: Option<&'static str>,
+    /// The scheme that decided, in one line.
+    pub scheme: String,
+    /// What it looked for.
+    pub looked_for: Vec<Finding>,
+    /// The likely causes of a refusal, most likely first.
+    pub causes: Vec<Cause>,
+}
+
+/// A place that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What is read there: a signature, a timestamp.
+    pub what: &'static str,
+    /// Where: the name of a header, or a path or field of the body.
+    pub place: String,
+    /// What was found there.
+    pub state: FindingState,
+}
+
+/// What was found at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingState {
+    /// A value.
+    Present,
+    /// Nothing.
+    Missing,
+    /// More than one value where there may be one.
+    Duplicated,
+    /// In the body, which is read only by the scheme itself.
+    InBody,
+}
+
+impl Provider {
+    /// Judges a request as [`Self::receive`] does and explains the outcome to a person.
+    ///
+    /// Secrets are given as an endpoint would hold them, newest first; here they may also be wrong or malformed.
+    pub fn explain(
+        &self,
+        request: &Request<'_>,
+        secrets: &[String],
+        settings: &Settings,
+        tolerance: Option<Millis>,
+        now: EpochSec,
+    ) -> Explanation {
+        let case = Case { provider: self, request, secrets, settings, tolerance, now };
+        let keyring = Keyring::new(self, secrets);
+        let usable = keyring.clone().unwrap_or_else(|_| Keyring::unchecked(self, secrets));
+        let outcome = self.receive(request, &usable, settings, tolerance, now);
+        let mut causes: Vec<Cause> = keyring.err().map(Cause::from).into_iter().collect();
+        match &outcome {
+            Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
+            Ok(Received::Handshake(_) | Received::Delivery(_)) => causes.clear(),
+            Err(refusal) => causes.extend(case.causes_of(*refusal)),
+        }
+        Explanation {
+            provider: self.id.clone(),
+            code: outcome.err().map(Refusal::code),
+            scheme: case.scheme().map(|scheme| scheme.kind().summary()).unwrap_or_default(),
+            looked_for: case.findings(),
+            causes,
+        }
+    }
+}
+
+/// A request together with everything it is judged by.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    provider: &'a Provider,
+    request: &'a Request<'a>,
+    secrets: &'a [String],
+    settings: &'a Settings,
+    tolerance: Option<Millis>,
+    now: EpochSec,
+}
+
+impl Case<'_> {
+    /// True when the request proves itself, at whatever age and whether or not an event can be read from it.
+    fn fits(&self) -> bool {
+        let keyring = Keyring::unchecked(self.provider, self.secrets);
+        let outcome = self.provider.receive(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
+        matches!(outcome, Ok(Received::Delivery(_) | Received::Handshake(_)) | Err(Refusal::Malformed))
+    }
+
+    fn fits_with_secrets(&self, secrets: &[String]) -> bool {
+        Case { secrets, ..*self }.fits()
+    }
+
+    fn fits_with_body(&self, body: &[u8]) -> bool {
+        body != self.request.body && Case { request: &Request { body, ..*self.request }, ..*self }.fits()
+    }
+
+    fn scheme(&self) -> Option<&Scheme> {
+        let addressed = self.provider.addressed_scheme(self.request).map(|(_, entry)| &entry.scheme);
+        addressed.or_else(|| self.provider.schemes.first().map(|entry| &entry.scheme))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let lookups = self.scheme().map(|scheme| scheme.kind().lookups()).unwrap_or_default();
+        let state = |count: usize| match count {
+            0 => FindingState::Missing,
+            1 => FindingState::Present,
+            _ => FindingState::Duplicated,
+        };
+        let find = |place: Place| match place {
+            Place::Header(name) => {
+                let count = self.request.header_values(&name).count();
+                (name, state(count))
+            }
+            Place::Headers(prefix) => {
+                let is_one = |name: &String| name.to_ascii_lowercase().starts_with(&prefix);
+                let any = self.request.headers.iter().any(|(name, _)| is_one(name));
+                (format!("{prefix}*"), state(usize::from(any)))
+            }
+            Place::Body(path) => (path, FindingState::InBody),
+        };
+        let finding = |(what, (place, state))| Finding { what, place, state };
+        lookups.into_iter().map(|lookup| finding((lookup.what, find(lookup.place)))).collect()
+    }
+
+    fn causes_of(&self, refusal: Refusal) -> Vec<Cause> {
+        match refusal {
+            Refusal::SignatureMissing => self.missing(),
+            Refusal::SignatureMismatch | Refusal::SignatureMalformed => self.mismatch(refusal),
+            Refusal::TimestampMissing => vec![Cause::TimestampMissing],
+            Refusal::TimestampMalformed => vec![Cause::TimestampMalformed],
+            Refusal::TimestampOutOfRange => vec![self.skew()],
+            Refusal::DuplicateHeader => vec![Cause::DuplicateHeader],
+            Refusal::HeaderMalformed => vec![Cause::HeaderMalformed],
+            Refusal::Malformed => vec![self.unreadable()],
+            Refusal::MethodNotAllowed => vec![Cause::Method],
+            Refusal::NotConfigured => self.unconfigured(),
+        }
+    }
+
+    fn missing(&self) -> Vec<Cause> {
+        let mut causes: Vec<Cause> = Catalog::built_in()
+            .iter()
+            .filter(|other| other.id() != self.provider.id())
+            .filter(|other| other.is_recognised_in(self.request))
+            .map(|other| Cause::OtherProvider { provider: other.id().to_owned() })
+            .collect();
+        causes.push(Cause::SignatureMissing);
+        causes
+    }
+
+    fn mismatch(&self, refusal: Refusal) -> Vec<Cause> {
+        let mut causes = self.secret_causes();
+        causes.extend(self.body_cause());
+        causes.extend(self.url_cause());
+        if causes.is_empty() {
+            let malformed = refusal == Refusal::SignatureMalformed;
+            causes.push(if malformed { Cause::SignatureMalformed } else { Cause::OtherSecretOrBody });
+        }
+        causes
+    }
+
+    /// Changes that people make to secrets when they copy them.
+    fn secret_causes(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        for (index, secret) in self.secrets.iter().enumerate() {
+            let trimmed = secret.trim();
+            let unquoted = trimmed.trim_matches(['"', '\'']);
+            if trimmed != secret && self.fits_with_secrets(&[trimmed.to_owned()]) {
+                causes.push(Cause::SecretHasSpace { index });
+            } else if unquoted != trimmed && self.fits_with_secrets(&[unquoted.to_owned()]) {
+                causes.push(Cause::SecretHasQuotes { index });
+            } else if let Some((read_as, expected)) = self.other_form(trimmed) {
+                causes.push(Cause::SecretForm { index, read_as, expected });
+            }
+        }
+        causes
+    }
+
+    /// Another form of the secret under which the signature fits: literal text against base64 after `whsec_`.
+    fn other_form(&self, secret: &str) -> Option<(&'static str, &'static str)> {
+        let (scheme_index, _) = self.provider.addressed_scheme(self.request)?;
+        let Scheme::Signed(scheme) = &self.provider.schemes.get(scheme_index)?.scheme else { return None };
+        for form in [SecretForm::Text, SecretForm::Base64, SecretForm::Hex] {
+            for prefix in [None, Some("whsec_".to_owned())] {
+                let mut other = scheme.clone();
+                other.secret.form = form;
+                other.secret.prefix = prefix;
+                if other.secret == scheme.secret {
+                    continue;
+                }
+                let mut provider = self.provider.clone();
+                provider.schemes.get_mut(scheme_index)?.scheme = Scheme::Signed(other);
+                if (Case { provider: &provider, ..*self }).fits_with_secrets(&[secret.to_owned()]) {
+                    return Some((form.name(), scheme.secret.form.name()));
+                }
+            }
+        }
+        None
+    }
+
+    /// Changes that proxies, frameworks and copy and paste make to bodies.
+    fn body_cause(&self) -> Option<Cause> {
+        let rewrites = rewrite::rewrites(self.request.body);
+        let found = rewrites.into_iter().find(|rewrite| self.fits_with_body(&rewrite.body));
+        found.map(|rewrite| Cause::BodyChanged { how: rewrite.how })
+    }
+
+    fn url_cause(&self) -> Option<Cause> {
+        let url = public_url(self.request, self.settings);
+        let fits = |url: &String| {
+            let settings = Settings::from_iter([(PUBLIC_URL.to_owned(), url.clone())]);
+            let settings = self.settings.merged(&settings);
+            let request = Request { url, ..*self.request };
+            Case { request: &request, settings: &settings, ..*self }.fits()
+        };
+        let candidates = rewrite::urls(&url);
+        candidates.into_iter().find(fits).map(|url| Cause::OtherUrl { url: rewrite::without_query(&url) })
+    }
+
+    fn skew(&self) -> Cause {
+        let claimed = || {
+            let (scheme_index, entry) = self.provider.addressed_scheme(self.request)?;
+            let keyring = Keyring::unchecked(self.provider, self.secrets);
+            let context = Context {
+                request: self.request,
+                url: public_url(self.request, self.settings),
+                keyring: &keyring,
+                settings: self.settings,
+                tolerance: Some(ANY_AGE),
+                now: self.now,
+                scheme_index,
+            };
+            let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
+            let tolerance = self.tolerance.or_else(|| entry.scheme.kind().tolerance());
+            Some((age.div_euclid(1_000), tolerance.unwrap_or(Millis(0)).as_seconds()))
+        };
+        let (age_seconds, tolerance_seconds) = claimed().unwrap_or((0, 0));
+        Cause::Skew { age_seconds, tolerance_seconds }
+    }
+
+    /// Why an authentic request could not be read.
+    fn unreadable(&self) -> Cause {
+        if self.request.method != "POST" {
+            return Cause::IncompleteHandshake;
+        }
+        let entry = self.provider.addressed_scheme(self.request).map(|(_, entry)| entry);
+        let items = self.provider.item_rules.iter().flat_map(|rule| &rule.key);
+        let own = entry.map(|entry| self.provider.keys_of(entry)).unwrap_or_default();
+        let rules: Vec<String> = if self.provider.batches() {
+            items.map(ToString::to_string).collect()
+        } else {
+            own.iter().map(ToString::to_string).collect()
+        };
+        Cause::KeyUnreadable { looked_for: rules }
+    }
+
+    fn unconfigured(&self) -> Vec<Cause> {
+        let missing = |name: &str| self.settings.get(name).is_none();
+        let settings = self.provider.settings().iter().filter(|setting| setting.required && missing(&setting.name));
+        settings.map(|setting| Cause::SettingMissing { name: setting.name.clone() }).collect()
+    }
+}
+
+impl Provider {
+    /// True when the request carries a signature header that is named after this provider.
+    fn is_recognised_in(&self, request: &Request<'_>) -> bool {
+        let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
+        let mut names = lookups.filter_map(|lookup| match lookup.place {
+            Place::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
+            Place::Header(_) | Place::Headers(_) | Place::Body(_) => None,
+        });
+        names.any(|name| name != "authorization" && request.has_header(&name))
+    }
+}
+
+impl fmt::Display for Explanation {
+    /// Several lines for a terminal, without a trailing line break.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.provider, self.scheme)?;
+        for finding in &self.looked_for {
+            let state = match finding.state {
+                FindingState::Present => "there",
+                FindingState::Missing => "missing",
+                FindingState::Duplicated => "there more than once",
+                FindingState::InBody => "in the body",
+            };
+            write!(formatter, "\n  {} {}: {state}", finding.what, finding.place)?;
+        }
+        match self.code {
+            None => formatter.write_str("\nThe request is authentic.")?,
+            Some(code) => write!(formatter, "\nRefused: {code}.")?,
+        }
+        for cause in &self.causes {
+            write!(formatter, "\n- {cause}")?;
+        }
+        Ok(())
+    }
+}

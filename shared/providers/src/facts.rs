@@ -1,0 +1,85 @@
+//! What an operator has to know about a provider, with its sources.
+
+use serde::{Deserialize, Serialize};
+
+/// Facts about a provider's behaviour. Where a text says "unconfirmed", no source confirmed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// Whether the dedup key stays the same when the provider retries by itself.
+    pub key_on_retry: String,
+    /// Whether it stays the same when a person sends the delivery again.
+    pub key_on_redelivery: String,
+    /// How often and how long the provider retries.
+    pub retries: String,
+    /// The longest time after the event at which a delivery may still come by itself, in hours, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_hours_max: Option<u32>,
+    /// Whether a retry changes the body, such as an attempt counter in it.
+    #[serde(default)]
+    pub retries_change_body: bool,
+    /// How long the provider waits for an answer.
+    pub deadline: String,
+    /// The same in seconds, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<u32>,
+    /// Whether one delivery can hold several events.
+    pub batching: String,
+    /// Whether a retry may group events differently.
+    pub regrouping: String,
+    /// The largest delivery.
+    pub size: String,
+    /// The form in which the secret is handed out.
+    pub secret: String,
+    /// How a change of the secret looks on the wire.
+    pub rotation: String,
+    /// The official code that verifies or signs.
+    pub sdk: String,
+    /// Anything else that surprises.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// The day on which the sources were read, as YYYY-MM-DD.
+    pub checked: String,
+    /// Where the facts come from.
+    pub sources: Vec<FactSource>,
+}
+
+/// Where a fact comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactSource {
+    /// How close to the provider the source is.
+    pub kind: SourceKind,
+    /// An address, or a package with its version.
+    pub at: String,
+}
+
+/// How close to the provider a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceKind {
+    /// The provider's own text or code.
+    Official,
+    /// A stored excerpt of an official page.
+    OfficialExcerpt,
+    /// The source code of an SDK, read and run.
+    SdkSource,
+    /// Someone else quoting the provider.
+    Secondary,
+}
+
+impl Facts {
+    /// Checks what the types do not.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.sources.is_empty() {
+            return Err(("facts.sources", "a fact without a source is a rumour; name at least one".to_owned()));
+        }
+        let date = self.checked.as_bytes();
+        let dated = date.len() == 10
+            && date
+                .iter()
+                .enumerate()
+                .all(|(at, byte)| if at == 4 || at == 7 { *byte == b'-' } else { byte.is_ascii_digit() });
+        if dated { Ok(()) } else { Err(("facts.checked", format!("`{}` is not a date as YYYY-MM-DD", self.checked))) }
+    }
+}

@@ -1,0 +1,260 @@
+//! Questions that a provider asks before it sends deliveries, or among them. They are answered at once and never stored.
+
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq;
+
+use crate::delivery::{HandedOut, HandshakeAnswer};
+use crate::keyring::Keyring;
+use crate::limits::CHALLENGE_BYTES_MAX;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::envelope::LazyJson;
+use crate::scheme::{Scheme, sns};
+use crate::settings::{Settings, VERIFY_TOKEN};
+use crate::source::Source;
+use crate::template::{TextPart, TextTemplate};
+
+/// The method of a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    /// Answered only after the request passed a scheme, unless it is one that is never signed.
+    Post,
+}
+
+impl Method {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+        }
+    }
+}
+
+/// What a value must be for a handshake to apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// `*`: anything but nothing.
+    Any,
+    /// `[]`: an array without elements.
+    EmptyArray,
+    Is(String),
+}
+
+impl Condition {
+    pub(crate) fn parse(text: &str) -> Self {
+        match text {
+            "*" => Self::Any,
+            "[]" => Self::EmptyArray,
+            other => Self::Is(other.to_owned()),
+        }
+    }
+}
+
+/// A field of a JSON answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum JsonField {
+    Text(TextTemplate),
+    Number(i64),
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HandshakeBody {
+    Empty,
+    Text(TextTemplate),
+    Json(Vec<(String, JsonField)>),
+}
+
+/// One kind of question and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    pub(crate) method: Method,
+    /// A `POST` without any signature.
+    pub(crate) unsigned: bool,
+    pub(crate) when: Vec<(Source, Condition)>,
+    pub(crate) absent: Vec<Source>,
+    pub(crate) token: Option<Source>,
+    pub(crate) status: u16,
+    pub(crate) body: HandshakeBody,
+    pub(crate) headers: Vec<(String, TextTemplate)>,
+    /// A secret that the provider hands out in the request.
+    pub(crate) hands_out: Option<Source>,
+    /// A subscription of AWS SNS.
+    pub(crate) sns_subscription: bool,
+}
+
+/// What a handshake may look at.
+pub(crate) struct Question<'a> {
+    request: &'a Request<'a>,
+    json: LazyJson<'a>,
+    keyring: &'a Keyring,
+    settings: &'a Settings,
+    /// The scheme and secret that answer with a signature of their own.
+    scheme: &'a Scheme,
+    secret_index: usize,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) const fn new(
+        request: &'a Request<'a>,
+        keyring: &'a Keyring,
+        settings: &'a Settings,
+        scheme: &'a Scheme,
+        secret_index: usize,
+    ) -> Self {
+        Self { request, json: LazyJson::new(request.body), keyring, settings, scheme, secret_index }
+    }
+
+    fn value(&self, source: &Source) -> Result<Option<String>, Refusal> {
+        let value = match source {
+            Source::Header(name) => self.request.plain_header(name)?.map(str::to_owned),
+            Source::Query(name) => self.request.query(name)?,
+            Source::Setting(name) => self.settings.get(name).map(str::to_owned),
+            // A body that is no JSON holds no question.
+            Source::Json(path) => self.json.scalar(path).unwrap_or_default(),
+            Source::Form(_)
+            | Source::FormXml { .. }
+            | Source::HashOf(_)
+            | Source::SignedAt
+            | Source::RequestSha256
+            | Source::Sha256
+            | Source::DeliverySha256 => None,
+        };
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    fn meets(&self, source: &Source, condition: &Condition) -> Result<bool, Refusal> {
+        match (condition, source) {
+            (Condition::Any, _) => Ok(self.value(source)?.is_some()),
+            (Condition::Is(expected), _) => Ok(self.value(source)?.as_ref() == Some(expected)),
+            (Condition::EmptyArray, Source::Json(path)) => {
+                let node = self.json.node(path).unwrap_or_default();
+                Ok(node
+                    .is_some_and(|node| node.is_array() && node.elements().is_ok_and(|elements| elements.is_empty())))
+            }
+            (Condition::EmptyArray, _) => Ok(false),
+        }
+    }
+
+    fn present(&self, source: &Source) -> Result<bool, Refusal> {
+        match source {
+            Source::Json(path) => {
+                Ok(self.json.node(path).unwrap_or_default().is_some_and(|node| node.text() != "null"))
+            }
+            other => Ok(self.value(other)?.is_some()),
+        }
+    }
+
+    /// The configured verify token, in constant time. An endpoint without one may use a secret of its key ring.
+    fn token_fits(&self, given: &str) -> bool {
+        let equal = |expected: &str| bool::from(expected.as_bytes().ct_eq(given.as_bytes()));
+        match self.settings.get(VERIFY_TOKEN) {
+            Some(expected) => equal(expected),
+            None => self.keyring.secrets().iter().any(|secret| equal(secret)),
+        }
+    }
+
+    fn text(&self, template: &TextTemplate) -> Result<String, Refusal> {
+        let mut text = String::new();
+        for part in &template.0 {
+            match part {
+                TextPart::Literal(literal) => text.push_str(literal),
+                TextPart::Present(_) => {}
+                TextPart::Value(source) => text.push_str(&self.echoed(source)?),
+                TextPart::Hmac(source) => text.push_str(&self.signed(&self.echoed(source)?)?),
+            }
+        }
+        Ok(text)
+    }
+
+    fn echoed(&self, source: &Source) -> Result<String, Refusal> {
+        let missing = if matches!(source, Source::Setting(_)) { Refusal::NotConfigured } else { Refusal::Malformed };
+        let value = self.value(source)?.ok_or(missing)?;
+        if value.len() > CHALLENGE_BYTES_MAX || value.chars().any(char::is_control) {
+            return Err(Refusal::Malformed);
+        }
+        Ok(value)
+    }
+
+    /// Signs a challenge with the endpoint's secret.
+    ///
+    /// X and Braintree let anyone ask for this, with the very key that signs deliveries. Only texts that can never be a
+    /// delivery are signed: letters, digits, `-` and `_`, at a provider whose deliveries need a JSON document to have a
+    /// key. A scheme may narrow this further.
+    fn signed(&self, challenge: &str) -> Result<String, Refusal> {
+        if !challenge.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+            return Err(Refusal::Malformed);
+        }
+        let secret = self.keyring.secrets().get(self.secret_index).ok_or(Refusal::NotConfigured)?;
+        self.scheme.kind().sign_challenge(challenge, secret).ok_or(Refusal::Malformed)
+    }
+}
+
+impl Handshake {
+    /// True when anyone who asks gets a text signed with the endpoint's secret.
+    pub(crate) fn signs_for_strangers(&self) -> bool {
+        let signs = match &self.body {
+            HandshakeBody::Empty => false,
+            HandshakeBody::Text(template) => template.signs(),
+            HandshakeBody::Json(fields) => {
+                fields.iter().any(|(_, field)| matches!(field, JsonField::Text(template) if template.signs()))
+            }
+        };
+        let open = self.method != Method::Post || self.unsigned;
+        open && (signs || self.headers.iter().any(|(_, template)| template.signs()))
+    }
+
+    /// True when the request asks this question.
+    pub(crate) fn applies(&self, question: &Question<'_>) -> Result<bool, Refusal> {
+        for (source, condition) in &self.when {
+            if !question.meets(source, condition)? {
+                return Ok(false);
+            }
+        }
+        for source in &self.absent {
+            if question.present(source)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Answers the question.
+    pub(crate) fn answer(&self, question: &Question<'_>) -> Result<HandshakeAnswer, Refusal> {
+        if let Some(source) = &self.token {
+            let given = question.value(source)?.ok_or(Refusal::SignatureMissing)?;
+            if !question.token_fits(&given) {
+                return Err(Refusal::SignatureMismatch);
+            }
+        }
+        let (content_type, body) = match &self.body {
+            HandshakeBody::Empty => ("", Vec::new()),
+            HandshakeBody::Text(template) => ("text/plain; charset=utf-8", question.text(template)?.into_bytes()),
+            HandshakeBody::Json(fields) => {
+                let mut object = Map::new();
+                for (name, field) in fields {
+                    object.insert(
+                        name.clone(),
+                        match field {
+                            JsonField::Text(template) => Value::String(question.text(template)?),
+                            JsonField::Number(number) => Value::from(*number),
+                        },
+                    );
+                }
+                ("application/json", Value::Object(object).to_string().into_bytes())
+            }
+        };
+        // An echoed text is never to be taken for a page.
+        let mut headers = vec![("x-content-type-options".to_owned(), "nosniff".to_owned())];
+        for (name, template) in &self.headers {
+            headers.push((name.clone(), question.text(template)?));
+        }
+        let handed_out = self.hands_out.as_ref().map(|source| question.echoed(source)).transpose()?.map(HandedOut::new);
+        let confirms = self.sns_subscription.then(|| sns::confirmation_url(question.request.body, question.settings));
+        let (status, content_type, visit) = (self.status, content_type.to_owned(), confirms.flatten());
+        Ok(HandshakeAnswer { status, content_type, headers, body, visit, handed_out })
+    }
+}

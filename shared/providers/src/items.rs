@@ -1,0 +1,227 @@
+//! Taking a delivery apart into its events without changing a byte of any of them.
+//!
+//! The paths of a batching provider form a tree. A body is read along that tree once. That gives the events, and for each
+//! of them a *pruned delivery*: the same document with every array on the way cut down to the one element that leads to
+//! the event. A pruned delivery is again a delivery of that provider, holding exactly that event, so taking it apart
+//! changes nothing.
+
+use crate::json::{JsonError, Node};
+use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX};
+use crate::path::Segment;
+
+/// What may stand at one place of a body.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ItemTree {
+    /// Members that lead to events.
+    members: Vec<(String, ItemTree)>,
+    /// What the elements of an array are, where an array leads to events.
+    elements: Option<Box<ItemTree>>,
+    /// The rule of the events that stand here.
+    rule: Option<usize>,
+}
+
+/// Why a body could not be taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ItemError {
+    Json(JsonError),
+    TooMany,
+    TooLarge,
+}
+
+impl From<JsonError> for ItemError {
+    fn from(error: JsonError) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl ItemTree {
+    /// Adds the path of one rule. Only members and arrays lead to events.
+    pub(crate) fn add(&mut self, path: &[Segment], rule: usize) {
+        match path.split_first() {
+            None => self.rule = Some(rule),
+            Some((Segment::Each, rest)) => self.elements.get_or_insert_default().add(rest, rule),
+            Some((Segment::Member(name), rest)) => {
+                if let Some((_, branch)) = self.members.iter_mut().find(|(known, _)| known == name) {
+                    branch.add(rest, rule);
+                } else {
+                    let mut branch = Self::default();
+                    branch.add(rest, rule);
+                    self.members.push((name.clone(), branch));
+                }
+            }
+            // Refused where a catalog file is checked.
+            Some((Segment::Index(_), _)) => {}
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.elements.is_none()
+    }
+
+    /// Reads a body along this tree.
+    pub(crate) fn read<'a>(&self, node: Node<'a>) -> Result<Read<'a>, ItemError> {
+        if let Some(rule) = self.rule {
+            return Ok(Read { node, shape: Shape::Event(rule) });
+        }
+        if let Some(tree) = self.elements.as_deref().filter(|_| node.is_array()) {
+            let elements = node.elements()?;
+            if elements.len() > EVENTS_MAX {
+                return Err(ItemError::TooMany);
+            }
+            let elements = elements.into_iter().map(|element| tree.read(element)).collect::<Result<_, _>>()?;
+            return Ok(Read { node, shape: Shape::Array(elements) });
+        }
+        if self.members.is_empty() || !node.is_object() {
+            return Ok(Read { node, shape: Shape::Other });
+        }
+        let mut members = Vec::new();
+        for (name, value) in node.members()? {
+            members.push(match self.members.iter().find(|(known, _)| *known == name) {
+                Some((_, tree)) => tree.read(value)?,
+                None => Read { node: value, shape: Shape::Other },
+            });
+        }
+        Ok(Read { node, shape: Shape::Object(members) })
+    }
+}
+
+/// A part of a body that was read along the tree.
+pub(crate) struct Read<'a> {
+    node: Node<'a>,
+    shape: Shape<'a>,
+}
+
+enum Shape<'a> {
+    /// An event and its rule.
+    Event(usize),
+    /// An array of events, or of what leads to them.
+    Array(Vec<Read<'a>>),
+    /// An object, with all its members in order.
+    Object(Vec<Read<'a>>),
+    /// Something that does not lead to events.
+    Other,
+}
+
+/// One event found in a body: where, and by which rule. No rule: a remainder, see [`Read::events`].
+pub(crate) struct Found<'a> {
+    pub(crate) node: Node<'a>,
+    pub(crate) rule: Option<usize>,
+    /// The index of the member or element taken on the way, from the top.
+    choices: Vec<usize>,
+}
+
+impl<'a> Read<'a> {
+    /// The events of the body, in its order.
+    ///
+    /// An array element on the way that holds no event, such as a change of another kind in the same delivery, is a
+    /// *remainder*: it is found too, without a rule, because dropping it would lose something that was acknowledged.
+    pub(crate) fn events(&self) -> Result<Vec<Found<'a>>, ItemError> {
+        let mut found = Vec::new();
+        self.collect(&mut Vec::new(), &mut found)?;
+        Ok(found)
+    }
+
+    fn collect(&self, choices: &mut Vec<usize>, found: &mut Vec<Found<'a>>) -> Result<(), ItemError> {
+        match &self.shape {
+            Shape::Other => {}
+            Shape::Event(rule) => push(found, Found { node: self.node, rule: Some(*rule), choices: choices.clone() })?,
+            Shape::Object(members) => {
+                for (index, member) in members.iter().enumerate() {
+                    choices.push(index);
+                    member.collect(choices, found)?;
+                    choices.pop();
+                }
+            }
+            Shape::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    choices.push(index);
+                    let before = found.len();
+                    element.collect(choices, found)?;
+                    if found.len() == before {
+                        push(found, Found { node: element.node, rule: None, choices: choices.clone() })?;
+                    }
+                    choices.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The delivery that holds one event alone.
+    pub(crate) fn prune(&self, found: &Found<'_>) -> String {
+        let mut text = String::new();
+        self.write(&found.choices, &mut text);
+        text
+    }
+
+    /// Writes this part with everything but the chosen event left out.
+    fn write(&self, choices: &[usize], out: &mut String) {
+        let Some((choice, rest)) = choices.split_first() else {
+            out.push_str(self.node.text());
+            return;
+        };
+        match &self.shape {
+            Shape::Event(_) | Shape::Other => out.push_str(self.node.text()),
+            Shape::Object(members) => self.write_object(members, Some((*choice, rest)), out),
+            Shape::Array(elements) => {
+                let Some(element) = elements.get(*choice) else { return };
+                let alone = elements.len() == 1;
+                out.push_str(if alone { self.slice(self.node.start(), element.node.start()) } else { "[" });
+                element.write(rest, out);
+                out.push_str(if alone { self.slice(element.node.end(), self.node.end()) } else { "]" });
+            }
+        }
+    }
+
+    /// Writes an object without the arrays of events in those of its members that were not chosen.
+    fn write_object(&self, members: &[Read<'a>], chosen: Option<(usize, &[usize])>, out: &mut String) {
+        let mut at = self.node.start() + 1;
+        let mut comma_wanted = false;
+        out.push('{');
+        for (index, member) in members.iter().enumerate() {
+            let lead = self.slice(at, member.node.start());
+            at = member.node.end();
+            let is_chosen = chosen.filter(|(choice, _)| *choice == index);
+            if is_chosen.is_none() && matches!(member.shape, Shape::Array(_)) {
+                continue;
+            }
+            let leads = comma_wanted || index == 0;
+            out.push_str(if leads { lead } else { lead.trim_start_matches([' ', '\t', '\r', '\n', ',']) });
+            comma_wanted = true;
+            match (&member.shape, is_chosen) {
+                (_, Some((_, rest))) => member.write(rest, out),
+                (Shape::Object(members), None) => member.write_object(members, None, out),
+                (Shape::Event(_) | Shape::Other | Shape::Array(_), None) => out.push_str(member.node.text()),
+            }
+        }
+        out.push_str(self.slice(at, self.node.end()));
+    }
+
+    /// The bytes of the document between two offsets that lie inside this part.
+    fn slice(&self, from: usize, to: usize) -> &'a str {
+        let range = from.saturating_sub(self.node.start())..to.saturating_sub(self.node.start());
+        self.node.text().get(range).unwrap_or_default()
+    }
+}
+
+fn push<'a>(found: &mut Vec<Found<'a>>, item: Found<'a>) -> Result<(), ItemError> {
+    if found.len() == EVENTS_MAX {
+        return Err(ItemError::TooMany);
+    }
+    found.push(item);
+    Ok(())
+}
+
+/// A running total of what the events of one delivery take.
+pub(crate) struct Expansion(usize);
+
+impl Expansion {
+    pub(crate) const fn new() -> Self {
+        Self(0)
+    }
+
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), ItemError> {
+        self.0 = self.0.saturating_add(bytes);
+        if self.0 > EXPANDED_BYTES_MAX { Err(ItemError::TooLarge) } else { Ok(()) }
+    }
+}

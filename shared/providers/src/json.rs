@@ -1,0 +1,214 @@
+//! Reading JSON without changing it: nodes that know which bytes of the document they are.
+//!
+//! An event that is taken out of a batch keeps every byte of its text. Numbers and strings are therefore never parsed
+//! and printed again; a [`Node`] is a slice of the document together with its place in it.
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::limits::JSON_DEPTH_MAX;
+
+/// Why a body could not be read as JSON. Carries nothing of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JsonError {
+    #[error("the body is not UTF-8")]
+    NotUtf8,
+    #[error("the body is not JSON")]
+    NotJson,
+    #[error("the body is nested too deeply")]
+    TooDeep,
+    #[error("an object of the body names one key twice")]
+    DuplicateKey,
+}
+
+/// One JSON value: its text and the offset of that text in the document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node<'a> {
+    text: &'a str,
+    start: usize,
+}
+
+impl<'a> Node<'a> {
+    /// Reads a whole document. The text is checked once here; nodes below it are valid JSON.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, JsonError> {
+        let text = std::str::from_utf8(body).map_err(|_| JsonError::NotUtf8)?;
+        if depth(body) > JSON_DEPTH_MAX {
+            return Err(JsonError::TooDeep);
+        }
+        let raw: &RawValue = serde_json::from_str(text).map_err(|_| JsonError::NotJson)?;
+        Ok(Self { text: raw.get(), start: offset(text, raw.get()) })
+    }
+
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    pub(crate) const fn start(&self) -> usize {
+        self.start
+    }
+
+    pub(crate) const fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        self.text.starts_with('{')
+    }
+
+    pub(crate) fn is_array(&self) -> bool {
+        self.text.starts_with('[')
+    }
+
+    /// The members of an object in their order; none when this is not an object.
+    pub(crate) fn members(&self) -> Result<Vec<(String, Node<'a>)>, JsonError> {
+        if !self.is_object() {
+            return Ok(Vec::new());
+        }
+        let members = serde_json::Deserializer::from_str(self.text)
+            .deserialize_map(MembersVisitor)
+            .map_err(|_| JsonError::NotJson)?;
+        let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let unique = names.len();
+        names.dedup();
+        if names.len() != unique {
+            return Err(JsonError::DuplicateKey);
+        }
+        Ok(members.into_iter().map(|(name, raw)| (name, self.child(raw))).collect())
+    }
+
+    /// The elements of an array in their order; none when this is not an array.
+    pub(crate) fn elements(&self) -> Result<Vec<Node<'a>>, JsonError> {
+        if !self.is_array() {
+            return Ok(Vec::new());
+        }
+        let elements = serde_json::Deserializer::from_str(self.text)
+            .deserialize_seq(ElementsVisitor)
+            .map_err(|_| JsonError::NotJson)?;
+        Ok(elements.into_iter().map(|raw| self.child(raw)).collect())
+    }
+
+    /// The text of a string, number or boolean; nothing for null, arrays and objects.
+    pub(crate) fn scalar(&self) -> Option<String> {
+        match self.text.as_bytes().first()? {
+            b'"' => serde_json::from_str(self.text).ok(),
+            b'{' | b'[' | b'n' => None,
+            _ => Some(self.text.to_owned()),
+        }
+    }
+
+    fn child(&self, raw: &'a RawValue) -> Node<'a> {
+        Node { text: raw.get(), start: self.start + offset(self.text, raw.get()) }
+    }
+}
+
+/// Where `part`, a slice of `whole`, begins in it.
+fn offset(whole: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(whole.as_ptr().addr())
+}
+
+/// The deepest nesting of brackets outside strings. Counted before any parser sees the text.
+fn depth(body: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0_usize, false, false);
+    for byte in body {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+struct MembersVisitor;
+
+impl<'a> Visitor<'a> for MembersVisitor {
+    type Value = Vec<(String, &'a RawValue)>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry::<String, &'a RawValue>()? {
+            members.push(member);
+        }
+        Ok(members)
+    }
+}
+
+struct ElementsVisitor;
+
+impl<'a> Visitor<'a> for ElementsVisitor {
+    type Value = Vec<&'a RawValue>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element::<&'a RawValue>()? {
+            elements.push(element);
+        }
+        Ok(elements)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_knows_its_bytes() {
+        let text = r#" { "a" : [ 1.50 , {"b\u0061": "x"} ] } "#;
+        let root = Node::parse(text.as_bytes()).unwrap();
+        assert_eq!(&text[root.start()..root.end()], root.text());
+        let members = root.members().unwrap();
+        let elements = members[0].1.elements().unwrap();
+        assert_eq!(elements[0].scalar().as_deref(), Some("1.50"));
+        assert_eq!(&text[elements[1].start()..elements[1].end()], r#"{"b\u0061": "x"}"#);
+        let inner = elements[1].members().unwrap();
+        assert_eq!(inner[0].0, "ba");
+        assert_eq!(&text[inner[0].1.start()..inner[0].1.end()], "\"x\"");
+    }
+
+    #[test]
+    fn a_key_named_twice_is_refused() {
+        let root = Node::parse(br#"{"id":1,"i\u0064":2}"#).unwrap();
+        assert_eq!(root.members().unwrap_err(), JsonError::DuplicateKey);
+    }
+
+    #[test]
+    fn nesting_has_a_limit() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(Node::parse(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        assert_eq!(Node::parse(nested(JSON_DEPTH_MAX + 1).as_bytes()).unwrap_err(), JsonError::TooDeep);
+        assert!(Node::parse(format!("\"{}\"", "[".repeat(500)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn only_scalars_have_a_text() {
+        for (json, text) in
+            [("null", None), ("[1]", None), ("{}", None), ("\"a\\n\"", Some("a\n")), ("-0.10", Some("-0.10"))]
+        {
+            assert_eq!(Node::parse(json.as_bytes()).unwrap().scalar().as_deref(), text);
+        }
+    }
+}

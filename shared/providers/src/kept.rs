@@ -1,0 +1,77 @@
+//! The headers of a delivery that are worth keeping: an allow-list, and never a signature.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::time::EpochSec;
+use sha2::{Digest, Sha256};
+
+use crate::provider::{Provider, SchemeEntry};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::Authentic;
+use crate::source::{REQUEST_SHA256, SIGNED_AT, Source};
+use crate::template::TextTemplate;
+
+impl Provider {
+    /// Keeps the headers that a stored delivery is read by, and those that its catalog file names.
+    ///
+    /// Those that decide the key or the event type must be there once. Those that only another scheme of this provider
+    /// vouches for are left out: whoever replays a request could add them.
+    pub(crate) fn kept_headers(
+        &self,
+        request: &Request<'_>,
+        proof: &Authentic,
+        now: EpochSec,
+    ) -> Result<BTreeMap<String, String>, Refusal> {
+        let mut own = BTreeSet::new();
+        let mut others = BTreeSet::new();
+        for (index, entry) in self.schemes.iter().enumerate() {
+            let deciding = self.deciding_headers(entry);
+            if index == proof.scheme_index() { own.extend(deciding) } else { others.extend(deciding) }
+        }
+        let mut kept = BTreeMap::new();
+        for name in &own {
+            let value = match *name {
+                SIGNED_AT => proof.signed_at().map(|at| at.to_string()),
+                REQUEST_SHA256 => Some(request_sha256(request, now)),
+                name => request.plain_header(name)?.map(str::to_owned),
+            };
+            kept.extend(value.map(|value| ((*name).to_owned(), value)));
+        }
+        for name in self.keep.iter().map(String::as_str).filter(|name| !own.contains(name) && !others.contains(name)) {
+            let values: Vec<&str> =
+                request.header_values(name).filter_map(|value| std::str::from_utf8(value).ok()).collect();
+            if !values.is_empty() {
+                kept.insert(name.to_owned(), values.join(", "));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The headers that the key and the event type of a delivery are read from.
+    fn deciding_headers<'a>(&'a self, entry: &'a SchemeEntry) -> BTreeSet<&'a str> {
+        let items = self.item_rules.iter();
+        let keys = self.keys_of(entry).iter().chain(items.clone().flat_map(|rule| &rule.key));
+        let events = self.events_of(entry).iter().chain(items.flat_map(|rule| &rule.event));
+        let sources = keys.flat_map(|rule| &rule.0).chain(events.flat_map(TextTemplate::sources));
+        sources.filter_map(Source::header).collect()
+    }
+}
+
+/// A hash of everything a request consists of and of the second in which it came. A gateway adds a trace id to each
+/// request, so that even equal pings in one second differ.
+fn request_sha256(request: &Request<'_>, now: EpochSec) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    add(request.url.as_bytes());
+    add(request.body);
+    for (name, value) in request.headers {
+        add(name.to_ascii_lowercase().as_bytes());
+        add(value);
+    }
+    add(&now.0.to_be_bytes());
+    hex::encode(hash.finalize())
+}

@@ -1,0 +1,97 @@
+//! The secrets of one endpoint.
+
+use crate::limits::SECRETS_MAX;
+use crate::material::Material;
+use crate::provider::Provider;
+
+/// The secrets of one endpoint, newest first. There is no empty key ring, and it does not print.
+///
+/// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts what comes from the provider's
+/// own hosts; see [`Material`].
+#[derive(Clone)]
+pub struct Keyring {
+    provider_id: String,
+    secrets: Vec<String>,
+    material: Option<Material>,
+}
+
+/// Why secrets cannot be used. Says which one, never what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyringError {
+    /// A key ring without a secret would accept nothing, or everything.
+    #[error("an endpoint needs at least one secret")]
+    Empty,
+    /// More secrets than are ever tried.
+    #[error("an endpoint may hold at most {SECRETS_MAX} secrets")]
+    TooMany,
+    /// A secret that the provider's schemes cannot use.
+    #[error("secret {index} (0 is the newest) does not have the form that the provider hands out")]
+    Unusable {
+        /// Which of the given secrets; 0 is the newest.
+        index: usize,
+    },
+}
+
+impl Keyring {
+    /// Checks secrets, newest first, against the form that the provider hands out.
+    ///
+    /// # Errors
+    /// [`KeyringError`] when there is no secret, there are too many, or one cannot be used by any scheme of the provider.
+    pub fn new(provider: &Provider, secrets: &[String]) -> Result<Self, KeyringError> {
+        if secrets.is_empty() && !provider.fetches_keys() {
+            return Err(KeyringError::Empty);
+        }
+        if secrets.len() > SECRETS_MAX {
+            return Err(KeyringError::TooMany);
+        }
+        if let Some(index) = secrets.iter().position(|secret| !provider.accepts_secret(secret)) {
+            return Err(KeyringError::Unusable { index });
+        }
+        Ok(Self { provider_id: provider.id().to_owned(), secrets: secrets.to_vec(), material: None })
+    }
+
+    /// A ring whose secrets may be unusable: to find out what is wrong with them.
+    pub(crate) fn unchecked(provider: &Provider, secrets: &[String]) -> Self {
+        Self { provider_id: provider.id().to_owned(), secrets: secrets.to_vec(), material: None }
+    }
+
+    /// The same ring with a certificate or key that was fetched because
+    /// [`Received::NeedsMaterial`](crate::Received::NeedsMaterial) asked for it.
+    #[must_use]
+    pub fn with_material(&self, material: Material) -> Self {
+        Self { material: Some(material), ..self.clone() }
+    }
+
+    /// How many secrets it holds.
+    pub fn len(&self) -> usize {
+        self.secrets.len()
+    }
+
+    /// True for a ring that relies on fetched keys alone.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    pub(crate) fn belongs_to(&self, provider: &Provider) -> bool {
+        self.provider_id == provider.id()
+    }
+
+    pub(crate) fn secrets(&self) -> &[String] {
+        &self.secrets
+    }
+
+    /// What was fetched under this name.
+    pub(crate) fn material_for(&self, cache_key: &str) -> Option<&[u8]> {
+        self.material.as_ref().and_then(|material| material.body_of(cache_key))
+    }
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Keyring")
+            .field("provider_id", &self.provider_id)
+            .field("secrets", &self.secrets.len())
+            .finish_non_exhaustive()
+    }
+}

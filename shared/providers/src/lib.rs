@@ -1,0 +1,70 @@
+//! Webhook providers: how their requests are proven, named, taken apart and answered.
+//!
+//! A provider is data: one file in `catalog/`, described in `catalog/README.md`. This crate reads those files and judges
+//! requests by them. It knows nothing of storage, of AWS or of waiting: `now` is an argument, and a certificate that has
+//! to be fetched is asked for, not fetched.
+//!
+//! Architecture Invariant: only a scheme makes a proof of authenticity, only [`Provider::receive`] makes a
+//! [`VerifiedDelivery`], and nothing is read out of a body before it was verified, except the signature and timestamp of
+//! the schemes that keep them there.
+//!
+//! ```
+//! use hookonce_protocol::time::EpochSec;
+//! use hookonce_providers::{Catalog, Keyring, Received, Request, Settings, UnsignedRequest};
+//!
+//! let stripe = Catalog::built_in().provider("stripe").ok_or("not in the catalog")?;
+//! let (url, body, now) = ("https://example.com/webhooks/stripe", br#"{"id":"evt_1","type":"invoice.paid"}"#, EpochSec(1_767_225_600));
+//!
+//! let unsigned = UnsignedRequest { method: "POST", url, headers: &[], body };
+//! let headers: Vec<(String, Vec<u8>)> =
+//!     stripe.sign(&unsigned, "whsec_secret", now)?.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+//!
+//! let keyring = Keyring::new(stripe, &["whsec_secret".to_owned()])?;
+//! let request = Request { method: "POST", url, headers: &headers, body };
+//! let Received::Delivery(delivery) = stripe.receive(&request, &keyring, &Settings::none(), None, now)? else {
+//!     return Err("not a delivery".into());
+//! };
+//! assert_eq!(delivery.contents().events()[0].key.as_str(), "evt_1");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod answers;
+mod catalog;
+mod delivery;
+pub mod docs;
+mod explain;
+mod facts;
+mod handshake;
+mod items;
+mod json;
+mod kept;
+mod key;
+mod keyring;
+pub mod limits;
+mod material;
+mod path;
+mod provider;
+mod refusal;
+mod request;
+mod scheme;
+pub mod settings;
+mod sign;
+mod source;
+mod split;
+mod template;
+
+pub use answers::{Answer, AnswerBody, Answers};
+pub use catalog::{Catalog, CatalogError};
+pub use delivery::{
+    Contents, EventKey, EventPart, HandedOut, HandshakeAnswer, Received, UNKNOWN_EVENT_TYPE, VerifiedDelivery,
+};
+pub use explain::{Cause, Explanation, Finding, FindingState};
+pub use facts::{FactSource, Facts, SourceKind};
+pub use keyring::{Keyring, KeyringError};
+pub use material::{Material, MaterialNeeded};
+pub use provider::{Provider, SettingFact};
+pub use refusal::Refusal;
+pub use request::{Request, UnsignedRequest};
+pub use settings::Settings;
+pub use sign::{SignError, SignedRequest};
+pub use split::SplitError;

@@ -1,0 +1,103 @@
+//! Why a request was not accepted, in words that help no forger.
+
+/// A refusal. Each variant has one fixed code and one fixed sentence; neither holds a byte of the request or a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// None of the provider's signatures is there.
+    #[error("the request carries no signature")]
+    SignatureMissing,
+    /// The signature is there but cannot be read.
+    #[error("the signature cannot be read")]
+    SignatureMalformed,
+    /// No signature fits any current secret.
+    #[error("the signature does not match")]
+    SignatureMismatch,
+    /// The scheme needs a timestamp and there is none.
+    #[error("the request carries no timestamp")]
+    TimestampMissing,
+    /// The timestamp cannot be read.
+    #[error("the timestamp cannot be read")]
+    TimestampMalformed,
+    /// The signature is right, but it was made too long ago or in the future.
+    #[error("the timestamp is outside the tolerance")]
+    TimestampOutOfRange,
+    /// A header that decides something came twice, or joined into one by a gateway.
+    #[error("a header that may come once came twice")]
+    DuplicateHeader,
+    /// A header that decides something is too long or not text.
+    #[error("a header cannot be read")]
+    HeaderMalformed,
+    /// The request is authentic, but its key cannot be read from it; or a handshake is incomplete.
+    #[error("the request cannot be read")]
+    Malformed,
+    /// The provider does not send this method.
+    #[error("the method is not allowed")]
+    MethodNotAllowed,
+    /// The endpoint lacks a setting that the provider's scheme needs. The delivery may be genuine, so the provider is
+    /// asked to come again.
+    #[error("the endpoint is not fully configured")]
+    NotConfigured,
+}
+
+impl Refusal {
+    /// Every refusal, for tables and tests.
+    pub const ALL: [Self; 11] = [
+        Self::SignatureMissing,
+        Self::SignatureMalformed,
+        Self::SignatureMismatch,
+        Self::TimestampMissing,
+        Self::TimestampMalformed,
+        Self::TimestampOutOfRange,
+        Self::DuplicateHeader,
+        Self::HeaderMalformed,
+        Self::Malformed,
+        Self::MethodNotAllowed,
+        Self::NotConfigured,
+    ];
+
+    /// The code of the HTTP answer, stable for clients and alarms.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::SignatureMissing => "signature_missing",
+            Self::SignatureMalformed => "signature_malformed",
+            Self::SignatureMismatch => "signature_mismatch",
+            Self::TimestampMissing => "timestamp_missing",
+            Self::TimestampMalformed => "timestamp_malformed",
+            Self::TimestampOutOfRange => "timestamp_out_of_range",
+            Self::DuplicateHeader => "duplicate_header",
+            Self::HeaderMalformed => "header_malformed",
+            Self::Malformed => "malformed",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::NotConfigured => "not_configured",
+        }
+    }
+
+    /// The HTTP status: 401 for everything that concerns authenticity, never a 2xx and never 410.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::SignatureMissing
+            | Self::SignatureMalformed
+            | Self::SignatureMismatch
+            | Self::TimestampMissing
+            | Self::TimestampMalformed
+            | Self::TimestampOutOfRange
+            | Self::DuplicateHeader
+            | Self::HeaderMalformed => 401,
+            Self::Malformed => 400,
+            Self::MethodNotAllowed => 405,
+            Self::NotConfigured => 503,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_distinct_and_never_success_or_gone() {
+        let codes: std::collections::BTreeSet<_> = Refusal::ALL.iter().map(|refusal| refusal.code()).collect();
+        assert_eq!(codes.len(), Refusal::ALL.len());
+        assert!(Refusal::ALL.iter().all(|refusal| refusal.status() >= 400 && refusal.status() != 410));
+    }
+}

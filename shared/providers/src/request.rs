@@ -1,0 +1,185 @@
+//! What came in over HTTP, and strict ways to look at it.
+
+use crate::limits::HEADER_BYTES_MAX;
+use crate::refusal::Refusal;
+
+/// A request as it was received, before anything is believed about it.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The HTTP method, in upper case.
+    pub method: &'a str,
+    /// The public URL that the provider called, with its query. Some schemes sign it.
+    pub url: &'a str,
+    /// Names in any case, duplicates kept, values as bytes.
+    pub headers: &'a [(String, Vec<u8>)],
+    /// The body, byte for byte.
+    pub body: &'a [u8],
+}
+
+/// A request that a sender is about to sign.
+#[derive(Clone, Copy)]
+pub struct UnsignedRequest<'a> {
+    /// The HTTP method, in upper case.
+    pub method: &'a str,
+    /// The public URL that will be called, with its query.
+    pub url: &'a str,
+    /// Headers that are already known, such as the event type or a chosen delivery id.
+    pub headers: &'a [(String, String)],
+    /// The body, byte for byte.
+    pub body: &'a [u8],
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("Request")
+            .field("method", &self.method)
+            .field("header_names", &names)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for UnsignedRequest<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("UnsignedRequest")
+            .field("method", &self.method)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Every value of a header, in order.
+    pub(crate) fn header_values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.headers.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
+    }
+
+    /// True when the header is there at all.
+    pub(crate) fn has_header(&self, name: &str) -> bool {
+        self.header_values(name).next().is_some()
+    }
+
+    /// The one value of a header that may come once only.
+    ///
+    /// Two entries are refused: this side and the provider's could read different ones.
+    pub(crate) fn single_header(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
+        let mut values = self.header_values(name);
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(Refusal::DuplicateHeader);
+        }
+        header_text(value).map(Some)
+    }
+
+    /// As [`Self::single_header`], for a value that never holds a comma: a comma means that a gateway joined two headers.
+    pub(crate) fn plain_header(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
+        let value = self.single_header(name)?;
+        match value {
+            Some(text) if text.contains(',') => Err(Refusal::DuplicateHeader),
+            _ => Ok(value),
+        }
+    }
+
+    /// The one value of a query parameter, percent-decoded. A parameter that comes twice is refused.
+    pub(crate) fn query(&self, name: &str) -> Result<Option<String>, Refusal> {
+        let query = self.url.split_once('?').map_or("", |(_, query)| query);
+        let query = query.split_once('#').map_or(query, |(query, _)| query);
+        let mut values = form_pairs(query).filter(|(key, _)| key == name.as_bytes()).map(|(_, value)| value);
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(Refusal::Malformed);
+        }
+        String::from_utf8(value).map(Some).map_err(|_| Refusal::Malformed)
+    }
+}
+
+/// The text of one header value that is short enough and printable.
+fn header_text(value: &[u8]) -> Result<&str, Refusal> {
+    let text = std::str::from_utf8(value).map_err(|_| Refusal::HeaderMalformed)?;
+    if text.len() > HEADER_BYTES_MAX || text.chars().any(char::is_control) {
+        return Err(Refusal::HeaderMalformed);
+    }
+    Ok(text)
+}
+
+/// The pairs of an `application/x-www-form-urlencoded` text, decoded.
+pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (percent_decoded(key), percent_decoded(value))
+    })
+}
+
+/// Decodes `+` and `%XX`; an incomplete escape stands for itself.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut rest = text.as_bytes();
+    let mut decoded = Vec::with_capacity(rest.len());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'+' => decoded.push(b' '),
+            b'%' => {
+                let escaped = after.split_at_checked(2).and_then(|(digits, after)| Some((hex_byte(digits)?, after)));
+                decoded.push(escaped.map_or(b'%', |(value, _)| value));
+                rest = escaped.map_or(after, |(_, after)| after);
+            }
+            other => decoded.push(other),
+        }
+    }
+    decoded
+}
+
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    hex::decode(digits).ok()?.first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request<'a>(url: &'a str, headers: &'a [(String, Vec<u8>)]) -> Request<'a> {
+        Request { method: "GET", url, headers, body: b"" }
+    }
+
+    #[test]
+    fn a_query_parameter_is_decoded() {
+        let request = request("https://example.com/h?a=1&b=x%20y+z%2&c#d=1", &[]);
+        assert_eq!(request.query("b").unwrap().as_deref(), Some("x y z%2"));
+        assert_eq!(request.query("c").unwrap().as_deref(), Some(""));
+        assert_eq!(request.query("d").unwrap(), None);
+    }
+
+    #[test]
+    fn a_query_parameter_that_comes_twice_is_refused() {
+        assert_eq!(request("https://example.com/?a=1&a=2", &[]).query("a"), Err(Refusal::Malformed));
+    }
+
+    #[test]
+    fn a_header_that_comes_twice_or_joined_is_refused() {
+        let twice = [("X-Id".to_owned(), b"1".to_vec()), ("x-id".to_owned(), b"1".to_vec())];
+        assert_eq!(request("", &twice).single_header("x-id"), Err(Refusal::DuplicateHeader));
+        let joined = [("X-Id".to_owned(), b"1,1".to_vec())];
+        assert_eq!(request("", &joined).plain_header("x-id"), Err(Refusal::DuplicateHeader));
+    }
+
+    #[test]
+    fn a_header_that_is_not_text_or_too_long_is_refused() {
+        for value in [vec![0xff], vec![b'a', 0], vec![b'a'; HEADER_BYTES_MAX + 1]] {
+            let headers = [("x-id".to_owned(), value)];
+            assert_eq!(request("", &headers).plain_header("x-id"), Err(Refusal::HeaderMalformed));
+        }
+    }
+
+    #[test]
+    fn debug_prints_no_value() {
+        let headers = [("authorization".to_owned(), b"hunter2".to_vec())];
+        let printed = format!(
+            "{:?}",
+            Request { method: "POST", url: "https://u?token=hunter2", headers: &headers, body: b"hunter2" }
+        );
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Adyen's standard payment webhooks: every item of the body carries an HMAC over eight of its own fields.
+//!
+//! The other fields are not signed: whoever holds one item can change them. The dedup key is made of signed fields only.
+
+use hmac::{Hmac, Mac};
+use hookonce_protocol::time::EpochSec;
+use sha2::Sha256;
+
+use crate::json::{JsonError, Node};
+use crate::limits::SIGNATURES_MAX;
+use crate::path::Path;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::encoding::{Encoding, SecretForm};
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+const ITEMS: &str = "$.notificationItems";
+const SIGNATURE: &str = "additionalData.hmacSignature";
+
+/// The signed fields of an item, in the order in which they are signed.
+const SIGNED: [&str; 8] = [
+    "@.pspReference",
+    "@.originalReference",
+    "@.merchantAccountCode",
+    "@.merchantReference",
+    "@.amount.value",
+    "@.amount.currency",
+    "@.eventCode",
+    "@.success",
+];
+
+/// The paths that this scheme reads, parsed once.
+#[derive(Debug, Clone)]
+pub(crate) struct AdyenScheme {
+    items: Path,
+    item: Path,
+    signature: Path,
+    signed: Vec<Path>,
+}
+
+/// An item: what is signed of it, and its signature.
+struct Item {
+    message: String,
+    signature: Vec<u8>,
+}
+
+impl AdyenScheme {
+    /// Reads the paths; they are constants, so the error never occurs.
+    pub(crate) fn new() -> Result<Self, String> {
+        Ok(Self {
+            items: Path::parse(ITEMS)?,
+            item: Path::parse("@.NotificationRequestItem")?,
+            signature: Path::parse("@.additionalData.hmacSignature")?,
+            signed: SIGNED.iter().map(|path| Path::parse(path)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The items of a body, as nodes.
+    fn nodes<'a>(&self, body: &'a [u8]) -> Result<Vec<Node<'a>>, JsonError> {
+        let Some(items) = self.items.find(Node::parse(body)?)? else { return Ok(Vec::new()) };
+        let mut nodes = Vec::new();
+        for element in items.elements()? {
+            nodes.push(self.item.find(element)?.ok_or(JsonError::NotJson)?);
+        }
+        Ok(nodes)
+    }
+
+    fn message(&self, item: Node<'_>) -> Result<String, JsonError> {
+        let field = |path: &Path| Ok(path.find(item)?.and_then(|node| node.scalar()).unwrap_or_default());
+        Ok(self.signed.iter().map(field).collect::<Result<Vec<String>, JsonError>>()?.join(":"))
+    }
+
+    fn items(&self, body: &[u8]) -> Result<Vec<Item>, Refusal> {
+        let malformed = |_| Refusal::SignatureMalformed;
+        let nodes = self.nodes(body).map_err(malformed)?;
+        if nodes.len() > SIGNATURES_MAX {
+            return Err(Refusal::SignatureMalformed);
+        }
+        let item = |node: &Node<'_>| {
+            let text = self.signature.find(*node).map_err(malformed)?.and_then(|node| node.scalar());
+            let signature = Encoding::Base64.decode(&text.ok_or(Refusal::SignatureMissing)?);
+            let signature = signature.ok_or(Refusal::SignatureMalformed)?;
+            Ok(Item { message: self.message(*node).map_err(malformed)?, signature })
+        };
+        nodes.iter().map(item).collect()
+    }
+}
+
+fn mac(key: &[u8], message: &str) -> Option<Hmac<Sha256>> {
+    Hmac::new_from_slice(key).ok().map(|mac: Hmac<Sha256>| mac.chain_update(message))
+}
+
+impl SchemeKind for AdyenScheme {
+    fn is_addressed_by(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let items = self.items(context.request.body)?;
+        if items.is_empty() {
+            return Err(Refusal::SignatureMissing);
+        }
+        let fits = |secret: &str| {
+            let Some(key) = SecretForm::Hex.decode(secret) else { return false };
+            items
+                .iter()
+                .all(|item| mac(&key, &item.message).is_some_and(|mac| mac.verify_slice(&item.signature).is_ok()))
+        };
+        context.first_fitting(fits).map(Verdict::Authentic)
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        SecretForm::Hex.decode(secret).is_some()
+    }
+
+    fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        let key = SecretForm::Hex.decode(secret).ok_or(SignError::Secret)?;
+        let lacks = || SignError::BodyLacks { path: format!("{ITEMS}[*].NotificationRequestItem.{SIGNATURE}") };
+        let count = self.nodes(&draft.body).map_err(|_| lacks())?.len();
+        if count == 0 {
+            return Err(lacks());
+        }
+        for index in 0..count {
+            let path = format!("{ITEMS}[{index}].NotificationRequestItem");
+            let node = self.nodes(&draft.body).map_err(|_| lacks())?.get(index).copied().ok_or_else(lacks)?;
+            let message = self.message(node).map_err(|_| lacks())?;
+            let signature = mac(&key, &message).ok_or(SignError::Secret)?.finalize().into_bytes();
+            let place = Path::parse(&format!("{path}.{SIGNATURE}")).map_err(|_| lacks())?;
+            draft.set_json(&place, &Encoding::Base64.encode(&signature))?;
+        }
+        Ok(())
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![Lookup::body("signature", &format!("{ITEMS}[*].NotificationRequestItem.{SIGNATURE}"))]
+    }
+
+    fn covers(&self, source: &Source) -> bool {
+        let Source::Json(path) = source else { return false };
+        let text = path.to_string();
+        SIGNED.iter().any(|signed| text == signed.replace('@', "@.NotificationRequestItem"))
+    }
+
+    fn summary(&self) -> String {
+        format!("HMAC-SHA256 over eight fields of each item, base64 in its `{SIGNATURE}`; other fields are not signed")
+    }
+}

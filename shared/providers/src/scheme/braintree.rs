@@ -1,0 +1,157 @@
+//! Braintree: a form with a base64 payload and an HMAC-SHA1 over it, keyed with the SHA-1 of the private key.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use hookonce_protocol::time::EpochSec;
+use sha1::{Digest, Sha1};
+
+use crate::limits::SIGNATURES_MAX;
+use crate::refusal::Refusal;
+use crate::request::{Request, form_pairs};
+use crate::scheme::encoding::Encoding;
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::settings::PUBLIC_KEY;
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+const SIGNATURE: &str = "bt_signature";
+const PAYLOAD: &str = "bt_payload";
+
+/// The scheme has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BraintreeScheme;
+
+fn mac(private_key: &str, message: &str) -> Option<Hmac<Sha1>> {
+    Hmac::new_from_slice(&Sha1::digest(private_key)).ok().map(|mac: Hmac<Sha1>| mac.chain_update(message))
+}
+
+/// The one value of a field of the form.
+fn field(body: &[u8], name: &str) -> Result<String, Refusal> {
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::SignatureMalformed)?;
+    let mut values = form_pairs(text).filter(|(key, _)| key == name.as_bytes()).map(|(_, value)| value);
+    let value = values.next().ok_or(Refusal::SignatureMissing)?;
+    if values.next().is_some() {
+        return Err(Refusal::SignatureMalformed);
+    }
+    String::from_utf8(value).map_err(|_| Refusal::SignatureMalformed)
+}
+
+/// The signatures of a text like `public_key|hex&public_key|hex`; those of the configured public key where there is one.
+fn signatures(text: &str, public_key: Option<&str>) -> Result<Vec<Vec<u8>>, Refusal> {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('|'));
+    let own = pairs.filter(|(key, _)| public_key.is_none_or(|public_key| *key == public_key));
+    let signatures: Vec<Vec<u8>> =
+        own.take(SIGNATURES_MAX).filter_map(|(_, signature)| Encoding::Hex.decode(signature)).collect();
+    if signatures.is_empty() { Err(Refusal::SignatureMalformed) } else { Ok(signatures) }
+}
+
+/// True for what Braintree asks to have signed: 20 to 32 lower-case hexadecimal digits.
+///
+/// Anyone may ask, and the answer is made with the very key that signs deliveries. Base64 of XML never looks like this.
+fn is_challenge(text: &str) -> bool {
+    (20..=32).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// True for base64 of XML. A signed challenge is none, so the answer to one can never be sent back as a delivery.
+fn is_xml(payload: &str) -> bool {
+    let compact: String = payload.split_ascii_whitespace().collect();
+    STANDARD.decode(compact).is_ok_and(|xml| xml.trim_ascii_start().starts_with(b"<"))
+}
+
+impl SchemeKind for BraintreeScheme {
+    fn is_addressed_by(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let body = context.request.body;
+        let payload = field(body, PAYLOAD)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'=' | b'/' | b'\n');
+        if payload.is_empty() || !payload.bytes().all(plain) {
+            return Err(Refusal::SignatureMalformed);
+        }
+        let signatures = signatures(&field(body, SIGNATURE)?, context.settings.get(PUBLIC_KEY))?;
+        // Braintree signs the payload with its last line break, which a form parser may have taken away.
+        let messages = [payload.clone(), format!("{payload}\n")];
+        let fits = |secret: &str| {
+            messages.iter().any(|message| {
+                let mac = mac(secret, message);
+                mac.is_some_and(|mac| signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok()))
+            })
+        };
+        let proof = context.first_fitting(fits)?;
+        if is_xml(&payload) { Ok(Verdict::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        !secret.is_empty()
+    }
+
+    fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        let public_key = draft.settings.get(PUBLIC_KEY).unwrap_or("public_key");
+        let payload = match field(&draft.body, PAYLOAD) {
+            Ok(payload) => payload,
+            Err(_) => format!("{}\n", STANDARD.encode(&draft.body)),
+        };
+        let signature = mac(secret, &payload).ok_or(SignError::Secret)?.finalize().into_bytes();
+        let escape = |text: &str| {
+            text.replace('%', "%25")
+                .replace('+', "%2B")
+                .replace('/', "%2F")
+                .replace('=', "%3D")
+                .replace('\n', "%0A")
+                .replace('&', "%26")
+                .replace('|', "%7C")
+        };
+        let signature = format!("{public_key}|{}", Encoding::Hex.encode(&signature));
+        draft.body = format!("{SIGNATURE}={}&{PAYLOAD}={}", escape(&signature), escape(&payload)).into_bytes();
+        if draft.header("content-type").is_none() {
+            draft.add("content-type", "application/x-www-form-urlencoded".to_owned());
+        }
+        Ok(())
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![Lookup::body("signature", &SIGNATURE), Lookup::body("payload", &PAYLOAD)]
+    }
+
+    fn covers(&self, source: &Source) -> bool {
+        match source {
+            Source::HashOf(inner) => self.covers(inner),
+            Source::Form(name) => name == PAYLOAD,
+            Source::FormXml { field, .. } => field == PAYLOAD,
+            _ => false,
+        }
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "HMAC-SHA1 over the form field `{PAYLOAD}`, keyed with the SHA-1 of the private key, hex in `{SIGNATURE}`"
+        )
+    }
+
+    fn sign_challenge(&self, challenge: &str, secret: &str) -> Option<String> {
+        mac(secret, challenge)
+            .filter(|_| is_challenge(challenge))
+            .map(|mac| Encoding::Hex.encode(&mac.finalize().into_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_never_a_payload() {
+        for challenge in
+            ["20f9f8ed05f77439fe955c977e4c8a53", "00000000000000000000", "ffffffffffffffffffffffffffffffff"]
+        {
+            assert!(is_challenge(challenge) && !is_xml(challenge), "{challenge}");
+        }
+        for text in ["PG5vdGlmaWNhdGlvbj48a2luZD4", "20f9f8ed05f77439fe9", "20F9F8ED05F77439FE955C977E4C8A53", ""] {
+            assert!(!is_challenge(text), "{text}");
+        }
+        assert!(is_xml("PG5vdGlmaWNhdGlvbj4=\n"));
+    }
+}

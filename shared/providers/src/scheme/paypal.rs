@@ -1,0 +1,124 @@
+//! PayPal REST webhooks: RSA over ids, time and a checksum of the body, with a certificate that PayPal hosts.
+//!
+//! The checksum is CRC-32, so the body is bound only weakly: someone who holds one signed delivery can make another body
+//! with the same checksum. Nothing on this side can change that; the catalog says so.
+
+use hookonce_protocol::time::EpochSec;
+
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::encoding::Encoding;
+use crate::scheme::public_key::{Algorithm, PublicKey};
+use crate::scheme::timestamp::{TimestampUnit, check_skew};
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::settings::WEBHOOK_ID;
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+const SIGNATURE: &str = "paypal-transmission-sig";
+const ID: &str = "paypal-transmission-id";
+const TIME: &str = "paypal-transmission-time";
+const ALGORITHM: &str = "paypal-auth-algo";
+const CERTIFICATE: &str = "paypal-cert-url";
+
+/// Where PayPal keeps its certificates. A URL elsewhere would let anyone bring a certificate of their own.
+const CERTIFICATE_FOLDERS: [&str; 2] =
+    ["https://api.paypal.com/v1/notifications/certs/", "https://api.sandbox.paypal.com/v1/notifications/certs/"];
+
+/// The scheme has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PaypalScheme;
+
+fn header<'a>(context: &Context<'a>, name: &str) -> Result<&'a str, Refusal> {
+    context.request.plain_header(name)?.filter(|value| !value.is_empty()).ok_or(Refusal::SignatureMissing)
+}
+
+/// The certificate's address, if it is PayPal's.
+fn certificate_url(text: &str) -> Option<&str> {
+    let name = CERTIFICATE_FOLDERS.iter().find_map(|folder| text.strip_prefix(folder))?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (!name.is_empty() && name.chars().all(plain)).then_some(text)
+}
+
+impl SchemeKind for PaypalScheme {
+    fn is_addressed_by(&self, request: &Request<'_>) -> bool {
+        request.has_header(SIGNATURE)
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let webhook_id = context.settings.get(WEBHOOK_ID).ok_or(Refusal::NotConfigured)?;
+        let signature = Encoding::Base64.decode(header(context, SIGNATURE)?).ok_or(Refusal::SignatureMalformed)?;
+        let (id, time) = (header(context, ID)?, header(context, TIME)?);
+        let algorithm = header(context, ALGORITHM)?;
+        let url = certificate_url(header(context, CERTIFICATE)?).ok_or(Refusal::SignatureMalformed)?;
+        if algorithm != "SHA256withRSA" {
+            return Err(Refusal::SignatureMalformed);
+        }
+        let message = format!("{id}|{time}|{webhook_id}|{}", crc32fast::hash(context.request.body));
+        let fits = |key: &str| {
+            let key = PublicKey::parse(key);
+            key.is_some_and(|key| key.fits(Algorithm::RsaSha256, message.as_bytes(), &signature))
+        };
+        let verdict = context.with_fetched_key(url, fits)?;
+        if let (Verdict::Authentic(_), Some(tolerance)) = (&verdict, context.tolerance) {
+            check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, tolerance)?;
+        }
+        Ok(verdict)
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
+    }
+
+    fn sign(&self, _draft: &mut Draft<'_>, _secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        Err(SignError::NotSharedSecret)
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![
+            Lookup::header("signature", SIGNATURE),
+            Lookup::header("id", ID),
+            Lookup::header("timestamp", TIME),
+            Lookup::header("algorithm", ALGORITHM),
+            Lookup::header("certificate", CERTIFICATE),
+        ]
+    }
+
+    fn covers(&self, source: &Source) -> bool {
+        source.is_of_body()
+    }
+
+    fn summary(&self) -> String {
+        format!("RSA with SHA-256 over id, time, webhook id and the CRC-32 of the body, base64 in `{SIGNATURE}`")
+    }
+
+    fn is_shared_secret(&self) -> bool {
+        false
+    }
+
+    fn fetches_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paypal_hosts_certificates() {
+        assert!(
+            certificate_url("https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-7a8abba8").is_some()
+        );
+        for url in [
+            "http://api.paypal.com/v1/notifications/certs/CERT-1",
+            "https://api.paypal.com.evil.example/v1/notifications/certs/CERT-1",
+            "https://api.paypal.com@evil.example/v1/notifications/certs/CERT-1",
+            "https://api.paypal.com/v1/notifications/certs/../../evil",
+            "https://api.paypal.com/v1/notifications/certs/",
+            "https://api.paypal.com/v1/notifications/certs/a?b",
+        ] {
+            assert_eq!(certificate_url(url), None, "{url}");
+        }
+    }
+}

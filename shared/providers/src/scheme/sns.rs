@@ -1,0 +1,190 @@
+//! AWS SNS over HTTP: RSA over named fields of the body, with a certificate that AWS hosts.
+//!
+//! The signature proves that SNS sent the message, not whose topic it came from: any AWS account can subscribe any
+//! address. An endpoint therefore names its topics.
+
+use hookonce_protocol::time::EpochSec;
+
+use crate::json::Node;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::encoding::Encoding;
+use crate::scheme::public_key::{Algorithm, PublicKey};
+use crate::scheme::timestamp::{TimestampUnit, check_skew};
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::settings::{Settings, TOPIC_ARNS};
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+/// The signed fields of a notification; `Subject` only where it is there.
+const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
+/// The signed fields of a message about the subscription itself.
+const CONFIRMATION: [&str; 7] = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
+
+/// The scheme has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SnsScheme;
+
+/// The text members of a message.
+struct Message(Vec<(String, String)>);
+
+impl Message {
+    fn read(body: &[u8]) -> Option<Self> {
+        let members = Node::parse(body).ok()?.members().ok()?;
+        let text = |node: &Node<'_>| node.text().starts_with('"').then(|| node.scalar()).flatten();
+        Some(Self(members.into_iter().filter_map(|(name, node)| Some((name, text(&node)?))).collect()))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn field(&self, name: &str) -> Result<&str, Refusal> {
+        self.get(name).ok_or(Refusal::SignatureMissing)
+    }
+
+    /// The text that SNS signs: each field's name and value on lines of their own.
+    fn signed(&self) -> Result<String, Refusal> {
+        let fields: &[&str] = match self.field("Type")? {
+            "Notification" => &NOTIFICATION,
+            "SubscriptionConfirmation" | "UnsubscribeConfirmation" => &CONFIRMATION,
+            _ => return Err(Refusal::SignatureMalformed),
+        };
+        let mut text = String::new();
+        for name in fields {
+            if *name == "Subject" && self.get(name).is_none() {
+                continue;
+            }
+            for line in [name, self.field(name)?] {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// An `https` address of SNS itself: `sns.<region>.amazonaws.com`, or the same in China.
+pub(crate) fn is_sns_url(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("https://sns.") else { return false };
+    let Some((host, path)) = rest.split_once('/') else { return false };
+    let region = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"));
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let printable = |c: char| c.is_ascii_graphic() && c != '\\';
+    region.is_some_and(|region| region.len() >= 3 && region.chars().all(plain)) && path.chars().all(printable)
+}
+
+/// True when the endpoint takes messages of this topic.
+pub(crate) fn is_own_topic(settings: &Settings, topic: &str) -> bool {
+    settings.get(TOPIC_ARNS).is_some_and(|arns| arns.split([',', ' ', '\n']).any(|arn| !arn.is_empty() && arn == topic))
+}
+
+/// The address that confirms a subscription, when its topic is one of the endpoint's own.
+pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<String> {
+    let message = Message::read(body)?;
+    let url = message.get("SubscribeURL").filter(|url| is_sns_url(url))?;
+    let wanted = message.get("Type") == Some("SubscriptionConfirmation");
+    (wanted && is_own_topic(settings, message.get("TopicArn")?)).then(|| url.to_owned())
+}
+
+/// Messages of other people's topics are as foreign as a wrong signature.
+fn check_topic(context: &Context<'_>, message: &Message) -> Result<(), Refusal> {
+    let topic = message.field("TopicArn")?;
+    match context.settings.get(TOPIC_ARNS) {
+        // Without topics, only a certificate that was given by hand is trusted, as when a captured request is examined.
+        None if context.keyring.is_empty() => Err(Refusal::NotConfigured),
+        None => Ok(()),
+        Some(_) if is_own_topic(context.settings, topic) => Ok(()),
+        Some(_) => Err(Refusal::SignatureMismatch),
+    }
+}
+
+impl SchemeKind for SnsScheme {
+    fn is_addressed_by(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let message = Message::read(context.request.body).ok_or(Refusal::SignatureMalformed)?;
+        let signature = Encoding::Base64.decode(message.field("Signature")?).ok_or(Refusal::SignatureMalformed)?;
+        let algorithm = match message.field("SignatureVersion")? {
+            "1" => Algorithm::RsaSha1,
+            "2" => Algorithm::RsaSha256,
+            _ => return Err(Refusal::SignatureMalformed),
+        };
+        let url = message.field("SigningCertURL")?;
+        let is_certificate = std::path::Path::new(url).extension().is_some_and(|extension| extension == "pem");
+        if !is_sns_url(url) || !is_certificate {
+            return Err(Refusal::SignatureMalformed);
+        }
+        let signed = message.signed()?;
+        check_topic(context, &message)?;
+        let fits = |key: &str| {
+            let key = PublicKey::parse(key);
+            key.is_some_and(|key| key.fits(algorithm, signed.as_bytes(), &signature))
+        };
+        let verdict = context.with_fetched_key(url, fits)?;
+        if let (Verdict::Authentic(_), Some(tolerance)) = (&verdict, context.tolerance) {
+            check_skew(TimestampUnit::Rfc3339.parse(message.field("Timestamp")?)?, context.now, tolerance)?;
+        }
+        Ok(verdict)
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
+    }
+
+    fn sign(&self, _draft: &mut Draft<'_>, _secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        Err(SignError::NotSharedSecret)
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        ["Signature", "SignatureVersion", "SigningCertURL", "Type", "TopicArn"]
+            .map(|name| Lookup::body("signed field", &format!("$.{name}")))
+            .to_vec()
+    }
+
+    fn covers(&self, source: &Source) -> bool {
+        let Source::Json(path) = source else { return false };
+        let text = path.to_string();
+        NOTIFICATION.iter().any(|name| text == format!("$.{name}"))
+    }
+
+    fn summary(&self) -> String {
+        "RSA with SHA-1 (version 1) or SHA-256 (version 2) over named fields of the body, base64 in `$.Signature`"
+            .to_owned()
+    }
+
+    fn is_shared_secret(&self) -> bool {
+        false
+    }
+
+    fn fetches_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sns_hosts_certificates() {
+        for url in ["https://sns.us-east-1.amazonaws.com/S-1.pem", "https://sns.cn-north-1.amazonaws.com.cn/S.pem"] {
+            assert!(is_sns_url(url), "{url}");
+        }
+        for url in [
+            "http://sns.us-east-1.amazonaws.com/S.pem",
+            "https://sns.us-east-1.amazonaws.com.evil.example/S.pem",
+            "https://sns.evil.example/sns.us-east-1.amazonaws.com/S.pem",
+            "https://sns.a@evil.example/.amazonaws.com/S.pem",
+            "https://sns.us-east-1.amazonaws.com:8443/S.pem",
+            "https://sns.a.b.amazonaws.com/S.pem",
+            "https://sns.us-east-1.amazonaws.com",
+            "https://sns.us-east-1.amazonaws.com/S .pem",
+            "https://s3.us-east-1.amazonaws.com/S.pem",
+        ] {
+            assert!(!is_sns_url(url), "{url}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A fixed token or credential that the provider repeats in a header. Nothing is signed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::time::EpochSec;
+use subtle::ConstantTimeEq;
+
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+/// A credential in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TokenScheme {
+    pub(crate) header: String,
+    /// As the credentials of HTTP Basic, `user:password`, instead of the value itself.
+    pub(crate) basic: bool,
+}
+
+impl SchemeKind for TokenScheme {
+    fn is_addressed_by(&self, request: &Request<'_>) -> bool {
+        request.has_header(&self.header)
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let given = context.request.single_header(&self.header)?.ok_or(Refusal::SignatureMissing)?;
+        let given = self.credential(given).ok_or(Refusal::SignatureMalformed)?;
+        context.first_fitting(|secret| secret.as_bytes().ct_eq(&given).into()).map(Verdict::Authentic)
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        let visible = secret.chars().all(|c| !c.is_control());
+        !secret.is_empty() && visible && (!self.basic || secret.contains(':'))
+    }
+
+    fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        if !self.accepts_secret(secret) {
+            return Err(SignError::Secret);
+        }
+        let value = if self.basic { format!("Basic {}", STANDARD.encode(secret)) } else { secret.to_owned() };
+        draft.add(&self.header, value);
+        Ok(())
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![Lookup::header("credential", &self.header)]
+    }
+
+    fn covers(&self, _source: &Source) -> bool {
+        false
+    }
+
+    fn summary(&self) -> String {
+        let what = if self.basic { "HTTP Basic credentials" } else { "a fixed token" };
+        format!("{what} in `{}`; nothing is signed", self.header)
+    }
+}
+
+impl TokenScheme {
+    /// The credential that a header's value holds.
+    fn credential(&self, value: &str) -> Option<Vec<u8>> {
+        if !self.basic {
+            return (!value.is_empty()).then(|| value.as_bytes().to_vec());
+        }
+        STANDARD.decode(value.strip_prefix("Basic ")?).ok().filter(|bytes| !bytes.is_empty())
+    }
+}

@@ -1,0 +1,156 @@
+//! Twilio's classic webhooks: an HMAC over the URL and the sorted form parameters, or over a URL that holds the hash of a
+//! JSON body.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hmac::{Hmac, Mac};
+use hookonce_protocol::time::EpochSec;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::refusal::Refusal;
+use crate::request::{Request, form_pairs};
+use crate::scheme::encoding::Encoding;
+use crate::scheme::signed::{Hash, Primitive};
+use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::sign::{Draft, SignError};
+use crate::source::Source;
+
+const SIGNATURE: &str = "x-twilio-signature";
+/// Names the algorithm of a shared key, such as `key=..,algorithm=HMAC_SHA256`.
+const SETTINGS: &str = "x-twilio-webhooks-signature-settings";
+/// The parameter of the URL that holds the hash of a JSON body.
+const BODY_HASH: &str = "bodySHA256";
+
+/// The scheme has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TwilioScheme;
+
+/// The part of the message that follows the URL: for each name in order, its different values in order.
+fn parameters(body: &str) -> Vec<u8> {
+    let mut parameters: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
+    for (name, value) in form_pairs(body) {
+        parameters.entry(name).or_default().insert(value);
+    }
+    let mut text = Vec::new();
+    for (name, values) in parameters {
+        for value in values {
+            text.extend_from_slice(&name);
+            text.extend_from_slice(&value);
+        }
+    }
+    text
+}
+
+/// The URL without and with its standard port: Twilio signs one of them.
+fn port_variants(url: &str) -> Vec<String> {
+    let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
+    let (authority, path) =
+        rest.split_at_checked(rest.find(['/', '?', '#']).unwrap_or(rest.len())).unwrap_or((rest, ""));
+    let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
+    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+    let after_literal = host.rfind(']').map_or(0, |at| at + 1);
+    let port_at = host.get(after_literal..).and_then(|tail| tail.find(':')).map(|at| at + after_literal);
+    let bare = port_at.and_then(|at| host.get(..at)).unwrap_or(host);
+    let standard = if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" };
+    let with_port = if port_at.is_some() { host.to_owned() } else { format!("{host}:{standard}") };
+    vec![format!("{scheme}://{user}{bare}{path}"), format!("{scheme}://{user}{with_port}{path}")]
+}
+
+fn primitive(request: &Request<'_>) -> Result<Primitive, Refusal> {
+    let Some(settings) = request.single_header(SETTINGS)? else { return Ok(Primitive::Hmac(Hash::Sha1)) };
+    let mut algorithms = settings.split(',').filter_map(|item| item.trim().strip_prefix("algorithm="));
+    match (algorithms.next(), algorithms.next()) {
+        (Some("HMAC_SHA256"), None) => Ok(Primitive::Hmac(Hash::Sha256)),
+        (Some(_), Some(_)) => Err(Refusal::DuplicateHeader),
+        _ => Err(Refusal::SignatureMalformed),
+    }
+}
+
+/// What is signed beside the URL: nothing for a body that is hashed in the URL, else the parameters of a form. A body that
+/// is no form reads as one with a strange name, so it is signed or refused, too.
+fn signed_body(request: &Request<'_>, url: &str) -> Result<Vec<u8>, Refusal> {
+    let in_url = Request { url, ..*request }.query(BODY_HASH)?;
+    if let Some(hash) = in_url {
+        let hash = Encoding::Hex.decode(&hash).ok_or(Refusal::SignatureMalformed)?;
+        let equal = Sha256::digest(request.body).as_slice().ct_eq(&hash);
+        return if bool::from(equal) { Ok(Vec::new()) } else { Err(Refusal::SignatureMismatch) };
+    }
+    std::str::from_utf8(request.body).map(parameters).map_err(|_| Refusal::SignatureMalformed)
+}
+
+impl SchemeKind for TwilioScheme {
+    fn is_addressed_by(&self, request: &Request<'_>) -> bool {
+        request.has_header(SIGNATURE)
+    }
+
+    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+        let text = context.request.plain_header(SIGNATURE)?.ok_or(Refusal::SignatureMissing)?;
+        let signature = Encoding::Base64.decode(text).ok_or(Refusal::SignatureMalformed)?;
+        let primitive = primitive(context.request)?;
+        let body = signed_body(context.request, &context.url)?;
+        let messages: Vec<Vec<u8>> =
+            port_variants(&context.url).into_iter().map(|url| [url.as_bytes(), &body].concat()).collect();
+        context
+            .first_fitting(|secret| {
+                messages.iter().any(|message| primitive.fits_bytes(secret.as_bytes(), message, &signature))
+            })
+            .map(Verdict::Authentic)
+    }
+
+    fn accepts_secret(&self, secret: &str) -> bool {
+        !secret.is_empty()
+    }
+
+    fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
+        let url = draft.request.url;
+        let in_url = Request { method: "POST", url, headers: &[], body: b"" }.query(BODY_HASH);
+        let body = if in_url.is_ok_and(|hash| hash.is_some()) {
+            Vec::new()
+        } else {
+            let text = std::str::from_utf8(&draft.body);
+            parameters(text.map_err(|_| SignError::BodyLacks { path: "form".to_owned() })?)
+        };
+        if draft.header("content-type").is_none() {
+            draft.add("content-type", "application/x-www-form-urlencoded".to_owned());
+        }
+        let mut mac: Hmac<Sha1> = Hmac::new_from_slice(secret.as_bytes()).map_err(|_| SignError::Secret)?;
+        mac.update(draft.request.url.as_bytes());
+        mac.update(&body);
+        draft.add(SIGNATURE, Encoding::Base64.encode(&mac.finalize().into_bytes()));
+        Ok(())
+    }
+
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![Lookup::header("signature", SIGNATURE)]
+    }
+
+    fn covers(&self, source: &Source) -> bool {
+        source.is_of_body()
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "HMAC-SHA1 (or SHA-256 with a shared key) over the URL and the sorted form parameters, base64 in `{SIGNATURE}`"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_sorted_and_each_value_counts_once() {
+        assert_eq!(parameters("b=2&a=x&a=w&a=x&c="), b"awaxb2c");
+    }
+
+    #[test]
+    fn a_url_is_tried_without_and_with_its_port() {
+        assert_eq!(port_variants("https://e.com/a?b=1:2"), ["https://e.com/a?b=1:2", "https://e.com:443/a?b=1:2"]);
+        assert_eq!(port_variants("http://u:p@e.com:8080"), ["http://u:p@e.com", "http://u:p@e.com:8080"]);
+        assert_eq!(port_variants("http://[::1]/x"), ["http://[::1]/x", "http://[::1]:80/x"]);
+        assert_eq!(port_variants("nonsense"), ["nonsense"]);
+    }
+}

@@ -1,0 +1,64 @@
+//! What a provider's scheme needs from an endpoint's configuration besides secrets.
+
+use std::collections::BTreeMap;
+
+/// The public URL that the provider calls, where it differs from the URL that this side sees.
+pub const PUBLIC_URL: &str = "public_url";
+
+/// The token that Meta repeats in its subscription request.
+pub const VERIFY_TOKEN: &str = "verify_token";
+
+/// The id of a PayPal webhook; it is part of what PayPal signs.
+pub const WEBHOOK_ID: &str = "webhook_id";
+
+/// The public key of a Braintree gateway; it names the signature to check.
+pub const PUBLIC_KEY: &str = "public_key";
+
+/// The topics of an SNS endpoint, separated by commas or spaces.
+pub const TOPIC_ARNS: &str = "topic_arns";
+
+/// Named values of one endpoint. They may hold a verify token, so they do not print.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<String, String>);
+
+impl Settings {
+    /// No settings at all.
+    pub const fn none() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The value of a setting that is there and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// These settings, with those of `other` in place of their own.
+    pub(crate) fn merged(&self, other: &Self) -> Self {
+        let mut values = self.0.clone();
+        values.extend(other.0.clone());
+        Self(values)
+    }
+
+    /// The names that are set, for logs.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl From<BTreeMap<String, String>> for Settings {
+    fn from(values: BTreeMap<String, String>) -> Self {
+        Self(values)
+    }
+}
+
+impl FromIterator<(String, String)> for Settings {
+    fn from_iter<T: IntoIterator<Item = (String, String)>>(values: T) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}

@@ -1,0 +1,187 @@
+//! The catalog: every file is valid, a wrong file says what is wrong with it, and a new provider takes no Rust.
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest};
+
+/// The smallest catalog file.
+const SMALL: &str = r#"
+name = "Acme"
+key = ["json:$.id"]
+event = ["{json:$.type}"]
+
+[[scheme]]
+kind = "hmac"
+hash = "sha256"
+signature = "header:acme-signature"
+format.pairs = { between = ",", assign = "=", signature = "v1" }
+encoding = "hex"
+secret = "text"
+signs = "{ts}.{body}"
+timestamp = { from = "pair:t", unit = "seconds", tolerance_seconds = 300 }
+
+[facts]
+key_on_retry = "yes"
+key_on_redelivery = "yes"
+retries = "3 days"
+deadline = "10 s"
+batching = "no"
+regrouping = "no"
+size = "unconfirmed"
+secret = "text"
+rotation = "no"
+sdk = "none"
+checked = "2026-11-20"
+sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
+"#;
+
+/// The field and the problem that a file is refused with.
+fn problem(text: &str) -> (String, String) {
+    let error = Catalog::parse([("acme.toml", text)]).unwrap_err();
+    assert_eq!(error.file, "acme.toml");
+    (error.field, error.problem)
+}
+
+#[test]
+fn every_built_in_file_is_valid() {
+    let files = Catalog::built_in_files();
+    let parsed = Catalog::parse(files.iter().copied());
+    assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
+    assert_eq!(Catalog::built_in().len(), files.len());
+    assert_eq!(Catalog::built_in().iter().count(), files.len());
+    assert_eq!(files.len(), 57);
+}
+
+#[test]
+fn every_built_in_provider_prints() {
+    for provider in Catalog::built_in().iter() {
+        let printed = serde_json::to_value(provider).unwrap();
+        assert_eq!(printed["id"], provider.id());
+        assert!(printed["facts"]["sources"][0]["at"].is_string(), "{}", provider.id());
+        assert!(provider.schemes().iter().all(|scheme| !scheme.is_empty()));
+    }
+}
+
+#[test]
+fn a_new_provider_is_one_data_file() {
+    let catalog = Catalog::parse([("acme.toml", SMALL)]).unwrap();
+    let acme = catalog.provider("acme").unwrap();
+    let (body, now) = (br#"{"id":"1","type":"made"}"#, EpochSec(1_767_225_600));
+    let unsigned = UnsignedRequest { method: "POST", url: "https://example.com/", headers: &[], body };
+    let headers = acme.sign(&unsigned, "secret", now).unwrap();
+    let headers: Vec<(String, Vec<u8>)> = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+    let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body };
+    let keyring = Keyring::new(acme, &["secret".to_owned()]).unwrap();
+    let received = acme.receive(&request, &keyring, &Settings::none(), None, now).unwrap();
+    let Received::Delivery(delivery) = received else { panic!("not a delivery") };
+    let event = &delivery.contents().events()[0];
+    assert_eq!((event.key.as_str(), event.event_type.as_str()), ("1", "made"));
+}
+
+#[test]
+fn a_file_that_is_no_catalog_file_is_refused() {
+    for name in ["acme.json", ".toml", "Acme.toml", "a-b.toml"] {
+        assert_eq!(Catalog::parse([(name, SMALL)]).unwrap_err().field, "file", "{name}");
+    }
+    assert!(Catalog::parse([("acme.toml", SMALL), ("acme.toml", SMALL)]).is_err());
+    assert_eq!(problem("name = ").0, "file");
+}
+
+#[test]
+fn an_unknown_field_is_named() {
+    for (place, unknown) in [
+        ("name = \"Acme\"", "name = \"Acme\"\nnmae = 1"),
+        ("encoding = \"hex\"", "encoding = \"hex\"\nencodign = 1"),
+        ("deadline = ", "deadlin = 1\ndeadline = "),
+        ("unit = \"seconds\"", "unit = \"seconds\", unti = 1"),
+        ("assign = \"=\"", "assign = \"=\", assing = 1"),
+    ] {
+        let (_, problem) = problem(&SMALL.replacen(place, unknown, 1));
+        assert!(problem.contains("unknown field"), "{problem}");
+    }
+}
+
+#[test]
+fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
+    let pairs = "format.pairs = { between = \",\", assign = \"=\", signature = \"v1\" }";
+    for (place, other, field) in [
+        ("key = [\"json:$.id\"]", "", "key"),
+        ("key = [\"json:$.id\"]", "key = [\"json:@.id\"]", "key[0]"),
+        ("key = [\"json:$.id\"]", "key = [\"json:$.a[*]\"]", "key[0]"),
+        ("key = [\"json:$.id\"]", "key = [\"query:id\"]", "key[0]"),
+        ("key = [\"json:$.id\"]", "key = [\"delivery_sha256\"]", "key[0]"),
+        ("key = [\"json:$.id\"]", "key = [\"json:$.id + nothing\"]", "key[0]"),
+        ("{json:$.type}", "{json:$.type", "event[0]"),
+        ("{json:$.type}", "{hmac:json:$.type}", "event[0]"),
+        ("header:acme-signature", "header:Acme-Signature", "scheme[0].signature"),
+        ("header:acme-signature", "query:signature", "scheme[0].signature"),
+        (pairs, "format.prefix = \"\"", "scheme[0].format.prefix"),
+        (pairs, "format.prefix = \"v1=\"", "scheme[0].timestamp.from"),
+        ("assign = \"=\"", "assign = \"\"", "scheme[0].format.pairs"),
+        ("assign = \"=\"", "assign = \",\"", "scheme[0].format.pairs"),
+        ("pair:t", "pair:v1", "scheme[0].timestamp.from"),
+        ("pair:t", "sha256", "scheme[0].timestamp.from"),
+        ("tolerance_seconds = 300", "tolerance_seconds = 0", "scheme[0].timestamp.tolerance_seconds"),
+        ("signs = \"{ts}.{body}\"", "signs = \"\"", "scheme[0].signs"),
+        ("signs = \"{ts}.{body}\"", "signs = \"{key}{body}\"", "scheme[0].signs"),
+        ("hash = \"sha256\"\n", "", "scheme[0].hash"),
+        ("secret = \"text\"\nsigns", "signs", "scheme[0].secret"),
+        ("kind = \"hmac\"", "kind = \"digest\"", "scheme[0].signs"),
+        ("kind = \"hmac\"", "kind = \"ed25519\"", "scheme[0].hash"),
+        ("checked = \"2026-11-20\"", "checked = \"yesterday\"", "facts.checked"),
+        (
+            "sources = [{ kind = \"official\", at = \"https://acme.example/webhooks\" }]",
+            "sources = []",
+            "facts.sources",
+        ),
+        ("[facts]", "[answers]\nretry_please = 410\n[facts]", "answers.retry_please"),
+        ("[facts]", "[answers]\naccepted = { status = 302 }\n[facts]", "answers.accepted"),
+        ("[facts]", "[answers]\naccepted = { status = 204 }\n[facts]", "answers.accepted"),
+        ("[facts]", "[answers]\nrefused = 503\n[facts]", "answers.refused"),
+        ("[facts]", "[[items]]\npath = \"$.a\"\nkey = [\"sha256\"]\nevent = []\n[facts]", "items[0].path"),
+        ("[facts]", "[[items]]\npath = \"$.a[0].b[*]\"\nkey = [\"sha256\"]\nevent = []\n[facts]", "items[0].path"),
+        ("[facts]", "[[items]]\npath = \"$.a[*]\"\nkey = []\nevent = []\n[facts]", "items[0].key"),
+        ("[facts]", "[[handshake]]\nmethod = \"PUT\"\n[facts]", "handshake[0].method"),
+        ("[facts]", "[[handshake]]\nmethod = \"GET\"\n[facts]", "handshake[0].when"),
+        ("[facts]", "[[handshake]]\nmethod = \"GET\"\nunsigned = true\n[facts]", "handshake[0].unsigned"),
+        (
+            "key = [\"json:$.id\"]",
+            "key = [\"sha256\"]\nhandshake = [{ method = \"GET\", when = { \"query:a\" = \"*\" }, text = \"{hmac:query:a}\" }]",
+            "handshake[0]",
+        ),
+        ("event = [\"{json:$.type}\"]", "keep = [\"x-acme-token\"]", "keep[0]"),
+        ("event = [\"{json:$.type}\"]", "keep = [\"x-hookonce-signed-at\"]", "keep[0]"),
+        ("event = [\"{json:$.type}\"]", "lines = true", "lines"),
+    ] {
+        assert!(SMALL.contains(place), "{place}");
+        let (found, problem) = problem(&SMALL.replacen(place, other, 1));
+        assert_eq!(found, field, "{place} -> {other}: {problem}");
+    }
+}
+
+#[test]
+fn the_key_is_known_to_be_signed_or_not() {
+    let unsigned: Vec<&str> = Catalog::built_in().iter().filter(|p| !p.key_is_signed()).map(Provider::id).collect();
+    assert_eq!(
+        unsigned,
+        [
+            "auth0",
+            "bitbucket",
+            "contentful",
+            "dropbox",
+            "github",
+            "gitlab",
+            "jira",
+            "linear",
+            "mailgun",
+            "okta",
+            "postmark",
+            "razorpay",
+            "sanity",
+            "sentry",
+            "shopify",
+            "telegram",
+            "twilio",
+            "zendesk",
+        ]
+    );
+}

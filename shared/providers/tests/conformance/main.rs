@@ -1,0 +1,14 @@
+//! The catalog and the engine against vectors, hostile input and the documentation.
+#![cfg(test)]
+
+mod batches;
+mod catalog;
+mod explanations;
+mod flips;
+mod handshakes;
+mod materials;
+mod properties;
+mod receive;
+mod roundtrips;
+mod support;
+mod vectors;

@@ -1,0 +1,200 @@
+//! Providers whose keys have to be fetched: what is asked for, from where, and what is done with it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, Keyring, Material, MaterialNeeded, Provider, Received, Refusal, Request, Settings};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::{Vector, body, headers, vector};
+
+fn provider(id: &str) -> &'static Provider {
+    Catalog::built_in().provider(id).unwrap()
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Receives a vector with a key ring that holds no secret, with what was fetched if anything was.
+fn receive(id: &str, vector: &Vector, settings: &Settings, fetched: Option<Material>) -> Result<Received, Refusal> {
+    let mut keyring = Keyring::new(provider(id), &[]).unwrap();
+    if let Some(material) = fetched {
+        keyring = keyring.with_material(material);
+    }
+    let (headers, body) = (headers(vector), body(vector));
+    let request = Request { method: &vector.method, url: &vector.url, headers: &headers, body: &body };
+    provider(id).receive(&request, &keyring, settings, None, EpochSec(vector.now_unix))
+}
+
+fn needed(received: Result<Received, Refusal>) -> MaterialNeeded {
+    match received {
+        Ok(Received::NeedsMaterial(needed)) => needed,
+        other => panic!("nothing is needed: {other:?}"),
+    }
+}
+
+#[test]
+fn paypal_needs_its_certificate_and_then_its_own_alone() {
+    let vector = vector("paypal", "py-paypal-valid");
+    let settings = settings(&[("webhook_id", "4JH86294D6297924G")]);
+    let needed = needed(receive("paypal", vector, &settings, None));
+    assert_eq!(needed.url(), "https://api.paypal.com/v1/notifications/certs/CERT-TEST");
+    assert_eq!((needed.cache_key(), needed.post_body()), (needed.url(), None));
+    let pem = vector.secrets[0].clone().into_bytes();
+    let received = receive("paypal", vector, &settings, Some(Material::new(&needed, pem)));
+    assert!(matches!(received, Ok(Received::Delivery(_))));
+    let rubbish = receive("paypal", vector, &settings, Some(Material::new(&needed, b"<html>".to_vec())));
+    assert_eq!(rubbish, Err(Refusal::SignatureMismatch));
+}
+
+#[test]
+fn paypal_without_its_webhook_id_asks_to_come_again() {
+    let vector = vector("paypal", "py-paypal-valid");
+    assert_eq!(receive("paypal", vector, &Settings::none(), None), Err(Refusal::NotConfigured));
+}
+
+#[test]
+fn sns_takes_messages_of_its_own_topics_only() {
+    let vector = vector("aws_sns", "sns-v2-no-subject");
+    let message: Value = serde_json::from_slice(&body(vector)).unwrap();
+    let topic = message["TopicArn"].as_str().unwrap();
+    assert_eq!(receive("aws_sns", vector, &Settings::none(), None), Err(Refusal::NotConfigured));
+    let other = settings(&[("topic_arns", "arn:aws:sns:us-east-1:1:other")]);
+    assert_eq!(receive("aws_sns", vector, &other, None), Err(Refusal::SignatureMismatch));
+    let own = settings(&[("topic_arns", &format!("arn:aws:sns:us-east-1:1:other, {topic}"))]);
+    let needed = needed(receive("aws_sns", vector, &own, None));
+    assert_eq!(needed.url(), message["SigningCertURL"].as_str().unwrap());
+    let material = Material::new(&needed, vector.secrets[0].clone().into_bytes());
+    assert!(matches!(receive("aws_sns", vector, &own, Some(material)), Ok(Received::Delivery(_))));
+}
+
+#[test]
+fn a_subscription_is_confirmed_for_an_own_topic_only() {
+    let vector = vector("aws_sns", "sns-subscription-confirmation");
+    let message: Value = serde_json::from_slice(&body(vector)).unwrap();
+    let visit = |topics: &str| {
+        let keyring = Keyring::new(provider("aws_sns"), &vector.secrets).unwrap();
+        let settings = settings(&[("topic_arns", topics)]);
+        let (headers, body) = (headers(vector), body(vector));
+        let request = Request { method: "POST", url: &vector.url, headers: &headers, body: &body };
+        match provider("aws_sns").receive(&request, &keyring, &settings, None, EpochSec(vector.now_unix)) {
+            Ok(Received::Handshake(answer)) => Ok(answer.visit),
+            Ok(other) => panic!("not a handshake: {other:?}"),
+            Err(refusal) => Err(refusal),
+        }
+    };
+    let url = message["SubscribeURL"].as_str().unwrap().to_owned();
+    assert_eq!(visit(message["TopicArn"].as_str().unwrap()), Ok(Some(url)));
+    assert_eq!(visit("arn:aws:sns:us-east-1:1:other"), Err(Refusal::SignatureMismatch));
+    assert_eq!(visit(""), Ok(None), "nobody said which topics are wanted");
+}
+
+/// A token as Plaid makes it, with the key that verifies it.
+fn plaid_token(key_id: &str, claims: &Value) -> (String, Value) {
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+    let random = SystemRandom::new();
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref()).unwrap();
+    let point = pair.public_key().as_ref().to_vec();
+    let jwk = json!({
+        "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key_id, "expired_at": null,
+        "x": URL_SAFE_NO_PAD.encode(&point[1..33]), "y": URL_SAFE_NO_PAD.encode(&point[33..]),
+    });
+    let header = json!({"alg": "ES256", "kid": key_id, "typ": "JWT"}).to_string();
+    let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let signature = pair.sign(&random, signed.as_bytes()).unwrap();
+    (format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)), jwk)
+}
+
+const PLAID_BODY: &[u8] = br#"{"webhook_type":"TRANSACTIONS","webhook_code":"SYNC_UPDATES_AVAILABLE","item_id":"i"}"#;
+const NOW: EpochSec = EpochSec(1_767_225_600);
+
+fn plaid(token: &str, keyring: &Keyring, settings: &Settings) -> Result<Received, Refusal> {
+    let headers = [("plaid-verification".to_owned(), token.as_bytes().to_vec())];
+    let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body: PLAID_BODY };
+    provider("plaid").receive(&request, keyring, settings, None, NOW)
+}
+
+fn plaid_claims(issued_at: i64) -> Value {
+    json!({"iat": issued_at, "request_body_sha256": hex::encode(Sha256::digest(PLAID_BODY))})
+}
+
+#[test]
+fn plaid_is_asked_for_the_key_that_its_token_names() {
+    let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
+    let keyring = Keyring::new(provider("plaid"), &[]).unwrap();
+    assert_eq!(plaid(&token, &keyring, &Settings::none()), Err(Refusal::NotConfigured));
+    let settings = settings(&[("client_id", "id"), ("api_secret", "hunter2"), ("environment", "sandbox")]);
+    let needed = needed(plaid(&token, &keyring, &settings));
+    assert_eq!(needed.url(), "https://sandbox.plaid.com/webhook_verification_key/get");
+    let post: Value = serde_json::from_str(needed.post_body().unwrap()).unwrap();
+    assert_eq!(post, json!({"client_id": "id", "secret": "hunter2", "key_id": "key-1"}));
+    assert!(!format!("{needed:?} {}", needed.cache_key()).contains("hunter2"));
+    let answer = json!({"key": jwk, "request_id": "r"}).to_string().into_bytes();
+    let received = plaid(&token, &keyring.with_material(Material::new(&needed, answer)), &settings);
+    assert!(matches!(received, Ok(Received::Delivery(_))), "{received:?}");
+}
+
+#[test]
+fn plaid_with_a_given_key_is_judged_at_once() {
+    let judged = |issued_at: i64, change: fn(&mut Value)| {
+        let mut claims = plaid_claims(issued_at);
+        change(&mut claims);
+        let (token, jwk) = plaid_token("key-1", &claims);
+        let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+        plaid(&token, &keyring, &Settings::none()).map(|received| matches!(received, Received::Delivery(_)))
+    };
+    assert_eq!(judged(NOW.0 - 300, |_| ()), Ok(true));
+    assert_eq!(judged(NOW.0 - 301, |_| ()), Err(Refusal::TimestampOutOfRange));
+    assert_eq!(judged(NOW.0, |claims| claims["iat"] = Value::Null), Err(Refusal::TimestampMissing));
+    let other = |claims: &mut Value| claims["request_body_sha256"] = json!(hex::encode(Sha256::digest(b"other")));
+    assert_eq!(judged(NOW.0, other), Err(Refusal::SignatureMismatch));
+}
+
+#[test]
+fn plaids_equal_bodies_of_different_times_are_different_deliveries() {
+    let key = |issued_at: i64| {
+        let (token, jwk) = plaid_token("key-1", &plaid_claims(issued_at));
+        let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+        let Ok(Received::Delivery(delivery)) = plaid(&token, &keyring, &Settings::none()) else { panic!("refused") };
+        assert_eq!(provider("plaid").split(delivery.body(), delivery.headers()).unwrap(), delivery.contents().events());
+        delivery.contents().events()[0].key.clone()
+    };
+    assert_eq!(key(NOW.0), key(NOW.0));
+    assert_ne!(key(NOW.0), key(NOW.0 - 1));
+}
+
+#[test]
+fn a_token_does_not_choose_its_algorithm() {
+    let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
+    let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+    let (_, rest) = token.split_once('.').unwrap();
+    for algorithm in ["none", "HS256", "es256", ""] {
+        let header = URL_SAFE_NO_PAD.encode(json!({"alg": algorithm, "kid": "key-1"}).to_string());
+        assert_eq!(plaid(&format!("{header}.{rest}"), &keyring, &Settings::none()), Err(Refusal::SignatureMalformed));
+    }
+}
+
+#[test]
+fn every_form_of_a_public_key_is_taken() {
+    let (_, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
+    let coordinate = |name: &str| URL_SAFE_NO_PAD.decode(jwk[name].as_str().unwrap()).unwrap();
+    let spki = hex::decode("3059301306072a8648ce3d020106082a8648ce3d030107034200").unwrap();
+    let der = [spki, vec![4], coordinate("x"), coordinate("y")].concat();
+    let base64 = STANDARD.encode(der);
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----\n", &base64[..64], &base64[64..]);
+    for secret in [jwk.to_string(), base64, pem] {
+        assert!(Keyring::new(provider("sendgrid"), std::slice::from_ref(&secret)).is_ok(), "{secret}");
+        assert!(Keyring::new(provider("discord"), &[secret]).is_err(), "a key of another kind");
+    }
+    assert!(
+        Keyring::new(
+            provider("discord"),
+            &["a3df6d0074323423bcb1530adc6a1bcb416f007753ad8dbae46bc4e2d89a9163".to_owned()]
+        )
+        .is_ok()
+    );
+}

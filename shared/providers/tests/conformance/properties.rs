@@ -1,0 +1,133 @@
+//! Whatever comes in: nothing panics, nothing forged is accepted, and no event is lost or changed by taking a delivery apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, Keyring, Received, Request, Settings};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{body, headers, valid};
+
+const NOW: EpochSec = EpochSec(1_767_225_600);
+
+/// A header, a body or a URL that almost is the right one.
+fn change() -> impl Strategy<Value = (prop::sample::Index, u8, String, Vec<u8>)> {
+    (any::<prop::sample::Index>(), 0_u8..9, "[ -~]{0,20}", prop::collection::vec(any::<u8>(), 0..40))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_changed_delivery_never_panics((at, kind, text, bytes) in change(), which in any::<prop::sample::Index>()) {
+        let provider = Catalog::built_in().iter().nth(which.index(Catalog::built_in().len())).unwrap();
+        let vector = valid(provider.id());
+        let (mut headers, mut body) = (headers(vector), body(vector));
+        let mut url = vector.url.clone();
+        match kind {
+            0 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = text.clone().into_bytes(); }
+            1 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = bytes.clone(); }
+            2 if !headers.is_empty() => { headers.remove(at.index(headers.len())); }
+            3 if !headers.is_empty() => { let index = at.index(headers.len()); headers.push(headers[index].clone()); }
+            4 => body = bytes.clone(),
+            5 => { let index = at.index(body.len() + 1); body.splice(index..index, bytes.clone()); }
+            6 => body.truncate(at.index(body.len() + 1)),
+            7 => url = text.clone(),
+            _ => headers.push((text.clone(), bytes.clone())),
+        }
+        let keyring = Keyring::new(provider, &vector.secrets).unwrap();
+        let settings = Settings::from(vector.settings.clone());
+        for method in ["POST", "GET", "HEAD", "PUT"] {
+            let request = Request { method, url: &url, headers: &headers, body: &body };
+            let received = provider.receive(&request, &keyring, &settings, None, NOW);
+            let explanation = provider.explain(&request, &vector.secrets, &settings, None, NOW);
+            prop_assert_eq!(received.is_ok(), explanation.code.is_none());
+            if let Ok(Received::Delivery(delivery)) = received {
+                prop_assert!(delivery.contents().events().iter().all(|event| !event.key.as_str().is_empty()));
+                let again = provider.split(delivery.body(), delivery.headers()).unwrap();
+                prop_assert_eq!(again.as_slice(), delivery.contents().events());
+            }
+        }
+    }
+
+    #[test]
+    fn a_catalog_file_never_panics(text in "[ -~\n]{0,300}", at in any::<prop::sample::Index>(), cut in 0_usize..60) {
+        let files = Catalog::built_in_files();
+        let (name, good) = files[at.index(files.len())];
+        let start = good.floor_char_boundary(at.index(good.len()));
+        let end = good.floor_char_boundary((start + cut).min(good.len()));
+        let changed = format!("{}{text}{}", &good[..start], &good[end..]);
+        if let Err(error) = Catalog::parse([(name, changed.as_str())]) {
+            prop_assert!(!error.field.is_empty() && !error.problem.is_empty());
+        }
+    }
+
+    #[test]
+    fn taking_a_delivery_apart_loses_nothing_and_changes_nothing(delivery in whatsapp()) {
+        let provider = Catalog::built_in().provider("meta_whatsapp").unwrap();
+        let (document, expected) = delivery;
+        for text in [document.to_string(), serde_json::to_string_pretty(&document).unwrap()] {
+            let parts = provider.split(text.as_bytes(), &BTreeMap::new()).unwrap();
+            let keys: BTreeSet<&str> = parts.iter().map(|part| part.key.as_str()).filter(|key| !key.starts_with("sha256:")).collect();
+            prop_assert_eq!(&keys, &expected.iter().map(String::as_str).collect());
+            for part in &parts {
+                let again = provider.split(&part.body, &BTreeMap::new()).unwrap();
+                prop_assert_eq!(again.len(), 1);
+                prop_assert_eq!(&again[0], part);
+                let value: Value = serde_json::from_slice(&part.body).unwrap();
+                prop_assert_eq!(&value["object"], &document["object"]);
+            }
+        }
+    }
+}
+
+/// A delivery of WhatsApp with the keys of its events.
+fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
+    let message = (0_u8..20, "[a-z\u{e4}\"\\\\{}\\[\\],: ]{0,8}");
+    let messages = prop::collection::vec(message, 0..4);
+    let statuses = prop::collection::vec((0_u8..20, prop::sample::select(vec!["sent", "read"])), 0..4);
+    let change = (messages, statuses, any::<bool>());
+    prop::collection::vec(prop::collection::vec(change, 0..3), 0..3).prop_map(|entries| {
+        let mut keys = BTreeSet::new();
+        let entries: Vec<Value> = entries
+            .into_iter()
+            .map(|changes| {
+                let changes: Vec<Value> = changes
+                    .into_iter()
+                    .map(|(messages, statuses, context)| {
+                        let mut value = json!({});
+                        if context {
+                            value["contacts"] = json!([{"wa_id": "1"}, {"wa_id": "2"}]);
+                        }
+                        for (name, list) in [
+                            (
+                                "messages",
+                                messages
+                                    .iter()
+                                    .map(|(id, text)| json!({"id": format!("m{id}"), "text": text}))
+                                    .collect::<Vec<_>>(),
+                            ),
+                            (
+                                "statuses",
+                                statuses
+                                    .iter()
+                                    .map(|(id, status)| json!({"id": format!("s{id}"), "status": status}))
+                                    .collect(),
+                            ),
+                        ] {
+                            if !list.is_empty() {
+                                value[name] = Value::from(list);
+                            }
+                        }
+                        keys.extend(messages.iter().map(|(id, _)| format!("m{id}")));
+                        keys.extend(statuses.iter().map(|(id, status)| format!("s{id}:{status}")));
+                        json!({"field": "messages", "value": value})
+                    })
+                    .collect();
+                json!({"id": "1", "changes": changes})
+            })
+            .collect();
+        (json!({"object": "whatsapp_business_account", "entry": entries}), keys)
+    })
+}

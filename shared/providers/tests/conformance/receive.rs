@@ -1,0 +1,229 @@
+//! The rules of receiving that hold for every provider.
+
+use hookonce_protocol::time::{EpochSec, Millis};
+use hookonce_providers::{
+    Catalog, Keyring, KeyringError, Provider, Received, Refusal, Request, Settings, UnsignedRequest, VerifiedDelivery,
+};
+
+const NOW: EpochSec = EpochSec(1_767_225_600);
+const URL: &str = "https://example.com/hook";
+
+fn provider(id: &str) -> &'static Provider {
+    Catalog::built_in().provider(id).unwrap()
+}
+
+fn secrets(secrets: &[&str]) -> Vec<String> {
+    secrets.iter().map(|secret| (*secret).to_owned()).collect()
+}
+
+/// A request as it travels.
+#[derive(Clone)]
+struct Sent {
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+}
+
+impl Sent {
+    fn by(id: &str, secret: &str, at: EpochSec, headers: &[(&str, &str)], body: &str) -> Self {
+        let given: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let unsigned = UnsignedRequest { method: "POST", url: URL, headers: &given, body: body.as_bytes() };
+        let signed = provider(id).sign_request(&unsigned, secret, at).unwrap();
+        let headers = given.into_iter().chain(signed.headers);
+        Self { headers: headers.map(|(name, value)| (name, value.into_bytes())).collect(), body: signed.body }
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.as_bytes().to_vec()));
+        self
+    }
+
+    fn received(&self, id: &str, held: &[&str], tolerance: Option<Millis>) -> Result<VerifiedDelivery, Refusal> {
+        let keyring = Keyring::new(provider(id), &secrets(held)).unwrap();
+        let request = Request { method: "POST", url: URL, headers: &self.headers, body: &self.body };
+        match provider(id).receive(&request, &keyring, &Settings::none(), tolerance, NOW)? {
+            Received::Delivery(delivery) => Ok(delivery),
+            other => panic!("not a delivery: {other:?}"),
+        }
+    }
+}
+
+const STRIPE: &str = r#"{"id":"evt_1","type":"invoice.paid"}"#;
+
+#[test]
+fn there_is_no_empty_key_ring() {
+    for provider in Catalog::built_in().iter() {
+        let empty = Keyring::new(provider, &[]);
+        assert_eq!(empty.is_ok(), provider.fetches_keys(), "{}", provider.id());
+    }
+    assert_eq!(Keyring::new(provider("stripe"), &secrets(&[""])).unwrap_err(), KeyringError::Unusable { index: 0 });
+    assert_eq!(Keyring::new(provider("stripe"), &vec!["s".to_owned(); 11]).unwrap_err(), KeyringError::TooMany);
+    let unusable = Keyring::new(provider("standard_webhooks"), &secrets(&["whsec_c2VjcmV0", "whsec_!"])).unwrap_err();
+    assert_eq!(unusable, KeyringError::Unusable { index: 1 });
+}
+
+#[test]
+fn nothing_that_holds_a_secret_prints_it() {
+    let keyring = Keyring::new(provider("stripe"), &secrets(&["hunter2"])).unwrap();
+    let settings: Settings = [("verify_token".to_owned(), "hunter2".to_owned())].into_iter().collect();
+    let printed = format!("{keyring:?} {settings:?}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+}
+
+#[test]
+fn the_secret_that_fitted_is_reported() {
+    let sent = Sent::by("stripe", "old", NOW, &[], STRIPE);
+    assert_eq!(sent.received("stripe", &["new", "old"], None).unwrap().secret_index(), 1);
+    assert_eq!(sent.received("stripe", &["old", "older"], None).unwrap().secret_index(), 0);
+    assert_eq!(sent.received("stripe", &["new", "newer"], None).unwrap_err(), Refusal::SignatureMismatch);
+}
+
+#[test]
+fn a_key_ring_of_another_provider_opens_nothing() {
+    let sent = Sent::by("stripe", "s", NOW, &[], STRIPE);
+    let keyring = Keyring::new(provider("calendly"), &secrets(&["s"])).unwrap();
+    let request = Request { method: "POST", url: URL, headers: &sent.headers, body: &sent.body };
+    let received = provider("stripe").receive(&request, &keyring, &Settings::none(), None, NOW);
+    assert_eq!(received.unwrap_err(), Refusal::NotConfigured);
+}
+
+#[test]
+fn the_tolerance_holds_both_ways_and_an_endpoint_may_set_its_own() {
+    for (age, own, accepted) in [
+        (300, None, true),
+        (301, None, false),
+        (-300, None, true),
+        (-301, None, false),
+        (301, Some(Millis::minutes(10)), true),
+        (299, Some(Millis::seconds(10)), false),
+    ] {
+        let sent = Sent::by("stripe", "s", EpochSec(NOW.0 - age), &[], STRIPE);
+        let received = sent.received("stripe", &["s"], own);
+        assert_eq!(received.is_ok(), accepted, "{age}");
+        assert!(accepted || received.unwrap_err() == Refusal::TimestampOutOfRange);
+    }
+}
+
+#[test]
+fn a_stale_forgery_is_a_forgery() {
+    let sent = Sent::by("stripe", "other", EpochSec(0), &[], STRIPE);
+    assert_eq!(sent.received("stripe", &["s"], None).unwrap_err(), Refusal::SignatureMismatch);
+}
+
+#[test]
+fn a_tolerance_makes_a_timestamp_necessary() {
+    let linear = r#"{"type":"Issue","webhookTimestamp":1767225600000}"#;
+    let sent = Sent::by("linear", "s", NOW, &[], linear);
+    assert!(sent.received("linear", &["s"], None).is_ok());
+    let github = Sent::by("github", "s", NOW, &[], "{}");
+    assert!(github.received("github", &["s"], Some(Millis::seconds(1))).is_ok(), "no timestamp, nothing to be late by");
+}
+
+#[test]
+fn a_strong_signature_that_is_wrong_is_not_excused_by_a_weak_one() {
+    let sent = Sent::by("github", "s", NOW, &[("x-github-delivery", "1")], "{}");
+    let weak = "sha1=dbdb0ac8dee8b4b0d3b0a0e3bf8ed6c2b6a9c8f5";
+    let mut wrong = sent.with("x-hub-signature", weak);
+    for (name, value) in &mut wrong.headers {
+        if name == "x-hub-signature-256" {
+            *value = b"sha256=00".to_vec();
+        }
+    }
+    assert_eq!(wrong.received("github", &["s"], None).unwrap_err(), Refusal::SignatureMismatch);
+}
+
+#[test]
+fn a_header_that_decides_something_may_come_once() {
+    for name in ["x-github-delivery", "x-github-event", "x-hub-signature-256"] {
+        let sent = Sent::by("github", "s", NOW, &[("x-github-delivery", "1"), ("x-github-event", "push")], "{}");
+        let value = sent.headers.iter().find(|(known, _)| known == name).unwrap().1.clone();
+        let value = String::from_utf8(value).unwrap();
+        let twice = sent.clone().with(&name.to_ascii_uppercase(), &value);
+        assert_eq!(twice.received("github", &["s"], None).unwrap_err(), Refusal::DuplicateHeader, "{name}");
+        let mut joined = sent;
+        for (known, text) in &mut joined.headers {
+            if known == name {
+                *text = format!("{value}, {value}").into_bytes();
+            }
+        }
+        assert_eq!(joined.received("github", &["s"], None).unwrap_err(), Refusal::DuplicateHeader, "{name}");
+    }
+}
+
+#[test]
+fn a_missing_key_is_a_refusal() {
+    for body in [r#"{"type":"x"}"#, r#"{"id":""}"#, r#"{"id":null}"#, "not json", ""] {
+        let sent = Sent::by("stripe", "s", NOW, &[], body);
+        assert_eq!(sent.received("stripe", &["s"], None).unwrap_err(), Refusal::Malformed, "{body}");
+    }
+    let empty = Sent::by("github", "s", NOW, &[("x-github-delivery", "")], "{}");
+    assert_eq!(empty.received("github", &["s"], None).unwrap_err(), Refusal::Malformed);
+}
+
+#[test]
+fn kept_headers_hold_no_signature_and_nothing_unasked() {
+    let sent = Sent::by("github", "s", NOW, &[("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")], "{}")
+        .with("authorization", "hunter2")
+        .with("cookie", "hunter2")
+        .with("x-hookonce-signed-at", "1");
+    let delivery = sent.received("github", &["s"], None).unwrap();
+    let names: Vec<&str> = delivery.headers().keys().map(String::as_str).collect();
+    assert_eq!(names, ["content-type", "x-github-delivery"]);
+    assert_eq!(delivery.contents().events()[0].event_type, "unknown");
+}
+
+#[test]
+fn an_id_that_the_signature_does_not_cover_never_replaces_one_that_it_does() {
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let sent = Sent::by("standard_webhooks", secret, NOW, &[("webhook-id", "msg_1")], "{}");
+    let replay = sent.with("svix-id", "msg_fresh");
+    let delivery = replay.received("svix", &[secret], None).unwrap();
+    assert_eq!(delivery.contents().events()[0].key.as_str(), "msg_1");
+    assert!(!delivery.headers().contains_key("svix-id"));
+    let again = provider("svix").split(delivery.body(), delivery.headers()).unwrap();
+    assert_eq!(again, delivery.contents().events());
+}
+
+#[test]
+fn a_body_need_not_be_text() {
+    let body = [0xff, 0xfe, 0x00];
+    let unsigned = UnsignedRequest { method: "POST", url: URL, headers: &[], body: &body };
+    let headers = provider("github").sign(&unsigned, "s", NOW).unwrap();
+    let headers = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+    let sent = Sent { headers, body: body.to_vec() };
+    assert_eq!(sent.received("github", &["s"], None).unwrap().body(), body);
+}
+
+#[test]
+fn equal_pings_are_deliveries_of_their_own() {
+    let sent = Sent::by("dropbox", "s", NOW, &[], r#"{"list_folder":{"accounts":["a"]}}"#);
+    let key = |sent: &Sent| {
+        let delivery = sent.received("dropbox", &["s"], None).unwrap();
+        let again = provider("dropbox").split(delivery.body(), delivery.headers()).unwrap();
+        assert_eq!(again, delivery.contents().events());
+        delivery.contents().events()[0].key.clone()
+    };
+    assert_eq!(key(&sent), key(&sent));
+    assert_ne!(key(&sent), key(&sent.clone().with("x-amzn-trace-id", "Root=1-2")));
+}
+
+#[test]
+fn the_signed_url_is_the_public_one() {
+    let square = provider("square");
+    let body = br#"{"event_id":"1"}"#;
+    let public = "https://hooks.example.com/square?a=1";
+    let unsigned = UnsignedRequest { method: "POST", url: public, headers: &[], body };
+    let headers = square.sign(&unsigned, "s", NOW).unwrap();
+    let headers: Vec<(String, Vec<u8>)> = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+    let keyring = Keyring::new(square, &secrets(&["s"])).unwrap();
+    let received = |url: &str, setting: Option<&str>| {
+        let settings = setting.map(|url| ("public_url".to_owned(), url.to_owned())).into_iter().collect();
+        let request = Request { method: "POST", url, headers: &headers, body };
+        square.receive(&request, &keyring, &settings, None, NOW).is_ok()
+    };
+    assert!(received(public, None));
+    assert!(!received("https://abc.execute-api.example/square?a=1", None));
+    assert!(received("https://abc.execute-api.example/square?a=1", Some("https://hooks.example.com/square")));
+    assert!(received("https://abc.execute-api.example/square?a=2", Some(public)));
+    assert!(!received(public, Some("https://elsewhere.example/square")));
+}

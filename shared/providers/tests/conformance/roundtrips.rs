@@ -1,0 +1,49 @@
+//! What is signed here is what the provider would send: byte for byte what a second implementation made, and accepted.
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, SignError, UnsignedRequest};
+
+use crate::support::{Verdict, body, headers, judge_as, valid};
+
+/// Providers whose signature is inside the body, and those whose tokens may order their claims in another way.
+const NOT_COMPARED: [&str; 5] = ["adyen", "braintree", "livekit", "mailgun", "netlify"];
+
+#[test]
+fn what_is_signed_here_is_accepted_and_equals_what_others_sign() {
+    let mut signed_providers = 0;
+    for provider in Catalog::built_in().iter() {
+        let (id, vector) = (provider.id(), valid(provider.id()));
+        let sent = headers(vector);
+        let is_made = |name: &str| {
+            ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"]
+                .iter()
+                .any(|part| name.contains(part))
+        };
+        let given: Vec<(String, String)> = sent
+            .iter()
+            .filter(|(name, _)| !is_made(name))
+            .map(|(name, value)| (name.clone(), String::from_utf8(value.clone()).unwrap()))
+            .collect();
+        let body = body(vector);
+        let unsigned = UnsignedRequest { method: "POST", url: &vector.url, headers: &given, body: &body };
+        let settings = vector.settings.clone().into();
+        let result = provider.sign_request_with(&unsigned, &vector.secrets[0], &settings, EpochSec(vector.now_unix));
+        assert_eq!(result.is_ok(), provider.can_sign(), "{id}: {result:?}");
+        let Ok(signed) = result else {
+            assert_eq!(result, Err(SignError::NotSharedSecret), "{id}");
+            continue;
+        };
+        signed_providers += 1;
+        if !NOT_COMPARED.contains(&id) {
+            for (name, value) in &signed.headers {
+                let other = sent.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_slice());
+                // A delivery id that a sample does not name is derived here.
+                assert!(other.is_none_or(|other| other == value.as_bytes()), "{id}: {name}");
+            }
+        }
+        let made = given.into_iter().chain(signed.headers).map(|(name, value)| (name, value.into_bytes()));
+        let outcome = judge_as(provider, vector, &made.collect::<Vec<_>>(), &signed.body);
+        assert_eq!(outcome.verdict, Verdict::Accepted, "{id}: {outcome:?}");
+    }
+    assert_eq!(signed_providers, 52, "all but aws_sns, discord, paypal, plaid and sendgrid");
+}

@@ -1,0 +1,231 @@
+//! The files of `events/vectors`; their format is described in the README there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VectorFile {
+    pub(crate) format: u32,
+    pub(crate) provider: String,
+    pub(crate) vectors: Vec<Vector>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Vector {
+    pub(crate) id: String,
+    pub(crate) case: String,
+    pub(crate) reason: String,
+    #[serde(default, rename = "notes")]
+    _notes: String,
+    pub(crate) method: String,
+    pub(crate) url: String,
+    pub(crate) headers: BTreeMap<String, HeaderValues>,
+    pub body_base64: String,
+    pub(crate) secrets: Vec<String>,
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) now_unix: i64,
+    pub(crate) expected: Expected,
+    pub(crate) sdk: Option<Sdk>,
+    pub(crate) signature_origin: Origin,
+    #[serde(default, rename = "signature_origin_detail")]
+    _signature_origin_detail: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum HeaderValues {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    Accepted,
+    Rejected,
+    Handshake,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Origin {
+    Sdk,
+    Published,
+    Computed,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expected {
+    pub(crate) verdict: Verdict,
+    pub(crate) code: Option<String>,
+    pub(crate) matched_secret: Option<usize>,
+    pub(crate) events: Option<Vec<Event>>,
+    pub(crate) response: Option<Response>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Event {
+    pub(crate) key: String,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sdk {
+    pub(crate) ecosystem: String,
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) function: String,
+    pub(crate) verdict: String,
+    #[serde(default, rename = "detail")]
+    _detail: String,
+    pub(crate) differs: Option<String>,
+}
+
+/// Every vector file, read once.
+pub(crate) fn all() -> &'static [VectorFile] {
+    static FILES: OnceLock<Vec<VectorFile>> = OnceLock::new();
+    FILES.get_or_init(read_all)
+}
+
+/// One vector of a provider.
+pub(crate) fn vector(provider: &str, id: &str) -> &'static Vector {
+    let file =
+        all().iter().find(|file| file.provider == provider).unwrap_or_else(|| panic!("{provider} has no vectors"));
+    file.vectors.iter().find(|vector| vector.id == id).unwrap_or_else(|| panic!("{id} is no vector"))
+}
+
+/// The delivery of a provider that is as it should be.
+pub(crate) fn valid(provider: &str) -> &'static Vector {
+    vector(provider, &format!("{provider}/valid"))
+}
+
+fn read_all() -> Vec<VectorFile> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/vectors");
+    let mut paths: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let file: VectorFile = serde_json::from_str(&fs::read_to_string(path).unwrap())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(file.format, 1, "{}", path.display());
+        assert_eq!(Some(file.provider.as_str()), path.file_stem().and_then(|stem| stem.to_str()), "{}", path.display());
+        file
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What this side makes of a vector.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) code: Option<&'static str>,
+    pub(crate) matched_secret: Option<usize>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) response: Option<(u16, Vec<u8>)>,
+}
+
+pub(crate) fn provider(id: &str) -> &'static Provider {
+    Catalog::built_in().provider(id).unwrap_or_else(|| panic!("the vector file {id}.json names an unknown provider"))
+}
+
+/// The headers of a vector as a gateway would hand them over.
+pub(crate) fn headers(vector: &Vector) -> Vec<(String, Vec<u8>)> {
+    let mut headers = Vec::new();
+    for (name, values) in &vector.headers {
+        match values {
+            HeaderValues::One(value) => headers.push((name.clone(), value.clone().into_bytes())),
+            HeaderValues::Several(values) => {
+                headers.extend(values.iter().map(|value| (name.clone(), value.clone().into_bytes())));
+            }
+        }
+    }
+    headers
+}
+
+pub(crate) fn body(vector: &Vector) -> Vec<u8> {
+    STANDARD.decode(&vector.body_base64).unwrap()
+}
+
+pub(crate) fn judge(provider_id: &str, vector: &Vector) -> Outcome {
+    judge_as(provider(provider_id), vector, &headers(vector), &body(vector))
+}
+
+/// Judges a vector with other headers and another body.
+pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String, Vec<u8>)], body: &[u8]) -> Outcome {
+    let keyring = Keyring::new(provider, &vector.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
+    let settings = Settings::from(vector.settings.clone());
+    let request = Request { method: &vector.method, url: &vector.url, headers, body };
+    let rejected = |code| Outcome {
+        verdict: Verdict::Rejected,
+        code: Some(code),
+        matched_secret: None,
+        events: Vec::new(),
+        response: None,
+    };
+    match provider.receive(&request, &keyring, &settings, None, EpochSec(vector.now_unix)) {
+        Err(refusal) => rejected(refusal.code()),
+        Ok(Received::NeedsMaterial(_)) => rejected("needs_material"),
+        Ok(Received::Handshake(answer)) => Outcome {
+            verdict: Verdict::Handshake,
+            code: None,
+            matched_secret: None,
+            events: Vec::new(),
+            response: Some((answer.status, answer.body)),
+        },
+        Ok(Received::Delivery(delivery)) => Outcome {
+            verdict: Verdict::Accepted,
+            code: None,
+            matched_secret: Some(delivery.secret_index()),
+            events: delivery
+                .contents()
+                .events()
+                .iter()
+                .map(|part| Event { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() })
+                .collect(),
+            response: None,
+        },
+    }
+}
+
+impl Outcome {
+    /// What differs from the expectation; only what the vector states is compared.
+    pub(crate) fn difference(&self, vector: &Vector) -> Option<String> {
+        let expected = &vector.expected;
+        let bodies_equal = |body: &[u8], expected: &str| {
+            let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok();
+            body == expected.as_bytes() || (json(body).is_some() && json(body) == json(expected.as_bytes()))
+        };
+        let same = self.verdict == expected.verdict
+            && expected.code.as_deref().is_none_or(|code| self.code == Some(code))
+            && expected.matched_secret.is_none_or(|index| self.matched_secret == Some(index))
+            && expected.events.as_ref().is_none_or(|events| *events == self.events)
+            && expected.response.as_ref().is_none_or(|response| {
+                self.response
+                    .as_ref()
+                    .is_some_and(|(status, body)| *status == response.status && bodies_equal(body, &response.body))
+            });
+        (!same).then(|| format!("expected {expected:?}, but it is {self:?}"))
+    }
+}

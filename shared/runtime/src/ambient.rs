@@ -1,0 +1,44 @@
+//! The clock and the source of randomness: the only place that reads either.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hookonce_protocol::key::ClaimId;
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::Moment;
+use uuid::Uuid;
+
+/// Time and randomness. Tests and simulators bring their own.
+pub trait Ambient: Send + Sync + 'static {
+    /// Now, with fresh random bits.
+    fn moment(&self) -> Moment;
+
+    /// A claim id that nobody else makes.
+    fn claim_id(&self) -> ClaimId;
+}
+
+/// The system's clock and generator.
+#[derive(Debug, Clone, Copy)]
+pub struct System;
+
+impl Ambient for System {
+    fn moment(&self) -> Moment {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let now = EpochMs(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        Moment { now, entropy: Uuid::new_v4().as_u64_pair().1 ^ Uuid::new_v4().as_u64_pair().0 }
+    }
+
+    fn claim_id(&self) -> ClaimId {
+        ClaimId(Uuid::new_v4().to_string())
+    }
+}
+
+impl<A: Ambient> Ambient for std::sync::Arc<A> {
+    fn moment(&self) -> Moment {
+        (**self).moment()
+    }
+
+    fn claim_id(&self) -> ClaimId {
+        (**self).claim_id()
+    }
+}

@@ -1,0 +1,392 @@
+//! The store on DynamoDB.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem,
+    Update,
+};
+use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::item::{PARTITION_KEY, Value};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::{Found, attribute, journal_shard, pending_shard};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::write::{Action, Table, Write};
+
+use super::render::{Expression, from_attributes, to_attributes};
+use crate::port::Store;
+use crate::telemetry::chain;
+
+/// The index of what is due, and of what is dead.
+pub const DUE_INDEX: &str = "due";
+
+/// The index of what arrived.
+pub const JOURNAL_INDEX: &str = "journal";
+
+/// Keys in one BatchGetItem.
+const BATCH_KEYS_MAX: usize = 100;
+
+/// How often keys that a BatchGetItem left out are asked for again.
+const BATCH_ROUNDS_MAX: usize = 3;
+
+/// The two tables, by name.
+#[derive(Debug, Clone)]
+pub struct DynamoStore {
+    client: Client,
+    inbox_table: String,
+    domain_table: String,
+}
+
+impl DynamoStore {
+    /// The tables of a stack.
+    pub fn new(client: Client, inbox_table: impl Into<String>, domain_table: impl Into<String>) -> Self {
+        Self { client, inbox_table: inbox_table.into(), domain_table: domain_table.into() }
+    }
+
+    /// The client, for tools that read more than the protocol does.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The name of a table.
+    pub fn table(&self, table: Table) -> &str {
+        match table {
+            Table::Inbox => &self.inbox_table,
+            Table::Domain => &self.domain_table,
+        }
+    }
+
+    /// Opens the connection, so that the first delivery need not wait for it. What comes of it does not matter.
+    pub async fn warm_up(&self) {
+        let read = self.client.get_item().table_name(&self.inbox_table).set_key(Some(key_of("warm-up")));
+        if let Err(error) = read.send().await {
+            tracing::warn!(error = %chain(&error), "the store could not be warmed up");
+        }
+    }
+
+    async fn put(&self, write: &Write, item: &hookonce_protocol::item::Item) -> Written {
+        let mut expression = Expression::default();
+        let condition = expression.condition(&write.condition);
+        let put = self
+            .client
+            .put_item()
+            .table_name(self.table(write.table))
+            .set_item(Some(with_key(item, &write.key)))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(expression.take_names())
+            .set_expression_attribute_values(expression.take_values())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match put.send().await {
+            Ok(_) => Written::Applied,
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
+                Some(PutItemError::TransactionConflictException(_)) => Written::TransactionConflict,
+                _ => unavailable("PutItem", &error),
+            },
+        }
+    }
+
+    async fn update(&self, write: &Write, changes: &[hookonce_protocol::write::Change]) -> Written {
+        let mut expression = Expression::default();
+        let condition = expression.condition(&write.condition);
+        let changes = expression.update(changes);
+        let update = self
+            .client
+            .update_item()
+            .table_name(self.table(write.table))
+            .set_key(Some(key_of(&write.key)))
+            .update_expression(changes)
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(expression.take_names())
+            .set_expression_attribute_values(expression.take_values())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match update.send().await {
+            Ok(_) => Written::Applied,
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
+                Some(UpdateItemError::TransactionConflictException(_)) => Written::TransactionConflict,
+                _ => unavailable("UpdateItem", &error),
+            },
+        }
+    }
+
+    /// The same write as one action of a transaction.
+    fn action(&self, write: &Write) -> Option<TransactWriteItem> {
+        let mut expression = Expression::default();
+        let condition = expression.condition(&write.condition);
+        let table = self.table(write.table);
+        let item = TransactWriteItem::builder();
+        let item = match &write.action {
+            Action::Put(put) => item.put(
+                Put::builder()
+                    .table_name(table)
+                    .set_item(Some(with_key(put, &write.key)))
+                    .set_condition_expression(condition)
+                    .set_expression_attribute_names(expression.take_names())
+                    .set_expression_attribute_values(expression.take_values())
+                    .build()
+                    .ok()?,
+            ),
+            Action::Update(changes) => item.update(
+                Update::builder()
+                    .table_name(table)
+                    .set_key(Some(key_of(&write.key)))
+                    .update_expression(expression.update(changes))
+                    .set_condition_expression(condition)
+                    .set_expression_attribute_names(expression.take_names())
+                    .set_expression_attribute_values(expression.take_values())
+                    .build()
+                    .ok()?,
+            ),
+            Action::Delete => item.delete(
+                Delete::builder()
+                    .table_name(table)
+                    .set_key(Some(key_of(&write.key)))
+                    .set_condition_expression(condition)
+                    .set_expression_attribute_names(expression.take_names())
+                    .set_expression_attribute_values(expression.take_values())
+                    .build()
+                    .ok()?,
+            ),
+        };
+        Some(item.build())
+    }
+
+    /// Strongly consistent reads of up to [`BATCH_KEYS_MAX`] items of one table, by key. What could not be read is
+    /// missing from `read`.
+    async fn batch_get(&self, table: Table, keys: &[&str]) -> BatchRead {
+        let mut read = BatchRead::default();
+        let mut wanted: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        // The store refuses a request that names one key twice.
+        wanted.sort_unstable();
+        wanted.dedup();
+        for _ in 0..BATCH_ROUNDS_MAX {
+            if wanted.is_empty() {
+                break;
+            }
+            let request = KeysAndAttributes::builder()
+                .set_keys(Some(wanted.iter().map(|key| key_of(key)).collect()))
+                .consistent_read(true);
+            let Ok(request) = request.build() else { break };
+            match self.client.batch_get_item().request_items(self.table(table), request).send().await {
+                Ok(output) => {
+                    let left: Vec<_> = output
+                        .unprocessed_keys()
+                        .and_then(|tables| tables.get(self.table(table)))
+                        .map(|left| left.keys().iter().filter_map(text_key).collect())
+                        .unwrap_or_default();
+                    let items = output.responses().and_then(|tables| tables.get(self.table(table)));
+                    for item in items.into_iter().flatten() {
+                        if let Some(key) = text_key(item) {
+                            read.items.insert(key, from_attributes(item));
+                        }
+                    }
+                    read.answered.extend(wanted.into_iter().filter(|key| !left.contains(key)));
+                    wanted = left;
+                }
+                Err(error) => {
+                    log_failure("BatchGetItem", &error);
+                    break;
+                }
+            }
+        }
+        read
+    }
+}
+
+#[derive(Debug, Default)]
+struct BatchRead {
+    items: HashMap<String, hookonce_protocol::item::Item>,
+    answered: std::collections::HashSet<String>,
+}
+
+impl Store for DynamoStore {
+    async fn write(&self, write: &Write) -> Written {
+        match &write.action {
+            Action::Put(item) => self.put(write, item).await,
+            Action::Update(changes) => self.update(write, changes).await,
+            // A delete is only ever part of a handler's transaction.
+            Action::Delete => match self.commit(std::slice::from_ref(write)).await {
+                Committed::Applied => Written::Applied,
+                Committed::Cancelled(_) => Written::ConditionFailed(Found::Nothing),
+                Committed::Invalid | Committed::Unavailable => Written::Unavailable,
+            },
+        }
+    }
+
+    async fn commit(&self, writes: &[Write]) -> Committed {
+        let Some(actions) = writes.iter().map(|write| self.action(write)).collect::<Option<Vec<_>>>() else {
+            return Committed::Invalid;
+        };
+        match self.client.transact_write_items().set_transact_items(Some(actions)).send().await {
+            Ok(_) => Committed::Applied,
+            Err(error) => match error.as_service_error() {
+                Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                    let reasons = cancelled.cancellation_reasons();
+                    Committed::Cancelled(reasons.iter().map(|reason| cancellation_reason(reason.code())).collect())
+                }
+                Some(service) if service.code() == Some("ValidationException") => {
+                    log_failure("TransactWriteItems", &error);
+                    Committed::Invalid
+                }
+                _ => {
+                    log_failure("TransactWriteItems", &error);
+                    Committed::Unavailable
+                }
+            },
+        }
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
+        let read = self
+            .client
+            .get_item()
+            .table_name(&self.inbox_table)
+            .set_key(Some(key_of(key.as_str())))
+            .consistent_read(true);
+        match read.send().await {
+            Ok(output) => Ok(Found::from_item(output.item().map(from_attributes).as_ref())),
+            Err(error) => {
+                log_failure("GetItem", &error);
+                Err(Unavailable)
+            }
+        }
+    }
+
+    async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(BATCH_KEYS_MAX) {
+            let names: Vec<_> = chunk.iter().map(RecordKey::as_str).collect();
+            let read = self.batch_get(Table::Inbox, &names).await;
+            found.extend(names.iter().map(|name| {
+                if read.answered.contains(*name) {
+                    Ok(Found::from_item(read.items.get(*name)))
+                } else {
+                    Err(Unavailable)
+                }
+            }));
+        }
+        found
+    }
+
+    async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
+        let mut snapshot = Snapshot::default();
+        let names: Vec<_> = keys.iter().map(String::as_str).collect();
+        for chunk in names.chunks(BATCH_KEYS_MAX) {
+            let read = self.batch_get(Table::Domain, chunk).await;
+            if !chunk.iter().all(|name| read.answered.contains(*name)) {
+                return Err(Unavailable);
+            }
+            snapshot.items.extend(read.items);
+        }
+        Ok(snapshot)
+    }
+
+    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.inbox_table)
+            .index_name(DUE_INDEX)
+            .key_condition_expression("#shard = :shard AND #due <= :until")
+            .expression_attribute_names("#shard", attribute::DUE_SHARD)
+            .expression_attribute_names("#due", attribute::DUE_AT)
+            .expression_attribute_values(":shard", AttributeValue::S(pending_shard(shard)))
+            .expression_attribute_values(":until", AttributeValue::N(until.0.to_string()))
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        match query.send().await {
+            Ok(output) => Ok(output.items().iter().filter_map(due_entry).collect()),
+            Err(error) => {
+                log_failure("Query", &error);
+                Err(Unavailable)
+            }
+        }
+    }
+
+    async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
+        let mut partitions = vec![journal_shard(from, shard), journal_shard(until, shard)];
+        partitions.dedup();
+        let mut count = 0;
+        for partition in partitions {
+            let query = self
+                .client
+                .query()
+                .table_name(&self.inbox_table)
+                .index_name(JOURNAL_INDEX)
+                .select(Select::Count)
+                .key_condition_expression("#shard = :shard AND #received BETWEEN :from AND :until")
+                .expression_attribute_names("#shard", attribute::JOURNAL_SHARD)
+                .expression_attribute_names("#received", attribute::RECEIVED_AT)
+                .expression_attribute_values(":shard", AttributeValue::S(partition))
+                .expression_attribute_values(":from", AttributeValue::N(from.0.to_string()))
+                .expression_attribute_values(":until", AttributeValue::N(until.0.to_string()));
+            match query.send().await {
+                // One page holds thousands of keys: more only makes the budget larger than it needs to be.
+                Ok(output) => count += u64::try_from(output.count()).unwrap_or(0),
+                Err(error) => {
+                    log_failure("Query", &error);
+                    return Err(Unavailable);
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn key_of(key: &str) -> HashMap<String, AttributeValue> {
+    HashMap::from([(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()))])
+}
+
+fn with_key(item: &hookonce_protocol::item::Item, key: &str) -> HashMap<String, AttributeValue> {
+    let mut attributes = to_attributes(item);
+    attributes.insert(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()));
+    attributes
+}
+
+fn text_key(item: &HashMap<String, AttributeValue>) -> Option<String> {
+    item.get(PARTITION_KEY)?.as_s().ok().cloned()
+}
+
+fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
+    let item = from_attributes(item);
+    let key = RecordKey::parse(item.get(PARTITION_KEY)?.as_text()?)?;
+    Some(DueEntry { key, due_at: EpochMs(item.get(attribute::DUE_AT).and_then(Value::as_i64)?) })
+}
+
+fn condition_failed(item: Option<&HashMap<String, AttributeValue>>) -> Written {
+    Written::ConditionFailed(Found::from_item(item.map(from_attributes).as_ref()))
+}
+
+fn cancellation_reason(code: Option<&str>) -> CancellationReason {
+    match code {
+        None | Some("None") => CancellationReason::None,
+        Some("ConditionalCheckFailed") => CancellationReason::ConditionFailed,
+        Some("ValidationError" | "ItemCollectionSizeLimitExceeded") => CancellationReason::Invalid,
+        // TransactionConflict, throttling, internal errors, and codes that are not known yet.
+        Some(_) => CancellationReason::Transient,
+    }
+}
+
+fn unavailable<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Written
+where
+    E: std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    log_failure(operation, error);
+    Written::Unavailable
+}
+
+/// Logged once, here, with the whole chain; further on only the fact is known.
+fn log_failure<E, R>(operation: &'static str, error: &SdkError<E, R>)
+where
+    E: std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    tracing::warn!(operation, error = %chain(error), "the store did not carry out a call");
+}

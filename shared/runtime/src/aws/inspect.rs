@@ -1,0 +1,83 @@
+//! What operators' tools read. Nothing here is on a hot path, and nothing here writes.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::attribute;
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::write::Table;
+
+use super::dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
+use super::render::from_attributes;
+use crate::telemetry::chain;
+
+/// Which of the two indexes to read, and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexQuery {
+    /// What waits or is dead, oldest first.
+    Due {
+        /// The partition, such as `dead#3`.
+        partition: String,
+    },
+    /// What was received in a span, newest first.
+    Journal {
+        /// The partition, an hour and a shard.
+        partition: String,
+        /// From this moment on.
+        from: EpochMs,
+        /// Up to this moment.
+        until: EpochMs,
+    },
+}
+
+impl DynamoStore {
+    /// The keys of one index partition, at most `limit`. The index may be stale.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub async fn index_keys(&self, query: &IndexQuery, limit: usize) -> Result<Vec<RecordKey>, Unavailable> {
+        let request =
+            self.client().query().table_name(self.table(Table::Inbox)).limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let request = match query {
+            IndexQuery::Due { partition } => request
+                .index_name(DUE_INDEX)
+                .key_condition_expression("#partition = :partition")
+                .expression_attribute_names("#partition", attribute::DUE_SHARD)
+                .expression_attribute_values(":partition", AttributeValue::S(partition.clone())),
+            IndexQuery::Journal { partition, from, until } => request
+                .index_name(JOURNAL_INDEX)
+                .scan_index_forward(false)
+                .key_condition_expression("#partition = :partition AND #received BETWEEN :from AND :until")
+                .expression_attribute_names("#partition", attribute::JOURNAL_SHARD)
+                .expression_attribute_names("#received", attribute::RECEIVED_AT)
+                .expression_attribute_values(":partition", AttributeValue::S(partition.clone()))
+                .expression_attribute_values(":from", AttributeValue::N(from.0.to_string()))
+                .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
+        };
+        let output = request.send().await.map_err(|error| {
+            tracing::warn!(operation = "Query", error = %chain(&error), "the store did not carry out a call");
+            Unavailable
+        })?;
+        let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
+        Ok(output.items().iter().filter_map(key).collect())
+    }
+
+    /// Every item of a table, read consistently: for small tables, and for audits.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub async fn scan(&self, table: Table) -> Result<Vec<Item>, Unavailable> {
+        let scan = self.client().scan().table_name(self.table(table)).consistent_read(true);
+        let mut pages = scan.into_paginator().items().send();
+        let mut items = Vec::new();
+        while let Some(item) = pages.next().await {
+            let item = item.map_err(|error| {
+                tracing::warn!(operation = "Scan", error = %chain(&error), "the store did not carry out a call");
+                Unavailable
+            })?;
+            items.push(from_attributes(&item));
+        }
+        Ok(items)
+    }
+}

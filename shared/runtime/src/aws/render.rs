@@ -1,0 +1,130 @@
+//! The protocol's values and conditions in the words of the SDK.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::hash::BuildHasher;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use hookonce_protocol::item::{Item, Number, Value};
+use hookonce_protocol::write::{Change, Clause, Condition};
+
+/// An expression with its names and values. Every name and value is a placeholder, so nothing needs escaping and no
+/// reserved word is in the way.
+#[derive(Debug, Default)]
+pub(super) struct Expression {
+    pub(super) names: HashMap<String, String>,
+    pub(super) values: HashMap<String, AttributeValue>,
+}
+
+impl Expression {
+    fn name(&mut self, name: &str) -> String {
+        let known = self.names.iter().find(|(_, known)| *known == name).map(|(placeholder, _)| placeholder.clone());
+        known.unwrap_or_else(|| {
+            let placeholder = format!("#n{}", self.names.len());
+            self.names.insert(placeholder.clone(), name.to_owned());
+            placeholder
+        })
+    }
+
+    fn value(&mut self, value: &Value) -> String {
+        let placeholder = format!(":v{}", self.values.len());
+        self.values.insert(placeholder.clone(), to_attribute(value));
+        placeholder
+    }
+
+    /// The condition as text, `None` if there is nothing to require.
+    pub(super) fn condition(&mut self, condition: &Condition) -> Option<String> {
+        let clauses: Vec<_> = condition.0.iter().map(|clause| self.clause(clause)).collect();
+        (!clauses.is_empty()).then(|| clauses.join(" AND "))
+    }
+
+    fn clause(&mut self, clause: &Clause) -> String {
+        match clause {
+            Clause::Absent(name) => format!("attribute_not_exists({})", self.name(name)),
+            Clause::Present(name) => format!("attribute_exists({})", self.name(name)),
+            Clause::Equals(name, value) => format!("{} = {}", self.name(name), self.value(value)),
+            Clause::OneOf(name, values) => {
+                let name = self.name(name);
+                let values: Vec<_> = values.iter().map(|value| self.value(value)).collect();
+                format!("{name} IN ({})", values.join(", "))
+            }
+        }
+    }
+
+    /// The changes as an update expression.
+    pub(super) fn update(&mut self, changes: &[Change]) -> String {
+        let (mut sets, mut removes, mut adds) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                Change::Set(name, value) => sets.push(format!("{} = {}", self.name(name), self.value(value))),
+                Change::Remove(name) => removes.push(self.name(name)),
+                Change::Add(name, amount) => {
+                    adds.push(format!("{} {}", self.name(name), self.value(&Value::from(*amount))));
+                }
+            }
+        }
+        [("SET", sets), ("REMOVE", removes), ("ADD", adds)].into_iter().fold(
+            String::new(),
+            |mut text, (word, parts)| {
+                if !parts.is_empty() {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{word} {} ", parts.join(", "));
+                }
+                text
+            },
+        )
+    }
+
+    /// The names, or nothing: the store refuses an empty map.
+    pub(super) fn take_names(&mut self) -> Option<HashMap<String, String>> {
+        (!self.names.is_empty()).then(|| std::mem::take(&mut self.names))
+    }
+
+    /// The values, or nothing: the store refuses an empty map.
+    pub(super) fn take_values(&mut self) -> Option<HashMap<String, AttributeValue>> {
+        (!self.values.is_empty()).then(|| std::mem::take(&mut self.values))
+    }
+}
+
+fn to_attribute(value: &Value) -> AttributeValue {
+    match value {
+        Value::Text(text) => AttributeValue::S(text.clone()),
+        Value::Number(number) => AttributeValue::N(number.as_text().to_owned()),
+        Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes.clone())),
+        Value::Flag(flag) => AttributeValue::Bool(*flag),
+        Value::List(values) => AttributeValue::L(values.iter().map(to_attribute).collect()),
+        Value::Map(values) => AttributeValue::M(to_attributes(values)),
+        Value::Null(_) => AttributeValue::Null(true),
+    }
+}
+
+/// An item in the SDK's words.
+pub fn to_attributes(item: &Item) -> HashMap<String, AttributeValue> {
+    item.iter().map(|(name, value)| (name.clone(), to_attribute(value))).collect()
+}
+
+fn from_attribute(value: &AttributeValue) -> Value {
+    match value {
+        AttributeValue::S(text) => Value::Text(text.clone()),
+        AttributeValue::N(number) => Value::Number(Number::from_text(number)),
+        AttributeValue::B(blob) => Value::Bytes(blob.as_ref().to_vec()),
+        AttributeValue::Bool(flag) => Value::Flag(*flag),
+        AttributeValue::L(values) => Value::List(values.iter().map(from_attribute).collect()),
+        AttributeValue::M(values) => Value::Map(from_attributes(values)),
+        AttributeValue::Ss(texts) => Value::List(texts.iter().map(|text| Value::Text(text.clone())).collect()),
+        AttributeValue::Ns(numbers) => {
+            Value::List(numbers.iter().map(|number| Value::Number(Number::from_text(number))).collect())
+        }
+        AttributeValue::Bs(blobs) => {
+            Value::List(blobs.iter().map(|blob| Value::Bytes(blob.as_ref().to_vec())).collect())
+        }
+        // Null, and kinds that a later store may add: neither the protocol nor its handlers write them.
+        _ => Value::Null(true),
+    }
+}
+
+/// An item from the SDK's words.
+pub fn from_attributes<S: BuildHasher>(item: &HashMap<String, AttributeValue, S>) -> Item {
+    item.iter().map(|(name, value)| (name.clone(), from_attribute(value))).collect()
+}

@@ -1,0 +1,94 @@
+//! The queue on SQS.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::time::Millis;
+
+use crate::port::Queue;
+use crate::telemetry::chain;
+
+/// Messages in one `SendMessageBatch`.
+const BATCH_MAX: usize = 10;
+
+/// The queue, by URL.
+#[derive(Debug, Clone)]
+pub struct SqsQueue {
+    client: Client,
+    url: String,
+}
+
+impl SqsQueue {
+    /// The queue of a stack.
+    pub fn new(client: Client, url: impl Into<String>) -> Self {
+        Self { client, url: url.into() }
+    }
+
+    /// The client, for tools that do more than the protocol does.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The queue's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Opens the connection, so that the first delivery need not wait for it. What comes of it does not matter.
+    pub async fn warm_up(&self) {
+        let read = self.client.get_queue_attributes().queue_url(&self.url);
+        if let Err(error) = read.attribute_names(QueueAttributeName::QueueArn).send().await {
+            tracing::warn!(error = %chain(&error), "the queue could not be warmed up");
+        }
+    }
+
+    async fn send_batch(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
+        let entries = messages.iter().enumerate().map(|(index, message)| {
+            SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode()).build()
+        });
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return vec![Err(Unavailable); messages.len()] };
+        match self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await {
+            Ok(output) => {
+                let sent: Vec<_> = output.successful().iter().map(|entry| entry.id().to_owned()).collect();
+                let confirmed = |index: usize| sent.contains(&index.to_string());
+                (0..messages.len()).map(|index| if confirmed(index) { Ok(()) } else { Err(Unavailable) }).collect()
+            }
+            Err(error) => {
+                tracing::warn!(operation = "SendMessageBatch", error = %chain(&error), "the queue did not carry out a call");
+                vec![Err(Unavailable); messages.len()]
+            }
+        }
+    }
+}
+
+impl Queue for SqsQueue {
+    async fn send(&self, message: &Message) -> Result<(), Unavailable> {
+        let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
+        send.send().await.map(|_| ()).map_err(|error| {
+            tracing::warn!(operation = "SendMessage", error = %chain(&error), "the queue did not carry out a call");
+            Unavailable
+        })
+    }
+
+    async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::with_capacity(messages.len());
+        for batch in messages.chunks(BATCH_MAX) {
+            sent.extend(self.send_batch(batch).await);
+        }
+        sent
+    }
+
+    async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+        let hide = self
+            .client
+            .change_message_visibility()
+            .queue_url(&self.url)
+            .receipt_handle(receipt_handle)
+            .visibility_timeout(i32::try_from(length.as_seconds()).unwrap_or(i32::MAX));
+        hide.send().await.map(|_| ()).map_err(|error| {
+            tracing::warn!(operation = "ChangeMessageVisibility", error = %chain(&error), "the queue did not carry out a call");
+            Unavailable
+        })
+    }
+}

@@ -1,0 +1,329 @@
+//! The environment, parsed once into types. Everything that is wrong with it is reported at once.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+
+/// All variables of this project begin with this; one that does and is not known is a fault.
+pub const PREFIX: &str = "HOOKONCE_";
+
+/// Every variable that any function reads. One environment may serve all three, as under an emulator; a name that none
+/// of them knows is a misspelling.
+pub const VARIABLES: &[&str] = &[
+    "HOOKONCE_ACCEPT_AGE_DAYS",
+    "HOOKONCE_ATTEMPTS_MAX",
+    "HOOKONCE_CLAIM_TIMEOUT_MS",
+    "HOOKONCE_COMMIT_AGE_DAYS",
+    "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
+    "HOOKONCE_DELIVERY_RETENTION_DAYS",
+    "HOOKONCE_DOMAIN_TABLE",
+    "HOOKONCE_EFFECT_RETENTION_DAYS",
+    "HOOKONCE_ENDPOINTS",
+    "HOOKONCE_INBOX_TABLE",
+    "HOOKONCE_LEASE_SECONDS",
+    "HOOKONCE_LOG",
+    "HOOKONCE_MESSAGE_BYTES_MAX",
+    "HOOKONCE_PROVIDER_TIMEOUT_MS",
+    "HOOKONCE_PROVIDER_WINDOW_DAYS",
+    "HOOKONCE_PUBLIC_URL",
+    "HOOKONCE_QUEUE_RETENTION_SECONDS",
+    "HOOKONCE_QUEUE_URL",
+    "HOOKONCE_RELAY_ARRIVALS_PERCENT",
+    "HOOKONCE_RELAY_SENDS_PER_SECOND",
+    "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
+    "HOOKONCE_SEND_TIMEOUT_MS",
+    "HOOKONCE_VISIBILITY_SECONDS",
+    "HOOKONCE_WEBHOOK_TIMEOUT_MS",
+    "HOOKONCE_WORKER_TIMEOUT_SECONDS",
+];
+
+/// The longest message that SQS takes, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
+
+/// The environment as name and value.
+pub type Environment = BTreeMap<String, String>;
+
+/// Reads the process's environment.
+pub fn environment() -> Environment {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration has {} fault(s): {}", .0.len(), .0.join("; "))]
+pub struct ConfigError(pub Vec<String>);
+
+/// What every function reads.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// The inbox table's name.
+    pub inbox_table: String,
+    /// The domain table's name.
+    pub domain_table: String,
+    /// The queue's URL.
+    pub queue_url: String,
+    /// Level or filter of the log.
+    pub log: String,
+    /// The protocol's durations.
+    pub timing: Timing,
+}
+
+/// Where endpoint documents are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndpointLocation {
+    /// Parameters below this prefix, which ends with a slash.
+    Ssm(String),
+    /// Files in this folder.
+    Folder(PathBuf),
+}
+
+/// The webhook function's configuration.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// What every function reads.
+    pub common: Common,
+    /// Where endpoint documents are.
+    pub endpoints: EndpointLocation,
+    /// What the provider sees of the URL, up to the path, where it differs from the gateway's own.
+    pub public_url: Option<String>,
+    /// The longest message that the queue takes.
+    pub message_bytes_max: usize,
+}
+
+/// The worker function's configuration.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// What every function reads.
+    pub common: Common,
+}
+
+/// The relay function's configuration.
+#[derive(Debug, Clone)]
+pub struct RelayConfig {
+    /// What every function reads.
+    pub common: Common,
+    /// How much it may send.
+    pub budget: Budget,
+}
+
+impl WebhookConfig {
+    /// From the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every fault.
+    pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(environment);
+        let common = reader.common();
+        let endpoints = reader.required("HOOKONCE_ENDPOINTS");
+        let endpoints = reader.endpoint_location(&endpoints);
+        let public_url = reader.optional("HOOKONCE_PUBLIC_URL");
+        let bytes_max = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
+        let message_bytes_max = reader.number("HOOKONCE_MESSAGE_BYTES_MAX", bytes_max, 1_024..=bytes_max);
+        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX);
+        reader.finish(Self { common, endpoints, public_url, message_bytes_max })
+    }
+}
+
+impl WorkerConfig {
+    /// From the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every fault.
+    pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(environment);
+        let common = reader.common();
+        reader.finish(Self { common })
+    }
+}
+
+impl RelayConfig {
+    /// From the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every fault.
+    pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(environment);
+        let common = reader.common();
+        let standard = Budget::standard();
+        let mut unsigned = |name, default: u64, max| {
+            let default = i64::try_from(default).unwrap_or(i64::MAX);
+            u64::try_from(reader.number(name, default, 1..=max)).unwrap_or(1)
+        };
+        let budget = Budget {
+            sends_per_second_min: unsigned("HOOKONCE_RELAY_SENDS_PER_SECOND", standard.sends_per_second_min, 10_000),
+            arrivals_percent: unsigned("HOOKONCE_RELAY_ARRIVALS_PERCENT", standard.arrivals_percent, 100),
+            period: standard.period,
+        };
+        reader.finish(Self { common, budget })
+    }
+}
+
+/// Reads variables and collects faults.
+struct Reader<'a> {
+    environment: &'a Environment,
+    faults: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(environment: &'a Environment) -> Self {
+        Self { environment, faults: Vec::new() }
+    }
+
+    fn optional(&self, name: &'static str) -> Option<String> {
+        self.environment.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    fn required(&mut self, name: &'static str) -> String {
+        self.optional(name).unwrap_or_else(|| {
+            self.faults.push(format!("{name} is not set"));
+            String::new()
+        })
+    }
+
+    fn number(&mut self, name: &'static str, default: i64, range: RangeInclusive<i64>) -> i64 {
+        let Some(text) = self.optional(name) else { return default };
+        match text.parse() {
+            Ok(number) if range.contains(&number) => number,
+            _ => {
+                self.faults.push(format!("{name} must be a whole number from {} to {}", range.start(), range.end()));
+                default
+            }
+        }
+    }
+
+    fn millis(&mut self, name: &'static str, default: Millis) -> Millis {
+        Millis(self.number(name, default.0, 1..=60_000))
+    }
+
+    fn seconds(&mut self, name: &'static str, default: Millis) -> Millis {
+        Millis::seconds(self.number(name, default.as_seconds(), 1..=1_209_600))
+    }
+
+    fn days(&mut self, name: &'static str, default: Millis) -> Millis {
+        Millis::days(self.number(name, default.as_seconds() / 86_400, 1..=3_650))
+    }
+
+    fn common(&mut self) -> Common {
+        let common = Common {
+            inbox_table: self.required("HOOKONCE_INBOX_TABLE"),
+            domain_table: self.required("HOOKONCE_DOMAIN_TABLE"),
+            queue_url: self.required("HOOKONCE_QUEUE_URL"),
+            log: self.optional("HOOKONCE_LOG").unwrap_or_else(|| "info".to_owned()),
+            timing: self.timing(),
+        };
+        self.faults.extend(common.timing.violations().iter().map(ToString::to_string));
+        common
+    }
+
+    fn timing(&mut self) -> Timing {
+        let standard = Timing::standard();
+        Timing {
+            provider_timeout: self.millis("HOOKONCE_PROVIDER_TIMEOUT_MS", standard.provider_timeout),
+            provider_window: self.days("HOOKONCE_PROVIDER_WINDOW_DAYS", standard.provider_window),
+            claim_timeout: self.millis("HOOKONCE_CLAIM_TIMEOUT_MS", standard.claim_timeout),
+            send_timeout: self.millis("HOOKONCE_SEND_TIMEOUT_MS", standard.send_timeout),
+            webhook_timeout: self.millis("HOOKONCE_WEBHOOK_TIMEOUT_MS", standard.webhook_timeout),
+            worker_timeout: self.seconds("HOOKONCE_WORKER_TIMEOUT_SECONDS", standard.worker_timeout),
+            visibility_timeout: self.seconds("HOOKONCE_VISIBILITY_SECONDS", standard.visibility_timeout),
+            queue_retention: self.seconds("HOOKONCE_QUEUE_RETENTION_SECONDS", standard.queue_retention),
+            dead_letter_retention: self
+                .seconds("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS", standard.dead_letter_retention),
+            lease: self.seconds("HOOKONCE_LEASE_SECONDS", standard.lease),
+            resend_interval_max: self.seconds("HOOKONCE_RESEND_INTERVAL_MAX_SECONDS", standard.resend_interval_max),
+            accept_age_max: self.days("HOOKONCE_ACCEPT_AGE_DAYS", standard.accept_age_max),
+            commit_age_max: self.days("HOOKONCE_COMMIT_AGE_DAYS", standard.commit_age_max),
+            delivery_retention: self.days("HOOKONCE_DELIVERY_RETENTION_DAYS", standard.delivery_retention),
+            effect_retention: self.days("HOOKONCE_EFFECT_RETENTION_DAYS", standard.effect_retention),
+            attempts_max: self.number("HOOKONCE_ATTEMPTS_MAX", standard.attempts_max, 1..=100),
+            ..standard
+        }
+    }
+
+    fn endpoint_location(&mut self, text: &str) -> EndpointLocation {
+        match text.split_once(':') {
+            Some(("ssm", prefix)) if prefix.starts_with('/') && prefix.ends_with('/') => {
+                EndpointLocation::Ssm(prefix.to_owned())
+            }
+            Some(("file", folder)) if !folder.is_empty() => EndpointLocation::Folder(PathBuf::from(folder)),
+            _ => {
+                if !text.is_empty() {
+                    self.faults.push("HOOKONCE_ENDPOINTS must be ssm:/prefix/ or file:folder".to_owned());
+                }
+                EndpointLocation::Folder(PathBuf::new())
+            }
+        }
+    }
+
+    fn finish<T>(mut self, config: T) -> Result<T, ConfigError> {
+        let ours = self.environment.keys().filter(|name| name.starts_with(PREFIX));
+        let unknown = ours.filter(|name| !VARIABLES.contains(&name.as_str()));
+        self.faults.extend(unknown.map(|name| format!("{name} is not a variable of hookonce")));
+        if self.faults.is_empty() { Ok(config) } else { Err(ConfigError(self.faults)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete() -> Environment {
+        [
+            ("HOOKONCE_INBOX_TABLE", "inbox"),
+            ("HOOKONCE_DOMAIN_TABLE", "domain"),
+            ("HOOKONCE_QUEUE_URL", "http://127.0.0.1:1/queue"),
+            ("HOOKONCE_ENDPOINTS", "ssm:/hookonce/test/endpoints/"),
+            ("PATH", "/bin"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    #[test]
+    fn a_complete_environment_is_read() {
+        let config = WebhookConfig::read(&complete()).unwrap();
+        assert_eq!(config.endpoints, EndpointLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
+        assert_eq!(config.common.timing, Timing::standard());
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let mut environment = complete();
+        environment.remove("HOOKONCE_QUEUE_URL");
+        environment.insert("HOOKONCE_LEASE_SECONDS".to_owned(), "soon".to_owned());
+        environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
+        environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
+        environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
+        let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
+        for expected in [
+            "HOOKONCE_QUEUE_URL is not set",
+            "HOOKONCE_LEASE_SECONDS must be",
+            "HOOKONCE_INBOX_TABEL is not a variable",
+            "HOOKONCE_ENDPOINTS must be",
+            "the delivery retention must be longer",
+        ] {
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
+        }
+    }
+
+    #[test]
+    fn every_variable_that_is_read_is_listed_and_the_other_way_round() {
+        let source = include_str!("config.rs");
+        let (code, _) = source.split_once("mod tests").unwrap();
+        let (before, rest) = code.split_once("VARIABLES: &[&str] = &[").unwrap();
+        let (_, after) = rest.split_once("];").unwrap();
+        let read = format!("{before}{after}");
+        for name in VARIABLES {
+            assert!(read.contains(&format!("\"{name}\"")), "{name} is listed and not read");
+        }
+        let named = read.split('"').filter(|text| text.starts_with(PREFIX) && *text != PREFIX && !text.contains(' '));
+        for name in named {
+            assert!(VARIABLES.contains(&name), "{name} is read and not listed");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The one driver: it carries out what a machine asks for, until the machine ends.
+
+use std::future::Future;
+use std::time::Duration;
+
+use hookonce_protocol::call::{Call, Machine, Next, Reply, Signal, Step};
+use hookonce_protocol::time::Millis;
+
+use crate::ambient::Ambient;
+use crate::port::{Queue, Store};
+
+/// How long a write may take whose loss does not matter.
+pub const BEST_EFFORT_MAX: Duration = Duration::from_millis(150);
+
+/// How many independent writes are under way at once.
+pub const WRITES_IN_FLIGHT_MAX: usize = 16;
+
+/// Carries out calls.
+pub trait Carry: Sync {
+    /// Carries out one call. A call that this carrier does not know is answered with [`Reply::Done`], which every
+    /// machine takes as "unavailable".
+    fn carry(&self, call: Call) -> impl Future<Output = Reply> + Send;
+}
+
+/// What a machine ended with, and what it signalled on the way.
+#[derive(Debug)]
+pub struct Driven<Output> {
+    /// The output.
+    pub output: Output,
+    /// The signals, in order.
+    pub signals: Vec<Signal>,
+}
+
+/// Drives a machine from its first step to its end.
+pub async fn drive<M: Machine>(
+    first: Step<M, M::Output>,
+    carrier: &impl Carry,
+    ambient: &impl Ambient,
+) -> Driven<M::Output> {
+    let mut signals = Vec::new();
+    let mut step = first;
+    loop {
+        signals.append(&mut step.signals);
+        match step.next {
+            Next::Done(output) => return Driven { output, signals },
+            Next::Call(machine, call) => {
+                // Boxed: the SDK's futures are too large to nest in the caller's.
+                let reply = Box::pin(carrier.carry(call)).await;
+                step = machine.step(reply, ambient.moment());
+            }
+        }
+    }
+}
+
+/// Carries out the calls that go to the store and the queue.
+#[derive(Debug)]
+pub struct Remote<'a, S, Q> {
+    /// The store.
+    pub store: &'a S,
+    /// The queue.
+    pub queue: &'a Q,
+}
+
+impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
+    async fn carry(&self, call: Call) -> Reply {
+        match call {
+            Call::Write(write) => Reply::Written(self.store.write(&write).await),
+            Call::WriteBestEffort(write) => {
+                // Dropped when it takes long, or fails: nothing depends on it.
+                let _ = tokio::time::timeout(BEST_EFFORT_MAX, self.store.write(&write)).await;
+                Reply::Done
+            }
+            Call::WriteEach(writes) => {
+                let mut written = Vec::with_capacity(writes.len());
+                for chunk in writes.chunks(WRITES_IN_FLIGHT_MAX) {
+                    written.extend(futures::future::join_all(chunk.iter().map(|write| self.store.write(write))).await);
+                }
+                Reply::WrittenEach(written)
+            }
+            Call::Read(key) => Reply::Read(self.store.read(&key).await),
+            Call::ReadEach(keys) => Reply::ReadEach(self.store.read_each(&keys).await),
+            Call::Commit(writes) => Reply::Committed(self.store.commit(&writes).await),
+            Call::Send(message) => Reply::Sent(self.queue.send(&message).await),
+            Call::SendEach(messages) => Reply::SentEach(self.queue.send_each(&messages).await),
+            Call::QueryDue { shard, until, limit } => Reply::Due(self.store.query_due(shard, until, limit).await),
+            Call::CountReceived { shard, from, until } => {
+                Reply::Counted(self.store.count_received(shard, from, until).await)
+            }
+            Call::Wait(length) => {
+                tokio::time::sleep(duration(length)).await;
+                Reply::Done
+            }
+            Call::Plan(_) | Call::Split(_) => Reply::Done,
+        }
+    }
+}
+
+/// A length of the protocol as the standard library's.
+pub fn duration(length: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(length.0).unwrap_or(0))
+}

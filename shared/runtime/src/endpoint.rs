@@ -1,0 +1,324 @@
+//! Endpoints: one document each, parsed once into types and cached.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_providers::{Catalog, Keyring, KeyringError, Provider, Settings};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::port::{EndpointSource, FetchError};
+
+/// How long a document is used before it is fetched again.
+pub const CACHE_AGE_MAX: Millis = Millis::seconds(300);
+
+/// How long the absence of a document is remembered.
+pub const ABSENCE_AGE_MAX: Millis = Millis::seconds(30);
+
+/// How soon after one fetch a failed verification may cause another.
+pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
+
+/// How many endpoints are remembered at once, absent ones included.
+pub const CACHE_ENTRIES_MAX: usize = 1_000;
+
+/// The most secrets that one endpoint may have.
+pub const SECRETS_MAX: usize = 8;
+
+/// The longest raw body that an endpoint accepts unless its document says otherwise, in bytes.
+pub const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
+
+/// The longest raw body that a document may allow, in bytes: a Lambda request holds 6 MB, base64 and all.
+pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// An endpoint's configuration as it is stored: one JSON document.
+///
+/// ```json
+/// {"provider": "stripe", "secrets": ["whsec_..."], "on_store_outage": "enqueue"}
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointDocument {
+    /// The provider's id in the catalog.
+    pub provider: String,
+    /// The secrets, newest first.
+    pub secrets: Vec<String>,
+    /// What else the provider's scheme needs, such as `verify_token` or `public_url`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// While the store is down: `reject` (please retry) or `enqueue` (accept on the strength of the queue).
+    #[serde(default)]
+    pub on_store_outage: OutagePolicy,
+    /// When a known id comes with another body: `duplicate` or `quarantine`.
+    #[serde(default)]
+    pub on_body_mismatch: MismatchPolicy,
+    /// How far the signed timestamp may be off; the provider's own value if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance_seconds: Option<i64>,
+    /// The longest raw body, in bytes.
+    #[serde(default = "body_bytes_default")]
+    pub body_bytes_max: usize,
+    /// Networks that may deliver; any if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_ranges: Vec<IpNet>,
+}
+
+fn body_bytes_default() -> usize {
+    BODY_BYTES_DEFAULT
+}
+
+/// The stored form of [`OnStoreOutage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutagePolicy {
+    /// Fail-closed.
+    #[default]
+    Reject,
+    /// Fail-open.
+    Enqueue,
+}
+
+/// The stored form of [`OnBodyMismatch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MismatchPolicy {
+    /// A duplicate like any other.
+    #[default]
+    Duplicate,
+    /// Kept apart, dead.
+    Quarantine,
+}
+
+impl fmt::Debug for EndpointDocument {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.secrets.len();
+        write!(formatter, "EndpointDocument {{ provider: {:?}, secrets: <{count}> }}", self.provider)
+    }
+}
+
+impl EndpointDocument {
+    /// From JSON text.
+    ///
+    /// # Errors
+    /// [`FetchError::Malformed`] with the place of the fault, never with its text.
+    pub fn parse(text: &str) -> Result<Self, FetchError> {
+        serde_json::from_str(text).map_err(|error| FetchError::Malformed { line: error.line(), column: error.column() })
+    }
+}
+
+/// The endpoint's choices that the protocol depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    outage: OutagePolicy,
+    mismatch: MismatchPolicy,
+}
+
+impl Policy {
+    /// As the protocol's rules.
+    pub fn rules(self, message_bytes_max: usize) -> Rules {
+        Rules {
+            on_store_outage: match self.outage {
+                OutagePolicy::Reject => OnStoreOutage::Reject,
+                OutagePolicy::Enqueue => OnStoreOutage::Enqueue,
+            },
+            on_body_mismatch: match self.mismatch {
+                MismatchPolicy::Duplicate => OnBodyMismatch::Duplicate,
+                MismatchPolicy::Quarantine => OnBodyMismatch::Quarantine,
+            },
+            message_bytes_max,
+        }
+    }
+
+    /// Whether another body under a known id is kept apart.
+    pub fn quarantines(self) -> bool {
+        self.mismatch == MismatchPolicy::Quarantine
+    }
+}
+
+/// One configured receiver, ready to verify.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Its id.
+    pub id: EndpointId,
+    /// Who calls it.
+    pub provider: &'static Provider,
+    /// Its secrets.
+    pub keyring: Keyring,
+    /// What else the scheme needs.
+    pub settings: Settings,
+    /// Its choices.
+    pub policy: Policy,
+    /// Its own tolerance, if it has one.
+    pub tolerance: Option<Millis>,
+    /// The longest raw body.
+    pub body_bytes_max: usize,
+    source_ranges: Vec<IpNet>,
+}
+
+/// A document that cannot become an endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// No such provider.
+    #[error("the catalog has no provider of this id")]
+    UnknownProvider,
+    /// The secrets are unusable.
+    #[error("the secrets cannot be used with this provider")]
+    Keyring(#[source] KeyringError),
+    /// Too many secrets.
+    #[error("an endpoint has at most {SECRETS_MAX} secrets")]
+    TooManySecrets,
+    /// A number outside its range.
+    #[error("tolerance_seconds must be 1 to 3600 and body_bytes_max 1 to {BODY_BYTES_MAX}")]
+    OutOfRange,
+}
+
+impl Endpoint {
+    /// Checks a document against the catalog.
+    ///
+    /// # Errors
+    /// [`EndpointError`] names what is wrong with it.
+    pub fn new(id: EndpointId, document: EndpointDocument, catalog: &'static Catalog) -> Result<Self, EndpointError> {
+        let provider = catalog.provider(&document.provider).ok_or(EndpointError::UnknownProvider)?;
+        if document.secrets.len() > SECRETS_MAX {
+            return Err(EndpointError::TooManySecrets);
+        }
+        let tolerance_fits = document.tolerance_seconds.is_none_or(|seconds| (1..=3_600).contains(&seconds));
+        if !tolerance_fits || !(1..=BODY_BYTES_MAX).contains(&document.body_bytes_max) {
+            return Err(EndpointError::OutOfRange);
+        }
+        Ok(Self {
+            id,
+            provider,
+            keyring: Keyring::new(provider, &document.secrets).map_err(EndpointError::Keyring)?,
+            settings: Settings::from(document.settings),
+            policy: Policy { outage: document.on_store_outage, mismatch: document.on_body_mismatch },
+            tolerance: document.tolerance_seconds.map(Millis::seconds),
+            body_bytes_max: document.body_bytes_max,
+            source_ranges: document.source_ranges,
+        })
+    }
+
+    /// Whether this address may deliver. An unknown address may only where any may.
+    pub fn allows_source(&self, address: Option<IpAddr>) -> bool {
+        self.source_ranges.is_empty()
+            || address.is_some_and(|address| self.source_ranges.iter().any(|range| range.contains(&address)))
+    }
+}
+
+/// Why an endpoint could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// Its document could not be fetched.
+    #[error("the endpoint's document could not be had")]
+    Fetch(#[source] FetchError),
+    /// Its document is not an endpoint's.
+    #[error("the endpoint's document is not valid")]
+    Invalid(#[source] EndpointError),
+}
+
+/// Endpoints by id, cached.
+#[derive(Debug)]
+pub struct Endpoints<S> {
+    source: S,
+    catalog: &'static Catalog,
+    cache: Mutex<HashMap<EndpointId, Cached>>,
+}
+
+#[derive(Debug, Clone)]
+struct Cached {
+    endpoint: Option<Arc<Endpoint>>,
+    /// When the source answered.
+    fetched_at: EpochMs,
+    /// When it was last asked. Without an answer, that is later.
+    asked_at: EpochMs,
+}
+
+impl Cached {
+    fn is_fresh(&self, now: EpochMs) -> bool {
+        let age_max = if self.endpoint.is_some() { CACHE_AGE_MAX } else { ABSENCE_AGE_MAX };
+        now < self.fetched_at.plus(age_max)
+    }
+
+    /// Whether the source was asked a moment ago. One that is down must not cost every delivery its time-out.
+    fn was_just_asked(&self, now: EpochMs) -> bool {
+        now < self.asked_at.plus(REFRESH_PAUSE)
+    }
+}
+
+impl<S: EndpointSource> Endpoints<S> {
+    /// Nothing cached yet.
+    pub fn new(source: S, catalog: &'static Catalog) -> Self {
+        Self { source, catalog, cache: Mutex::new(HashMap::new()) }
+    }
+
+    /// The endpoint, from the cache while that is fresh. A stale one is used while the source does not answer, which is
+    /// then asked at most once per [`REFRESH_PAUSE`].
+    ///
+    /// # Errors
+    /// [`LookupError`] when the source does not answer and nothing is cached, or the document is not valid.
+    pub async fn get(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let cached = self.cached(id);
+        match cached {
+            Some(cached) if cached.is_fresh(now) => Ok(cached.endpoint),
+            Some(stale) if stale.endpoint.is_some() && stale.was_just_asked(now) => Ok(stale.endpoint),
+            stale => self.fetch(id, now, stale).await,
+        }
+    }
+
+    /// The endpoint fetched anew, for a delivery that no cached secret matches: at most once per [`REFRESH_PAUSE`].
+    /// `None` when it is too early. The one that is cached when the document cannot be had.
+    pub async fn refresh(&self, id: &EndpointId, now: EpochMs) -> Option<Arc<Endpoint>> {
+        let cached = self.cached(id)?;
+        if cached.was_just_asked(now) {
+            return None;
+        }
+        self.fetch(id, now, Some(cached)).await.ok()?
+    }
+
+    async fn fetch(
+        &self,
+        id: &EndpointId,
+        now: EpochMs,
+        stale: Option<Cached>,
+    ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let fetched = match self.source.fetch(id).await {
+            Ok(None) => Ok(None),
+            Ok(Some(document)) => Endpoint::new(id.clone(), document, self.catalog)
+                .map(|endpoint| Some(Arc::new(endpoint)))
+                .map_err(LookupError::Invalid),
+            Err(error) => Err(LookupError::Fetch(error)),
+        };
+        match (fetched, stale) {
+            (Ok(endpoint), _) => {
+                self.remember(id, Cached { endpoint: endpoint.clone(), fetched_at: now, asked_at: now });
+                Ok(endpoint)
+            }
+            (Err(error), Some(Cached { endpoint: Some(endpoint), fetched_at, .. })) => {
+                tracing::warn!(endpoint.id = %id, error = %crate::telemetry::chain(&error), "using a stale endpoint document");
+                self.remember(id, Cached { endpoint: Some(Arc::clone(&endpoint)), fetched_at, asked_at: now });
+                Ok(Some(endpoint))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn cached(&self, id: &EndpointId) -> Option<Cached> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn remember(&self, id: &EndpointId, cached: Cached) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
+            // Callers can invent endpoint ids, so absent ones are the first to go.
+            cache.retain(|_, cached| cached.endpoint.is_some());
+            if cache.len() >= CACHE_ENTRIES_MAX {
+                cache.clear();
+            }
+        }
+        cache.insert(id.clone(), cached);
+    }
+}

@@ -1,0 +1,42 @@
+//! Endpoint documents in a folder, one `<id>.json` each: for a laptop.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use hookonce_protocol::key::EndpointId;
+
+use crate::endpoint::EndpointDocument;
+use crate::port::{EndpointSource, FetchError};
+
+/// A folder of endpoint documents.
+#[derive(Debug, Clone)]
+pub struct EndpointFolder {
+    folder: PathBuf,
+}
+
+impl EndpointFolder {
+    /// The folder; it need not exist yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Where the document of an endpoint is kept. An endpoint id holds no character that could leave the folder.
+    pub fn path(&self, id: &EndpointId) -> PathBuf {
+        self.folder.join(format!("{id}.json"))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl EndpointSource for EndpointFolder {
+    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
+        match std::fs::read_to_string(self.path(id)) {
+            Ok(text) => EndpointDocument::parse(&text).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(FetchError::Unavailable(Box::new(error))),
+        }
+    }
+}

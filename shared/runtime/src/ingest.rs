@@ -1,0 +1,112 @@
+//! A verified delivery on its way into the store.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::ingress::{Answer, Ingress};
+use hookonce_protocol::item::size_bytes;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::message::Payload;
+use hookonce_protocol::record::Record;
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::{Contents, EventKey, VerifiedDelivery};
+
+use crate::ambient::Ambient;
+use crate::body::{self, BodyError};
+use crate::drive::{Driven, Remote, drive};
+use crate::endpoint::Policy;
+use crate::port::{Queue, Store};
+
+/// The largest item that the store takes, in bytes.
+pub const ITEM_BYTES_MAX: usize = 400 * 1024;
+
+/// What later updates may add to a record, in bytes: error codes, counters, times.
+pub const ITEM_BYTES_RESERVED: usize = 2 * 1024;
+
+/// What ingress needs.
+#[derive(Debug)]
+pub struct IngressParts<S, Q, A> {
+    /// The tables.
+    pub store: S,
+    /// The queue.
+    pub queue: Q,
+    /// Time and randomness.
+    pub ambient: A,
+    /// The protocol's durations.
+    pub timing: Timing,
+    /// The longest message that the queue takes, in bytes.
+    pub message_bytes_max: usize,
+}
+
+/// Why a delivery could not even be offered to the store.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// Larger than one item holds, compressed.
+    #[error("the delivery is larger than one stored item")]
+    TooLarge,
+    /// The compressor failed.
+    #[error("the delivery could not be compressed")]
+    Compress(#[source] BodyError),
+}
+
+/// A delivery that was offered to the store.
+#[derive(Debug)]
+pub struct Ingested {
+    /// The record that it stands for.
+    pub key: RecordKey,
+    /// What to answer, and what was noticed.
+    pub driven: Driven<Answer>,
+}
+
+impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
+    /// Claims a verified delivery and sends its hint.
+    ///
+    /// # Errors
+    /// [`IngestError`] before anything is written.
+    pub async fn ingest(
+        &self,
+        endpoint: &EndpointId,
+        delivery: &VerifiedDelivery,
+        policy: Policy,
+    ) -> Result<Ingested, IngestError> {
+        let claim = self.claim(endpoint, delivery, policy)?;
+        let key = claim.key.clone();
+        let first = Ingress::start(claim, policy.rules(self.message_bytes_max), self.timing);
+        let remote = Remote { store: &self.store, queue: &self.queue };
+        let driven = drive(first, &remote, &self.ambient).await;
+        Ok(Ingested { key, driven })
+    }
+
+    fn claim(&self, endpoint: &EndpointId, delivery: &VerifiedDelivery, policy: Policy) -> Result<Record, IngestError> {
+        let (pk, event_type, raw, body_sha256) = match delivery.contents() {
+            Contents::Single(part) => {
+                let pk = match &part.key {
+                    EventKey::Delivery(id) => RecordKey::delivery(endpoint, id),
+                    EventKey::Event(id) => RecordKey::event(endpoint, id),
+                };
+                (pk, part.event_type.clone(), part.body.as_slice(), part.sha256)
+            }
+            Contents::Several(parts) => {
+                let event_type = format!("batch.{}", parts.len());
+                let body_sha256 = delivery.body_sha256();
+                (RecordKey::envelope(endpoint, &body_sha256), event_type, delivery.body(), body_sha256)
+            }
+        };
+        let now = self.ambient.moment().now;
+        let payload = Payload {
+            pk,
+            claim_id: self.ambient.claim_id(),
+            provider: delivery.provider_id().to_owned(),
+            event_type,
+            received_at: now,
+            accept_before: now.plus(self.timing.accept_age_max),
+            body: body::compress(raw).map_err(IngestError::Compress)?,
+            body_sha256,
+            headers: BTreeMap::clone(delivery.headers()),
+            secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
+            quarantine_mismatch: policy.quarantines(),
+        };
+        let record = payload.record(&self.timing, now);
+        let fits = size_bytes(&record.encode()) + ITEM_BYTES_RESERVED <= ITEM_BYTES_MAX;
+        if fits { Ok(record) } else { Err(IngestError::TooLarge) }
+    }
+}

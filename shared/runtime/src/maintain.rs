@@ -1,0 +1,56 @@
+//! What keeps the inbox whole: relay runs and dead letters.
+
+use hookonce_protocol::dead_letter::{self, DeadLetter};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::relay::{Budget, Relay, Report};
+use hookonce_protocol::timing::Timing;
+
+use crate::ambient::Ambient;
+use crate::drive::{Driven, Remote, drive};
+use crate::port::{Queue, Store};
+
+/// Runs of the relay in one period, at most.
+pub const RUNS_MAX: usize = 64;
+
+/// What the relay needs.
+#[derive(Debug)]
+pub struct RelayParts<S, Q, A> {
+    /// The tables.
+    pub store: S,
+    /// The queue.
+    pub queue: Q,
+    /// Time and randomness.
+    pub ambient: A,
+    /// The protocol's durations.
+    pub timing: Timing,
+    /// How much it may send.
+    pub budget: Budget,
+}
+
+impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
+    /// Sends what is due, within the budget of one period: as many runs as that takes, up to [`RUNS_MAX`].
+    pub async fn run(&self) -> Driven<Report> {
+        let mut total = Driven { output: Report::default(), signals: Vec::new() };
+        for _ in 0..RUNS_MAX {
+            let first = Relay::start(self.timing, self.budget, total.output.sent, self.ambient.moment());
+            let Driven { output: run, signals } = drive(first, &self.remote(), &self.ambient).await;
+            total.signals.extend(signals);
+            let again = run.more && run.sent > 0;
+            total.output.add(&run);
+            if !again {
+                break;
+            }
+        }
+        total
+    }
+
+    /// Settles one dead letter.
+    pub async fn bury(&self, body: &str) -> Driven<dead_letter::Settled> {
+        let first = DeadLetter::start(Message::decode(body), self.timing, self.ambient.moment());
+        drive(first, &self.remote(), &self.ambient).await
+    }
+
+    fn remote(&self) -> Remote<'_, S, Q> {
+        Remote { store: &self.store, queue: &self.queue }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the drivers need from outside.
+//!
+//! Each port has one contract suite, which runs on every implementation of it. No method writes part of what belongs
+//! together: the record of an event, its domain key and its mutations can be written only through [`Store::commit`].
+
+use std::future::Future;
+use std::sync::Arc;
+
+use hookonce_protocol::call::{Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::Found;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::write::Write;
+
+use crate::endpoint::EndpointDocument;
+
+/// The two tables.
+pub trait Store: Send + Sync + 'static {
+    /// One conditional write. A failed condition shows the item as it was.
+    fn write(&self, write: &Write) -> impl Future<Output = Written> + Send;
+
+    /// All writes or none. The implementation uses one request token for the call and its own retries.
+    fn commit(&self, writes: &[Write]) -> impl Future<Output = Committed> + Send;
+
+    /// One strongly consistent read of a record.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    fn read(&self, key: &RecordKey) -> impl Future<Output = Result<Found, Unavailable>> + Send;
+
+    /// Strongly consistent reads of records, in order.
+    fn read_each(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
+
+    /// Strongly consistent reads of domain items.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer for every one of them.
+    fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
+
+    /// PENDING records of a shard that fell due, oldest first. May be stale.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    fn query_due(
+        &self,
+        shard: u16,
+        until: EpochMs,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<DueEntry>, Unavailable>> + Send;
+
+    /// How many records of one journal shard were received in a span. May be stale.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    fn count_received(
+        &self,
+        shard: u16,
+        from: EpochMs,
+        until: EpochMs,
+    ) -> impl Future<Output = Result<u64, Unavailable>> + Send;
+}
+
+/// The queue that carries hints.
+pub trait Queue: Send + Sync + 'static {
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the queue did not confirm it.
+    fn send(&self, message: &Message) -> impl Future<Output = Result<(), Unavailable>> + Send;
+
+    /// Sends messages, each on its own, in as few calls as the queue allows.
+    fn send_each(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), Unavailable>>> + Send;
+
+    /// Hides a received message for so long.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the queue did not confirm it; the message then returns after its visibility timeout.
+    fn hide(&self, receipt_handle: &str, length: Millis) -> impl Future<Output = Result<(), Unavailable>> + Send;
+}
+
+/// Where endpoint documents come from.
+pub trait EndpointSource: Send + Sync + 'static {
+    /// The document of an endpoint, `None` where there is no such endpoint.
+    ///
+    /// # Errors
+    /// [`FetchError`] when the source did not answer or the document is not one.
+    fn fetch(&self, id: &EndpointId) -> impl Future<Output = Result<Option<EndpointDocument>, FetchError>> + Send;
+}
+
+/// Where certificates and public keys of providers come from.
+pub trait MaterialSource: Send + Sync + 'static {
+    /// The body at an address: `GET`, or `POST` of a JSON body. Redirects are not followed.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when there was no answer, or one without success, or one that is too long.
+    fn fetch(&self, url: &str, post_body: Option<&str>) -> impl Future<Output = Result<Vec<u8>, Unavailable>> + Send;
+}
+
+/// Why an endpoint's document could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The source did not answer.
+    #[error("the source of endpoint documents did not answer")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The document is not valid. Its text is not repeated here: it holds secrets.
+    #[error("the endpoint document is not valid JSON of the expected form (line {line}, column {column})")]
+    Malformed {
+        /// Where.
+        line: usize,
+        /// Where.
+        column: usize,
+    },
+}
+
+impl<S: Store> Store for Arc<S> {
+    fn write(&self, write: &Write) -> impl Future<Output = Written> + Send {
+        (**self).write(write)
+    }
+
+    fn commit(&self, writes: &[Write]) -> impl Future<Output = Committed> + Send {
+        (**self).commit(writes)
+    }
+
+    fn read(&self, key: &RecordKey) -> impl Future<Output = Result<Found, Unavailable>> + Send {
+        (**self).read(key)
+    }
+
+    fn read_each(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send {
+        (**self).read_each(keys)
+    }
+
+    fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send {
+        (**self).read_domain(keys)
+    }
+
+    fn query_due(
+        &self,
+        shard: u16,
+        until: EpochMs,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<DueEntry>, Unavailable>> + Send {
+        (**self).query_due(shard, until, limit)
+    }
+
+    fn count_received(
+        &self,
+        shard: u16,
+        from: EpochMs,
+        until: EpochMs,
+    ) -> impl Future<Output = Result<u64, Unavailable>> + Send {
+        (**self).count_received(shard, from, until)
+    }
+}
+
+impl<Q: Queue> Queue for Arc<Q> {
+    fn send(&self, message: &Message) -> impl Future<Output = Result<(), Unavailable>> + Send {
+        (**self).send(message)
+    }
+
+    fn send_each(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), Unavailable>>> + Send {
+        (**self).send_each(messages)
+    }
+
+    fn hide(&self, receipt_handle: &str, length: Millis) -> impl Future<Output = Result<(), Unavailable>> + Send {
+        (**self).hide(receipt_handle, length)
+    }
+}

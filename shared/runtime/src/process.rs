@@ -1,0 +1,210 @@
+//! A batch of messages: each is worked on apart from the others, and each is settled on its own.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use hookonce_protocol::call::{Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Split};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::{EVENT_VERSION, Event, is_domain_item_key};
+use hookonce_protocol::record::{Record, StoredBody};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::worker::{Settled, VISIBILITY_MAX, Worker};
+use hookonce_providers::{Catalog, EventKey, EventPart};
+
+use crate::ambient::Ambient;
+use crate::body;
+use crate::drive::{Carry, Driven, Remote, drive};
+use crate::handler::{HandlerError, Handlers};
+use crate::port::{Queue, Store};
+
+/// The most domain items that a handler may ask to see.
+pub const READS_MAX: usize = 100;
+
+/// What the worker needs.
+#[derive(Debug)]
+pub struct WorkerParts<S, Q, A> {
+    /// The tables.
+    pub store: S,
+    /// The queue.
+    pub queue: Q,
+    /// Time and randomness.
+    pub ambient: A,
+    /// The business rules.
+    pub handlers: Handlers,
+    /// The providers, for taking envelopes apart.
+    pub catalog: &'static Catalog,
+    /// The protocol's durations.
+    pub timing: Timing,
+}
+
+/// One received message.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// Its text.
+    pub body: String,
+    /// Its receipt handle.
+    pub receipt_handle: String,
+    /// How often it has been handed out, this time included.
+    pub receives: i64,
+}
+
+/// What became of one message.
+#[derive(Debug)]
+pub enum Processed {
+    /// The machine settled it.
+    Settled(Driven<Settled>),
+    /// The machine or its driver panicked; the message stays.
+    Panicked,
+}
+
+impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
+    /// Works on every message of a batch and says what became of each, in order.
+    pub async fn process(&self, messages: &[Received]) -> Vec<Processed> {
+        let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
+        let mut records = self.prefetch(&decoded).await;
+        let work = messages.iter().zip(decoded).map(|(received, message)| {
+            let moment = self.ambient.moment();
+            let mut first = Worker::start(message, received.receives, self.timing, moment);
+            let prefetched = match &first.next {
+                Next::Call(_, Call::Read(key)) => records.remove(key),
+                Next::Call(..) | Next::Done(_) => None,
+            };
+            async move {
+                if let Some(found) = prefetched {
+                    first = match first.next {
+                        Next::Call(machine, _) => machine.step(Reply::Read(Ok(found)), moment),
+                        Next::Done(output) => hookonce_protocol::call::Step::done(output),
+                    };
+                }
+                let driven = drive(first, self, &self.ambient).await;
+                self.hide(received, &driven.output).await;
+                driven
+            }
+        });
+        let isolated = work.map(|work| AssertUnwindSafe(work).catch_unwind());
+        let ended = futures::future::join_all(isolated).await;
+        ended.into_iter().map(|ended| ended.map_or(Processed::Panicked, Processed::Settled)).collect()
+    }
+
+    /// One read for all records that the batch names. What could not be read is read again by its own machine.
+    async fn prefetch<E>(
+        &self,
+        messages: &[Result<Message, E>],
+    ) -> BTreeMap<RecordKey, hookonce_protocol::record::Found> {
+        let hint = |message: &Result<Message, E>| match message {
+            Ok(Message::Ref { pk }) => Some(pk.clone()),
+            Ok(Message::Full(_)) | Err(_) => None,
+        };
+        let mut keys: Vec<_> = messages.iter().filter_map(hint).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            return BTreeMap::new();
+        }
+        let found = self.store.read_each(&keys).await;
+        keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found.ok()?))).collect()
+    }
+
+    async fn hide(&self, received: &Received, settled: &Settled) {
+        if let Settled::Retry(length) = settled {
+            let length = Millis(length.0.clamp(0, VISIBILITY_MAX.0));
+            // Best effort: without it, the message comes back after the queue's own visibility timeout.
+            if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
+                tracing::warn!(error = %crate::telemetry::chain(&error), "message visibility was not changed");
+            }
+        }
+    }
+
+    async fn plan(&self, record: &Record) -> Planned {
+        let event = match self.event(record) {
+            Ok(event) => event,
+            Err(failure) => return Planned::Failed(failure),
+        };
+        let Some(handler) = self.handlers.route(&event) else { return Planned::NoHandler };
+        let (domain_key, reads) = match guarded(|| Ok((handler.domain_key(&event)?, handler.reads(&event)?))) {
+            Ok(wishes) => wishes,
+            Err(failure) => return Planned::Failed(failure),
+        };
+        let readable = reads.len() <= READS_MAX && reads.iter().all(|key| is_domain_item_key(key));
+        if !readable || domain_key.is_empty() {
+            return Planned::Failed(permanent("HANDLER_ASKED_TOO_MUCH"));
+        }
+        let Ok(snapshot) = self.store.read_domain(&reads).await else { return Planned::Unavailable };
+        match guarded(|| handler.plan(&event, &snapshot)) {
+            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { handler: handler.name().to_owned(), domain_key, plan })),
+            Err(failure) => Planned::Failed(failure),
+        }
+    }
+
+    /// The event as its handler sees it: the one part of the stored delivery.
+    fn event(&self, record: &Record) -> Result<Event, Failure> {
+        let mut parts = self.parts(record)?;
+        let (Some(part), true) = (parts.pop(), parts.is_empty()) else { return Err(permanent("BODY_UNREADABLE")) };
+        let (endpoint, _) = record.key.parts();
+        Ok(Event {
+            version: EVENT_VERSION,
+            endpoint: EndpointId::parse(endpoint).map_err(|_| permanent("BODY_UNREADABLE"))?,
+            provider: record.provider.clone(),
+            key: match part.key {
+                EventKey::Delivery(key) | EventKey::Event(key) => key,
+            },
+            event_type: record.event_type.clone(),
+            received_at: record.received_at,
+            generation: record.generation,
+            headers: record.headers.clone(),
+            body: part.body,
+        })
+    }
+
+    fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
+        let Some(StoredBody::Inline(stored)) = &record.body else { return Err(permanent("BODY_MISSING")) };
+        let raw = body::decompress(stored).map_err(|_| permanent("BODY_UNREADABLE"))?;
+        // A provider that was taken out of the catalog can come back with a deployment.
+        let provider = self.catalog.provider(&record.provider).ok_or_else(|| retryable("PROVIDER_UNKNOWN"))?;
+        provider.split(&raw, &record.headers).map_err(|_| permanent("BODY_UNREADABLE"))
+    }
+
+    fn split(&self, record: &Record) -> Split {
+        let child = |part: EventPart| {
+            let event_id = match part.key {
+                EventKey::Delivery(key) | EventKey::Event(key) => key,
+            };
+            let body = body::compress(&part.body).map_err(|_| retryable("BODY_NOT_COMPRESSED"))?;
+            Ok(ChildEvent { event_id, event_type: part.event_type, body, sha256: part.sha256 })
+        };
+        match self.parts(record).and_then(|parts| parts.into_iter().map(child).collect()) {
+            Ok(events) => Split::Events(events),
+            Err(failure) => Split::Failed(failure),
+        }
+    }
+}
+
+impl<S: Store, Q: Queue, A: Ambient> Carry for WorkerParts<S, Q, A> {
+    async fn carry(&self, call: Call) -> Reply {
+        match call {
+            Call::Plan(record) => Reply::Planned(self.plan(&record).await),
+            Call::Split(record) => Reply::Split(self.split(&record)),
+            call => Remote { store: &self.store, queue: &self.queue }.carry(call).await,
+        }
+    }
+}
+
+/// Runs a handler's code; a panic there is its own failure, not the batch's.
+fn guarded<T>(code: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, Failure> {
+    match std::panic::catch_unwind(AssertUnwindSafe(code)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Failure { code: error.code.to_owned(), retryable: error.retryable }),
+        Err(_) => Err(retryable("HANDLER_PANICKED")),
+    }
+}
+
+fn permanent(code: &str) -> Failure {
+    Failure { code: code.to_owned(), retryable: false }
+}
+
+fn retryable(code: &str) -> Failure {
+    Failure { code: code.to_owned(), retryable: true }
+}

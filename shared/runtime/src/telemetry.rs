@@ -1,0 +1,148 @@
+//! Structured logs and metrics.
+//!
+//! Metrics are lines in CloudWatch's embedded metric format, so that they cost no call. Their names are stable; they
+//! are listed in [`METRICS`]. No id is ever a dimension, no byte of a request is ever in a line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use hookonce_protocol::call::Signal;
+use hookonce_protocol::time::EpochMs;
+use serde_json::{Map, Value, json};
+
+/// The namespace of all metrics.
+pub const NAMESPACE: &str = "hookonce";
+
+/// Every metric that is counted, beside those of [`Signal`].
+pub const METRICS: &[&str] = &[
+    "delivery_accepted",
+    "delivery_duplicate",
+    "delivery_refused",
+    "delivery_retry_please",
+    "handshake_answered",
+    "old_secret_used",
+    "delivery_duration_ms",
+    "event_applied",
+    "event_duplicate",
+    "event_ignored",
+    "event_retried",
+    "envelope_fanned_out",
+    "message_acknowledged",
+    "message_panicked",
+    "relay_due",
+    "relay_sent",
+    "relay_failed",
+    "relay_oldest_due_age_ms",
+    "relay_shards_unavailable",
+    "dead_letter_settled",
+    "dead_letter_kept",
+];
+
+/// Where metric lines go.
+pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Emits metrics for one function.
+#[derive(Clone)]
+pub struct Telemetry {
+    function: &'static str,
+    sink: Sink,
+}
+
+impl fmt::Debug for Telemetry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Telemetry {{ function: {:?} }}", self.function)
+    }
+}
+
+/// What one invocation counted.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    metrics: BTreeMap<&'static str, i64>,
+    code: Option<&'static str>,
+    properties: BTreeMap<&'static str, String>,
+}
+
+impl Counts {
+    /// Adds to a counter.
+    pub fn add(&mut self, metric: &'static str, amount: usize) {
+        *self.metrics.entry(metric).or_default() += i64::try_from(amount).unwrap_or(i64::MAX);
+    }
+
+    /// Sets a value, in the unit that the metric's name ends with.
+    pub fn set(&mut self, metric: &'static str, value: i64) {
+        self.metrics.insert(metric, value);
+    }
+
+    /// Adds signals.
+    pub fn signals(&mut self, signals: &[Signal]) {
+        for signal in signals {
+            self.add(signal.metric(), 1);
+        }
+    }
+
+    /// The fixed code of a refusal: a dimension of its own.
+    pub fn code(&mut self, code: &'static str) {
+        self.code = Some(code);
+    }
+
+    /// A searchable property that is not a dimension.
+    pub fn property(&mut self, name: &'static str, value: impl Into<String>) {
+        self.properties.insert(name, value.into());
+    }
+}
+
+impl Telemetry {
+    /// Metric lines of this function go to `sink`.
+    pub fn new(function: &'static str, sink: Sink) -> Self {
+        Self { function, sink }
+    }
+
+    /// Metric lines go to standard output, where Lambda picks them up.
+    pub fn stdout(function: &'static str) -> Self {
+        #[expect(clippy::print_stdout, reason = "the embedded metric format is read from standard output")]
+        let sink: Sink = Arc::new(|line: &str| println!("{line}"));
+        Self::new(function, sink)
+    }
+
+    /// Writes one line, unless nothing was counted.
+    pub fn emit(&self, counts: &Counts, now: EpochMs) {
+        if counts.metrics.is_empty() {
+            return;
+        }
+        let mut dimensions = vec![json!(["function"])];
+        let mut line = Map::new();
+        line.insert("function".to_owned(), json!(self.function));
+        if let Some(code) = counts.code {
+            dimensions.push(json!(["function", "code"]));
+            line.insert("code".to_owned(), json!(code));
+        }
+        let unit = |name: &str| if name.ends_with("_ms") { "Milliseconds" } else { "Count" };
+        let metrics: Vec<_> = counts.metrics.keys().map(|name| json!({"Name": name, "Unit": unit(name)})).collect();
+        line.extend(counts.metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+        line.extend(counts.properties.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+        let directive = json!({"Namespace": NAMESPACE, "Dimensions": dimensions, "Metrics": metrics});
+        line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": [directive]}));
+        (self.sink)(&Value::Object(line).to_string());
+    }
+}
+
+/// Sends logs as JSON lines to standard output. `filter` is a level or a list of `target=level`; `info` if not valid.
+pub fn log_as_json(filter: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "info".into());
+    let format = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
+    // A second initialisation in one process is the only failure, and changes nothing.
+    let _ = format.with_current_span(false).with_span_list(false).try_init();
+}
+
+/// An error with its whole chain of sources, as text.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

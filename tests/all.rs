@@ -1,0 +1,22 @@
+//! Integration tests: the deployed functions on real adapters, embedded servers, and faults in between.
+#![cfg(test)]
+
+mod batches;
+mod contract;
+mod crashes;
+mod edges;
+mod failures;
+mod handlers;
+mod identity;
+mod materials;
+mod mutations;
+mod payments;
+mod protocol;
+mod races;
+mod refusals;
+mod relay;
+mod samples;
+mod stories;
+mod support;
+mod template;
+mod tidy;

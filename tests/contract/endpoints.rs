@@ -1,0 +1,114 @@
+//! What the webhook relies on in a source of endpoint documents.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_ssm::config::{BehaviorVersion, Credentials, Region};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::{SsmEndpoints, retries, timeouts};
+use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::port::{EndpointSource, FetchError};
+use hookonce_runtime::telemetry::chain;
+use serde_json::{Value, json};
+
+use super::nowhere;
+use crate::support::endpoints::MemoryEndpoints;
+use crate::support::wire::JsonServer;
+
+const DOCUMENT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
+
+fn id(text: &str) -> EndpointId {
+    EndpointId::parse(text).unwrap()
+}
+
+/// The suite. `put` writes the text of a document.
+async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(&str, &str)) {
+    assert!(source.fetch(&id("nobody")).await.unwrap().is_none(), "absence is an answer");
+
+    put("shop", DOCUMENT);
+    let document = source.fetch(&id("shop")).await.unwrap().unwrap();
+    assert_eq!((document.provider.as_str(), document.secrets.len()), ("stripe", 2));
+    assert!(!format!("{document:?}").contains("LEAKMENOT"), "a document does not print its secrets");
+    put("shop", &DOCUMENT.replace("stripe", "github"));
+    assert_eq!(source.fetch(&id("shop")).await.unwrap().unwrap().provider, "github", "it is fetched anew each time");
+
+    for (name, text) in [
+        ("cut-off", "{\"provider\":\"stripe\",\n\"secrets\":[\"LEAKMENOT"),
+        ("unknown-field", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"secret":"LEAKMENOT"}"#),
+        ("wrong-word", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"on_store_outage":"LEAKMENOT"}"#),
+        ("no-secrets", r#"{"provider":"LEAKMENOT"}"#),
+    ] {
+        put(name, text);
+        let error = source.fetch(&id(name)).await.unwrap_err();
+        assert!(matches!(error, FetchError::Malformed { line: 1.., .. }), "{name}: {error:?}");
+        let printed = format!("{} {error:?}", chain(&error));
+        assert!(!printed.contains("LEAKMENOT"), "{name}: {printed}");
+    }
+}
+
+#[tokio::test]
+async fn documents_in_a_folder_keep_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = EndpointFolder::new(folder.path().join("not-there-yet"));
+    assert!(source.fetch(&id("shop")).await.unwrap().is_none(), "the folder need not exist");
+    fs::create_dir(source.folder()).unwrap();
+    a_source_keeps_the_contract(&source, |name, text| fs::write(source.path(&id(name)), text).unwrap()).await;
+
+    fs::create_dir(source.path(&id("unreadable"))).unwrap();
+    let error = source.fetch(&id("unreadable")).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_documents_of_these_tests_keep_the_contract() {
+    let source = MemoryEndpoints::default();
+    a_source_keeps_the_contract(&source, |name, text| source.put(name, text)).await;
+    source.set_down(true);
+    assert!(matches!(source.fetch(&id("shop")).await.unwrap_err(), FetchError::Unavailable(_)));
+}
+
+fn ssm(url: &str) -> SsmEndpoints {
+    let config = aws_sdk_ssm::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .endpoint_url(url)
+        .timeout_config(timeouts(Millis(600)))
+        .retry_config(retries())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(config), "/hookonce/test/endpoints/")
+}
+
+/// Parameter Store as far as its API reference describes `GetParameter`.
+#[tokio::test]
+async fn documents_in_parameter_store_keep_the_contract() {
+    let parameters: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let stored = Arc::clone(&parameters);
+    let server = JsonServer::start(move |request| {
+        assert!(request.asks_for("GetParameter"), "{}", request.head);
+        let asked: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(asked["WithDecryption"], json!(true));
+        let name = asked["Name"].as_str().unwrap();
+        match stored.lock().unwrap().get(name) {
+            Some(value) => {
+                (200, json!({ "Parameter": { "Name": name, "Type": "SecureString", "Value": value } }).to_string())
+            }
+            None => (400, json!({ "__type": "ParameterNotFound" }).to_string()),
+        }
+    })
+    .await;
+    let source = ssm(&server.url);
+    let put = |name: &str, text: &str| {
+        parameters.lock().unwrap().insert(format!("/hookonce/test/endpoints/{name}"), text.to_owned());
+    };
+    a_source_keeps_the_contract(&source, put).await;
+
+    let error = ssm(&nowhere().await).fetch(&id("shop")).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
+    let denied = JsonServer::start(|_| (400, json!({ "__type": "AccessDeniedException" }).to_string())).await;
+    let error = ssm(&denied.url).fetch(&id("shop")).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable(_)), "no permission is not absence: {error:?}");
+}

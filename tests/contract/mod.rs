@@ -1,0 +1,30 @@
+//! One suite for each port. A suite is generic over the implementation; here it runs on the adapters that are deployed,
+//! against the embedded servers. The same functions take the addresses of other servers.
+
+mod endpoints;
+mod queue;
+mod store;
+mod wire;
+
+use aws_sdk_dynamodb::Client;
+use hookonce_local::clients;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::{retries, timeouts};
+
+/// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
+fn dynamodb(url: &str, total: Millis) -> Client {
+    let config = clients::dynamodb(url).config().to_builder();
+    Client::from_conf(config.timeout_config(timeouts(total)).retry_config(retries()).build())
+}
+
+/// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
+fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
+    let config = clients::sqs(url).config().to_builder();
+    aws_sdk_sqs::Client::from_conf(config.timeout_config(timeouts(total)).retry_config(retries()).build())
+}
+
+/// An address on loopback where nobody listens any more.
+async fn nowhere() -> String {
+    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}

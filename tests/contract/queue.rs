@@ -1,0 +1,92 @@
+//! What the protocol relies on in a queue.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::SqsQueue;
+use hookonce_runtime::port::Queue;
+
+use super::{nowhere, sqs};
+use crate::support::lab::{Lab, urls};
+
+/// The whole suite on the deployed adapter, against the servers at these addresses.
+async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
+    let lab = Lab::at(dynamodb_url, sqs_url).await;
+    let queue = lab.queue();
+    what_is_sent_is_received(&lab, &queue).await;
+    many_are_sent_each_on_its_own(&lab, &queue).await;
+    a_hidden_message_is_not_received_until_it_is_shown(&lab, &queue).await;
+}
+
+#[tokio::test]
+async fn the_queue_on_the_embedded_server_keeps_the_contract() {
+    let (dynamodb_url, sqs_url) = urls();
+    sqs_queue_keeps_the_contract(dynamodb_url, sqs_url).await;
+}
+
+fn hint(id: &str) -> Message {
+    Message::Ref { pk: RecordKey::parse(&format!("in#contract#{id}")).unwrap() }
+}
+
+async fn drain(lab: &Lab) -> BTreeMap<String, usize> {
+    let mut received = BTreeMap::new();
+    loop {
+        let messages = lab.receive(&lab.resources.queue.url).await;
+        if messages.is_empty() {
+            return received;
+        }
+        lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+        for message in messages {
+            *received.entry(message.body().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+}
+
+async fn what_is_sent_is_received(lab: &Lab, queue: &impl Queue) {
+    queue.send(&hint("one, \"quoted\" and λ")).await.unwrap();
+    let received = drain(lab).await;
+    let (text, count) = received.iter().next().unwrap();
+    assert_eq!((Message::decode(text), *count), (Ok(hint("one, \"quoted\" and λ")), 1));
+}
+
+async fn many_are_sent_each_on_its_own(lab: &Lab, queue: &impl Queue) {
+    let messages: Vec<_> = (0..23).map(|index| hint(&format!("many-{index}"))).collect();
+    assert_eq!(queue.send_each(&messages).await, vec![Ok(()); 23]);
+    let received = drain(lab).await;
+    assert_eq!(received.len(), 23);
+    assert!(messages.iter().all(|message| received.get(&message.encode()) == Some(&1)));
+    assert_eq!(queue.send_each(&[]).await, []);
+}
+
+async fn a_hidden_message_is_not_received_until_it_is_shown(lab: &Lab, queue: &impl Queue) {
+    queue.send(&hint("hidden")).await.unwrap();
+    let first = lab.receive(&lab.resources.queue.url).await;
+    let receipt = first[0].receipt_handle().unwrap();
+    queue.hide(receipt, Millis::seconds(900)).await.unwrap();
+    assert!(lab.receive(&lab.resources.queue.url).await.is_empty());
+    assert_eq!(lab.messages().await, 1, "hidden, not gone");
+    queue.hide(receipt, Millis(0)).await.unwrap();
+    let again = lab.receive(&lab.resources.queue.url).await;
+    assert_eq!(again.len(), 1);
+    lab.delete(&[&again[0]]).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_is_not_there_is_unavailable_in_every_call() {
+    let url = nowhere().await;
+    let queue = SqsQueue::new(sqs(&url, Millis(600)), format!("{url}/000000000000/nobody"));
+    assert_eq!(queue.send(&hint("x")).await, Err(Unavailable));
+    assert_eq!(queue.send_each(&[hint("x"), hint("y")]).await, [Err(Unavailable), Err(Unavailable)]);
+    assert_eq!(queue.hide("receipt", Millis(0)).await, Err(Unavailable));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_not_confirmed() {
+    let lab = Lab::new().await;
+    let long = hint(&"x".repeat(300 * 1024));
+    assert_eq!(lab.queue().send(&long).await, Err(Unavailable));
+    assert_eq!(lab.messages().await, 0);
+}

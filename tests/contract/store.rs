@@ -1,0 +1,339 @@
+//! What the protocol relies on in a store.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::call::{CancellationReason, Committed, Unavailable, Written};
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::plan::DomainWrite;
+use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, set};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::port::Store;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::{dynamodb, nowhere};
+use crate::protocol::a_record;
+use crate::support::lab::{Lab, urls};
+
+/// The whole suite on the deployed adapter, against the servers at these addresses.
+async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
+    let lab = Lab::at(dynamodb_url, sqs_url).await;
+    let store = lab.store();
+    a_failed_condition_shows_the_item(&store).await;
+    of_many_claims_one_wins(&store).await;
+    reads_come_back_in_order(&store).await;
+    the_due_index_is_sparse_and_oldest_first(&store).await;
+    the_journal_counts_across_the_hour(&store).await;
+    a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
+    what_can_never_be_carried_out_is_invalid(&store).await;
+    domain_items_are_read_in_any_number(&store).await;
+}
+
+#[tokio::test]
+async fn the_store_on_the_embedded_server_keeps_the_contract() {
+    let (dynamodb_url, sqs_url) = urls();
+    dynamo_store_keeps_the_contract(dynamodb_url, sqs_url).await;
+}
+
+fn claim(id: &str) -> Record {
+    a_record(&format!("in#contract#{id}"))
+}
+
+/// An update that changes nothing that matters, under a condition.
+fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
+    Write {
+        table: Table::Inbox,
+        key: key.as_str().to_owned(),
+        action: Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]),
+        condition: Condition(clauses),
+    }
+}
+
+async fn a_failed_condition_shows_the_item(store: &impl Store) {
+    let record = claim("shown");
+    assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
+    let found = Found::Record(Box::new(record.clone()));
+    assert_eq!(store.write(&claim_write(&record)).await, Written::ConditionFailed(found.clone()), "by a put");
+    let other = equals(attribute::CLAIM_ID, "another");
+    assert_eq!(store.write(&touch(&record.key, vec![other])).await, Written::ConditionFailed(found), "by an update");
+
+    let absent = touch(&claim("absent").key, vec![Clause::Present("pk".into())]);
+    assert_eq!(store.write(&absent).await, Written::ConditionFailed(Found::Nothing));
+    let mut strange = claim_write(&claim("strange"));
+    let Action::Put(item) = &mut strange.action else { panic!("a claim is a put") };
+    item.insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
+    assert_eq!(store.write(&strange).await, Written::Applied);
+    let Written::ConditionFailed(Found::Unreadable(unreadable)) = store.write(&strange).await else {
+        panic!("a record of another version is not this version's to read");
+    };
+    assert_eq!(unreadable.schema_version, Some(2));
+    let read = store.read(&claim("strange").key).await.unwrap();
+    assert_eq!(read, Found::Unreadable(unreadable), "a read says the same");
+}
+
+async fn of_many_claims_one_wins(store: &impl Store) {
+    let claims: Vec<_> = (0..64)
+        .map(|index| {
+            let mut record = claim("raced");
+            record.claim_id.0 = format!("claim-{index}");
+            record
+        })
+        .collect();
+    let writes: Vec<_> = claims.iter().map(claim_write).collect();
+    let written = futures::future::join_all(writes.iter().map(|write| store.write(write))).await;
+    let winners: Vec<_> = written.iter().zip(&claims).filter(|(it, _)| **it == Written::Applied).collect();
+    assert_eq!(winners.len(), 1);
+    let winner = Found::Record(Box::new(winners[0].1.clone()));
+    let losers = written.iter().filter(|written| **written == Written::ConditionFailed(winner.clone())).count();
+    assert_eq!(losers, 63, "every loser is shown the winner");
+}
+
+async fn reads_come_back_in_order(store: &impl Store) {
+    let keys: Vec<_> = (0..130).map(|index| claim(&format!("read-{index:03}")).key).collect();
+    for key in keys.iter().step_by(2) {
+        assert_eq!(store.write(&claim_write(&a_record(key.as_str()))).await, Written::Applied);
+    }
+    let found = store.read_each(&keys).await;
+    assert_eq!(found.len(), keys.len());
+    for (index, (key, found)) in keys.iter().zip(found).enumerate() {
+        match found.unwrap() {
+            Found::Record(record) => assert_eq!((&record.key, index % 2), (key, 0)),
+            Found::Nothing => assert_eq!(index % 2, 1, "{key}"),
+            Found::Unreadable(unreadable) => panic!("{key}: {unreadable}"),
+        }
+    }
+    assert_eq!(store.read(&keys[1]).await, Ok(Found::Nothing));
+    assert_eq!(store.read_each(&[]).await, []);
+}
+
+async fn the_due_index_is_sparse_and_oldest_first(store: &impl Store) {
+    let shards = 1;
+    let due = |id: &str, status: Status, at: Option<i64>| {
+        let mut record = claim(id);
+        record.status = status;
+        record.due = at.map(|at| match status {
+            Status::Dead => Due::dead(&record.key, shards, EpochMs(at)),
+            Status::Pending | Status::Processed | Status::Discarded => Due::pending(&record.key, shards, EpochMs(at)),
+        });
+        record
+    };
+    let base = 5_000_000;
+    for (id, status, at) in [
+        ("due-c", Status::Pending, Some(base + 30)),
+        ("due-a", Status::Pending, Some(base + 10)),
+        ("due-b", Status::Pending, Some(base + 20)),
+        ("due-later", Status::Pending, Some(base + 41)),
+        ("due-dead", Status::Dead, Some(base + 5)),
+        ("due-done", Status::Processed, None),
+    ] {
+        assert_eq!(store.write(&claim_write(&due(id, status, at))).await, Written::Applied);
+    }
+    let listed = async |until: i64, limit: usize| -> Vec<(String, i64)> {
+        let entries = store.query_due(0, EpochMs(until), limit).await.unwrap();
+        let own = entries.iter().filter(|entry| entry.key.as_str().contains("#due-"));
+        own.map(|entry| (entry.key.parts().1.to_owned(), entry.due_at.0 - base)).collect()
+    };
+    let expected = [("due-a", 10), ("due-b", 20), ("due-c", 30)].map(|(id, at)| (id.to_owned(), at));
+    assert_eq!(listed(base + 40, 100).await, expected);
+    assert_eq!(listed(base + 30, 100).await, expected, "the moment itself is due");
+    assert_eq!(listed(base + 40, 2).await, expected[..2], "the oldest come first");
+    assert_eq!(store.query_due(1, EpochMs(base + 40), 100).await, Ok(Vec::new()), "another shard");
+
+    // Who leaves PENDING leaves the index.
+    let mut settled = touch(&claim("due-a").key, Vec::new());
+    let gone = [attribute::DUE_SHARD, attribute::DUE_AT].map(|name| Change::Remove(name.into()));
+    settled.action = Action::Update(gone.to_vec());
+    assert_eq!(store.write(&settled).await, Written::Applied);
+    assert_eq!(listed(base + 40, 100).await, expected[1..]);
+}
+
+async fn the_journal_counts_across_the_hour(store: &impl Store) {
+    let hour = 3_600_000 * 400_000;
+    let shard = 9;
+    for (index, at) in [-40_000, -20_000, -1, 0, 15_000].into_iter().enumerate() {
+        let mut record = claim(&format!("journal-{index}"));
+        record.received_at = EpochMs(hour + at);
+        record.journal_shard = hookonce_protocol::record::journal_shard(record.received_at, shard);
+        assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
+    }
+    let count =
+        async |from: i64, until: i64| store.count_received(shard, EpochMs(hour + from), EpochMs(hour + until)).await;
+    assert_eq!(count(-30_000, 20_000).await, Ok(4), "over the turn of the hour");
+    assert_eq!(count(-20_000, -1).await, Ok(2), "both ends belong to it");
+    assert_eq!(count(0, 15_000).await, Ok(2));
+    assert_eq!(count(16_000, 20_000).await, Ok(0));
+}
+
+fn put(key: &str, condition: Condition) -> Write {
+    let item = Item::from([("n".to_owned(), 1.into())]);
+    DomainWrite { key: key.to_owned(), action: Action::Put(item), condition }.into_write()
+}
+
+async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl Store) {
+    assert_eq!(store.write(&put("commit-known", Condition::none())).await, Written::Applied);
+    // Each of four writes either can happen or cannot; every combination but the one where all can.
+    for failing in 1_u32..16 {
+        let write = |index: u32| match failing & (1 << index) {
+            0 => put(&format!("commit-{failing}-{index}"), Condition::item_absent()),
+            _ if index == 0 => put("commit-known", Condition::item_absent()),
+            _ => put(&format!("commit-{failing}-{index}"), Condition(vec![Clause::Present("pk".into())])),
+        };
+        let writes: Vec<_> = (0..4).map(write).collect();
+        let reason = |index: u32| match failing & (1 << index) {
+            0 => CancellationReason::None,
+            _ => CancellationReason::ConditionFailed,
+        };
+        assert_eq!(store.commit(&writes).await, Committed::Cancelled((0..4).map(reason).collect()), "{failing:04b}");
+        let keys: Vec<_> = (0..4).map(|index| format!("commit-{failing}-{index}")).collect();
+        assert!(store.read_domain(&keys).await.unwrap().items.is_empty(), "{failing:04b}: something was written");
+    }
+    let record = claim("committed");
+    assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
+    let both = [touch(&record.key, record.guard().condition([]).0), put("commit-both", Condition::item_absent())];
+    assert_eq!(store.commit(&both).await, Committed::Applied, "over both tables");
+    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("it was there") };
+    assert_eq!(after.last_seen_at, Some(EpochMs(1)));
+    assert_eq!(store.read_domain(&["commit-both".to_owned()]).await.unwrap().number("commit-both", "n"), 1);
+}
+
+async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
+    let twice = [put("invalid", Condition::none()), put("invalid", Condition::none())];
+    assert_eq!(store.commit(&twice).await, Committed::Invalid, "one item twice");
+    let many: Vec<_> = (0..101).map(|index| put(&format!("invalid-{index}"), Condition::none())).collect();
+    assert_eq!(store.commit(&many).await, Committed::Invalid, "more than a transaction holds");
+    assert_eq!(store.commit(&many[..100]).await, Committed::Applied, "as many as it holds");
+}
+
+async fn domain_items_are_read_in_any_number(store: &impl Store) {
+    let keys: Vec<_> = (0..150).map(|index| format!("invalid-{index}")).collect();
+    let twice: Vec<_> = keys.iter().chain(&keys).cloned().collect();
+    let snapshot = store.read_domain(&twice).await.unwrap();
+    assert_eq!(snapshot.items.len(), 100, "what exists is listed, once");
+    assert!(store.read_domain(&[]).await.unwrap().items.is_empty());
+}
+
+/// The model is the protocol's own meaning of a write: what a model checker explores is what the store does.
+#[tokio::test]
+async fn the_store_does_what_a_write_means() {
+    let lab = Lab::new().await;
+    let store = lab.store();
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut model: BTreeMap<String, Item> = BTreeMap::new();
+    let (mut applied, mut failed) = (0, 0);
+    for index in 0..240 {
+        let write = any_write().new_tree(&mut runner).unwrap().current();
+        let current = model.get(&write.key);
+        let expected = write.apply(current);
+        let case = format!("write {index}, {write:?} on {current:?}");
+        match (store.write(&write).await, expected) {
+            (Written::Applied, Ok(after)) => {
+                applied += 1;
+                drop(match after {
+                    Some(item) => model.insert(write.key.clone(), item),
+                    None => model.remove(&write.key),
+                });
+            }
+            (Written::ConditionFailed(_), Err(_)) => failed += 1,
+            (written, expected) => panic!("{case}: {written:?}, not {expected:?}"),
+        }
+        let stored = store.read_domain(std::slice::from_ref(&write.key)).await.unwrap();
+        assert_eq!(stored.item(&write.key), model.get(&write.key), "{case}");
+    }
+    println!("240 writes as the protocol means them: {applied} applied, {failed} conditions failed");
+    assert!(applied > 40 && failed > 40);
+}
+
+const NAMES: [&str; 4] = ["a", "b", "status", "size"];
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        "[a-zäλ#]{0,3}".prop_map(Value::Text),
+        (-3_i64..3).prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        proptest::collection::vec(any::<u8>(), 0..4).prop_map(Value::Bytes),
+        any::<bool>().prop_map(Value::Flag),
+        Just(Value::Null(true)),
+    ];
+    leaf.prop_recursive(2, 6, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::List),
+            proptest::collection::btree_map("[a-c]", inner, 0..3).prop_map(Value::Map),
+        ]
+    })
+}
+
+fn any_name() -> impl Strategy<Value = String> {
+    proptest::sample::select(NAMES.to_vec()).prop_map(str::to_owned)
+}
+
+fn any_clause() -> impl Strategy<Value = Clause> {
+    let name = || prop_oneof![3 => any_name(), 1 => Just("pk".to_owned())];
+    prop_oneof![
+        name().prop_map(|name| Clause::Absent(name.into())),
+        name().prop_map(|name| Clause::Present(name.into())),
+        (any_name(), small_value()).prop_map(|(name, value)| Clause::Equals(name.into(), value)),
+        (any_name(), proptest::collection::vec(small_value(), 1..4))
+            .prop_map(|(name, values)| Clause::OneOf(name.into(), values)),
+    ]
+}
+
+/// Values that are likely to meet.
+fn small_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        4 => (-1_i64..2).prop_map(Value::from),
+        1 => any_value(),
+    ]
+}
+
+fn any_write() -> impl Strategy<Value = Write> {
+    let value = || prop_oneof![2 => small_value(), 1 => any_value()];
+    let item = proptest::collection::btree_map(any_name(), value(), 0..4);
+    let set = (any_name(), value()).prop_map(|(name, value)| Change::Set(name.into(), value));
+    let remove = any_name().prop_map(|name| Change::Remove(name.into()));
+    // Only a number can be added to.
+    let add = (-5_i64..5).prop_map(|amount| Change::Add("counter".into(), amount));
+    let changes =
+        (set, proptest::collection::vec(prop_oneof![2 => remove, 1 => add], 0..3)).prop_map(|(set, further)| {
+            let mut changes = vec![set];
+            for change in further {
+                let name = |change: &Change| match change {
+                    Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _) => name.clone(),
+                };
+                if changes.iter().all(|known| name(known) != name(&change)) {
+                    changes.push(change);
+                }
+            }
+            changes
+        });
+    let action = prop_oneof![
+        3 => item.prop_map(Action::Put),
+        5 => changes.prop_map(Action::Update),
+        1 => Just(Action::Delete),
+    ];
+    let condition = proptest::collection::vec(any_clause(), 0..3).prop_map(Condition);
+    ("key-[xyz]", action, condition).prop_map(|(key, action, condition)| Write {
+        table: Table::Domain,
+        key,
+        action,
+        condition,
+    })
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_there_is_unavailable_in_every_call() {
+    let store = DynamoStore::new(dynamodb(&nowhere().await, Millis(600)), "inbox", "domain");
+    let key = claim("x").key;
+    assert_eq!(store.write(&claim_write(&claim("x"))).await, Written::Unavailable);
+    assert_eq!(store.commit(&[put("x", Condition::none())]).await, Committed::Unavailable);
+    assert_eq!(store.read(&key).await, Err(Unavailable));
+    assert_eq!(store.read_each(&[key.clone(), key]).await, [Err(Unavailable), Err(Unavailable)]);
+    assert!(store.read_domain(&["x".to_owned()]).await.is_err());
+    assert_eq!(store.query_due(0, EpochMs(0), 1).await, Err(Unavailable));
+    assert_eq!(store.count_received(0, EpochMs(0), EpochMs(1)).await, Err(Unavailable));
+}

@@ -1,0 +1,238 @@
+//! Gateway events as AWS delivers them, handshakes, and secrets that change.
+
+use hookonce_protocol::time::Millis;
+use hookonce_webhook::gateway::{GatewayError, Inbound};
+use serde_json::json;
+
+use crate::support::delivery::gateway_event;
+use crate::support::samples::{bytes, invoice_paid, json as recorded};
+use crate::support::{Delivery, Harness, Script, word};
+
+fn read(name: &str) -> Inbound {
+    Inbound::read(recorded(&format!("gateway/{name}.json"))).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Every value of a header, whatever the case of its name.
+fn values<'a>(inbound: &'a Inbound, name: &str) -> Vec<&'a str> {
+    let headers = inbound.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    headers.map(|(_, value)| std::str::from_utf8(value).unwrap()).collect()
+}
+
+#[test]
+fn every_form_of_event_gives_the_same_bytes() {
+    let invoice = bytes("deliveries/stripe-invoice-paid.json");
+    for name in ["http-api-json", "function-url-json", "rest-api-json", "rest-api-base64", "http-api-stage"] {
+        let inbound = read(name);
+        assert!(inbound.body == invoice, "{name}: another body");
+        assert_eq!(inbound.method, "POST", "{name}");
+        assert!(inbound.path.ends_with("/webhooks/stripe"), "{name}: {}", inbound.path);
+        assert_eq!(inbound.source, Some("203.0.113.9".parse().unwrap()), "{name}");
+        assert_eq!(values(&inbound, "stripe-signature").len(), 1, "{name}");
+        assert!(inbound.domain.is_some_and(|domain| domain.ends_with("amazonaws.com") || domain.ends_with("on.aws")));
+        assert!(!inbound.request_id.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_form_and_bytes_without_a_type_arrive_as_they_were_sent() {
+    assert!(read("http-api-form").body.starts_with(b"token=sample&team_id=T0001&command=%2Fdeploy"));
+    let binary = read("http-api-no-content-type");
+    assert!(binary.body.starts_with(b"\xff\xfe\x00\x80"));
+    assert!(values(&binary, "content-type").is_empty());
+}
+
+#[test]
+fn cookies_and_queries_are_put_together_again() {
+    let inbound = read("http-api-cookies");
+    assert_eq!(values(&inbound, "cookie"), ["session=abc123; theme=dark"]);
+    assert_eq!(inbound.query, "tenant=one&tenant=two");
+    let decoded = read("rest-api-base64");
+    assert_eq!(decoded.query, "note=a%26b&tenant=one&tenant=t+w+o", "a decoded query is encoded again");
+}
+
+#[test]
+fn duplicate_headers_stay_visible_in_either_form() {
+    assert!(values(&read("http-api-duplicate-header"), "stripe-signature")[0].matches("t=1767225600").count() == 2);
+    assert_eq!(values(&read("rest-api-duplicate-header"), "stripe-signature").len(), 2);
+}
+
+#[test]
+fn malformed_base64_is_an_error_and_not_a_panic() {
+    let event = recorded("gateway/http-api-malformed-base64.json");
+    assert_eq!(Inbound::read(event).unwrap_err(), GatewayError::BodyEncoding);
+}
+
+#[test]
+fn what_an_event_holds_is_not_printed() {
+    let printed = format!("{:?}", read("http-api-json"));
+    assert!(!printed.contains("in_1SampleInvoice") && !printed.contains("v1="), "{printed}");
+}
+
+/// The recorded requests carry signatures of their providers, made when the test clock starts.
+#[tokio::test]
+async fn recorded_events_go_through_the_whole_function() {
+    let harness = Harness::new().await;
+    harness.endpoints.change("meta_whatsapp", "settings", json!({ "verify_token": "meatyhamhock" }));
+    let expected = [
+        ("http-api-json", 200, "accepted"),
+        ("function-url-json", 200, "duplicate"),
+        ("rest-api-json", 200, "duplicate"),
+        ("rest-api-base64", 200, "duplicate"),
+        ("http-api-stage", 200, "duplicate"),
+        ("http-api-form", 200, "accepted"),
+        ("http-api-no-content-type", 200, "accepted"),
+        ("http-api-cookies", 200, "accepted"),
+        ("http-api-duplicate-header", 401, "duplicate_header"),
+        ("rest-api-duplicate-header", 401, "duplicate_header"),
+        ("http-api-malformed-base64", 400, "malformed"),
+    ];
+    for (name, status, expected) in expected {
+        let webhook = harness.webhook(&Script::none());
+        let outbound = webhook.handle(recorded(&format!("gateway/{name}.json"))).await;
+        assert_eq!(word(&outbound), (status, expected.to_owned()), "{name}");
+    }
+    let outbound = harness.webhook(&Script::none()).handle(recorded("gateway/http-api-handshake.json")).await;
+    assert_eq!((outbound.status_code, outbound.body.as_str()), (200, "1158201444"));
+    assert_eq!(harness.books().await.records.len(), 4);
+}
+
+#[tokio::test]
+async fn the_handshake_of_meta_is_answered_only_with_its_token() {
+    let harness = Harness::new().await;
+    harness.endpoints.change("meta_whatsapp", "settings", json!({ "verify_token": "meatyhamhock" }));
+    let ask = |token: &str| {
+        let query = format!("hub.mode=subscribe&hub.challenge=42&hub.verify_token={token}");
+        gateway_event("GET", &format!("/webhooks/meta_whatsapp?{query}"), &[], b"", &harness.clock)
+    };
+    let right = harness.webhook(&Script::none()).handle(ask("meatyhamhock")).await;
+    assert_eq!((right.status_code, right.body.as_str()), (200, "42"));
+    assert_eq!(right.headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(right.headers["x-content-type-options"], "nosniff");
+    let wrong = harness.webhook(&Script::none()).handle(ask("guess")).await;
+    assert_eq!(word(&wrong), (401, "signature_mismatch".to_owned()));
+    assert_eq!(harness.metric("handshake_answered"), 1);
+    assert!(harness.books().await.records.is_empty());
+}
+
+#[tokio::test]
+async fn the_url_verification_of_slack_is_answered_and_never_stored() {
+    let harness = Harness::new().await;
+    let delivery = Delivery::new("slack", bytes("deliveries/slack-url-verification.json"));
+    let outbound = harness.deliver(&delivery).await;
+    assert_eq!(outbound.status_code, 200);
+    assert_eq!(outbound.body, "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P");
+    let forged = harness.deliver(&delivery.signed_with("a guess")).await;
+    assert_eq!(word(&forged), (401, "signature_mismatch".to_owned()));
+    assert!(harness.books().await.records.is_empty());
+    assert_eq!(harness.lab.messages().await, 0);
+}
+
+#[tokio::test]
+async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
+    let harness = Harness::new().await;
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
+    harness.deliver(&invoice_paid("evt_new", "in_1", 1).signed_with("whsec_new")).await;
+    harness.deliver(&invoice_paid("evt_old", "in_2", 1).signed_with("whsec_old")).await;
+    let books = harness.books().await;
+    assert_eq!(books.record("#evt_new").secret_index, 0);
+    assert_eq!(books.record("#evt_old").secret_index, 1);
+    assert_eq!(harness.metric("old_secret_used"), 1);
+    // The key of a record depends on no secret: the same event under the other secret is the same record.
+    let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new");
+    assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
+}
+
+#[tokio::test]
+async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_end() {
+    let harness = Harness::new().await;
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_old"]));
+    let webhook = harness.webhook(&Script::none());
+    let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
+    assert_eq!(webhook.handle(send("evt_1", "whsec_old")).await.status_code, 200);
+    assert_eq!(harness.endpoints.fetches(), 1);
+
+    // The secret is rotated. A function that has just fetched the document looks no sooner than after a pause.
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
+    harness.clock.advance(Millis::seconds(9));
+    assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 401);
+    assert_eq!(harness.endpoints.fetches(), 1);
+    harness.clock.advance(Millis::seconds(1));
+    assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 200);
+    assert_eq!(harness.endpoints.fetches(), 2);
+
+    // Forgers cause one fetch for each pause, however many they are.
+    harness.clock.advance(Millis::seconds(10));
+    for _ in 0..20 {
+        assert_eq!(webhook.handle(send("evt_3", "a guess")).await.status_code, 401);
+    }
+    assert_eq!(harness.endpoints.fetches(), 3);
+}
+
+#[tokio::test]
+async fn a_cached_document_outlives_its_source_but_not_its_age() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = |event: &str| invoice_paid(event, "in_1", 1).event(&harness.clock);
+    assert_eq!(webhook.handle(send("evt_1")).await.status_code, 200);
+    harness.clock.advance(Millis::seconds(299));
+    assert_eq!(webhook.handle(send("evt_2")).await.status_code, 200);
+    assert_eq!(harness.endpoints.fetches(), 1, "used from the cache");
+    harness.clock.advance(Millis::seconds(1));
+    harness.endpoints.set_down(true);
+    assert_eq!(webhook.handle(send("evt_3")).await.status_code, 200, "a stale document is better than none");
+    assert_eq!(harness.endpoints.fetches(), 2);
+}
+
+#[tokio::test]
+async fn a_source_that_is_down_is_asked_once_in_a_pause() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
+    let secret = crate::support::delivery::secret("stripe");
+    assert_eq!(webhook.handle(send("evt_1", secret)).await.status_code, 200);
+    harness.endpoints.set_down(true);
+    harness.clock.advance(Millis::seconds(300));
+    for index in 0..10 {
+        assert_eq!(webhook.handle(send(&format!("evt_{index}"), secret)).await.status_code, 200);
+        assert_eq!(webhook.handle(send("evt_forged", "a guess")).await.status_code, 401);
+    }
+    assert_eq!(harness.endpoints.fetches(), 2, "each delivery would wait for its time-out");
+    harness.clock.advance(Millis::seconds(10));
+    assert_eq!(webhook.handle(send("evt_last", secret)).await.status_code, 200);
+    assert_eq!(harness.endpoints.fetches(), 3, "it is asked again");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_was_just_added_is_found_after_its_absence_was_remembered() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = || invoice_paid("evt_1", "in_1", 1).to("late").event(&harness.clock);
+    assert_eq!(webhook.handle(send()).await.status_code, 404);
+    let secret = crate::support::delivery::secret("stripe");
+    harness.endpoints.put("late", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
+    assert_eq!(webhook.handle(send()).await.status_code, 404);
+    harness.clock.advance(Millis::seconds(30));
+    assert_eq!(webhook.handle(send()).await.status_code, 200);
+}
+
+#[tokio::test]
+async fn messages_of_strangers_fail_alone() {
+    let harness = Harness::with(crate::support::counting::counting).await;
+    harness.deliver(&crate::support::counting::count("msg_known", "order-1")).await;
+    let batch = serde_json::from_value(recorded("sqs/strangers.json")).unwrap();
+    let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
+    let kept: Vec<_> = response.failures.iter().map(|failure| failure.message_id[7..8].to_owned()).collect();
+    // Not JSON, a version and a kind of tomorrow, an array. The known record and the one that nobody knows are done.
+    assert_eq!(kept, ["0", "2", "3", "5"]);
+    assert_eq!(harness.metric("message_malformed"), 2);
+    assert_eq!(harness.metric("unknown_version"), 2);
+    assert_eq!(harness.metric("record_absent"), 1);
+    assert_eq!(harness.metric("event_applied"), 1);
+}
+
+#[tokio::test]
+async fn the_schedule_runs_the_relay() {
+    let harness = Harness::new().await;
+    let report = harness.relay_function(&Script::none()).handle(recorded("schedule/every-minute.json")).await;
+    assert_eq!(report, json!({ "due": 0, "sent": 0, "failed": 0 }));
+}

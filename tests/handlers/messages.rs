@@ -1,0 +1,75 @@
+//! Conversations, leads and statuses.
+
+use hookonce_worker::handlers::Messages;
+use proptest::prelude::*;
+
+use super::{Applied, Domain, event, events};
+use crate::support::samples::{whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
+
+const WORDS: [&str; 6] = ["sent", "delivered", "read", "played", "failed", "a word of tomorrow"];
+const STATUS: &str = "meta_whatsapp#status#wamid.m";
+const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
+
+/// How far along a status is, in this test's own words.
+fn progress(word: &str) -> usize {
+    WORDS.iter().position(|known| *known == word).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_status_only_ever_moves_forward(order in Just(WORDS.to_vec()).prop_shuffle(), taken in 1..=WORDS.len()) {
+        let mut domain = Domain::default();
+        let mut furthest: Option<&str> = None;
+        for word in &order[..taken] {
+            let applied = domain.apply(&Messages, &event(&whatsapp_statuses(&[("m", word)])));
+            prop_assert_eq!(applied, Applied::Once);
+            let known = *word != "a word of tomorrow";
+            if known && furthest.is_none_or(|furthest| progress(word) > progress(furthest)) {
+                furthest = Some(word);
+            }
+            prop_assert_eq!(domain.text(STATUS, "status"), furthest);
+        }
+    }
+
+    #[test]
+    fn messages_in_any_order_and_grouping_make_one_conversation_and_one_lead(
+        order in Just((0_i64..8).collect::<Vec<_>>()).prop_shuffle(),
+        group in 1_usize..5,
+    ) {
+        let mut domain = Domain::default();
+        let message = |index: &i64| {
+            let mut message = whatsapp_message(&format!("m{index}"));
+            message["timestamp"] = serde_json::json!((1_767_225_000 + index).to_string());
+            message
+        };
+        for chunk in order.chunks(group) {
+            for event in events(&whatsapp_of(chunk.iter().map(message).collect())) {
+                prop_assert_eq!(domain.apply(&Messages, &event), Applied::Once);
+                prop_assert_eq!(domain.apply(&Messages, &event), Applied::Duplicate);
+            }
+        }
+        prop_assert_eq!(domain.number(CONVERSATION, "messages"), 8);
+        prop_assert_eq!(domain.number(CONVERSATION, "last_message_at"), 1_767_225_007);
+        prop_assert_eq!(domain.items.keys().filter(|key| key.contains("#lead#")).count(), 1);
+        prop_assert_eq!(domain.items.keys().filter(|key| key.contains("#message#")).count(), 8);
+    }
+}
+
+#[test]
+fn a_lead_has_the_contacts_name() {
+    let mut domain = Domain::default();
+    domain.apply(&Messages, &event(&whatsapp(&["a"])));
+    assert_eq!(domain.text("meta_whatsapp#lead#16505551234", "name"), Some("Sheena Nelson"));
+    assert_eq!(domain.text("meta_whatsapp#lead#16505551234", "first_message"), Some("wamid.a"));
+}
+
+#[test]
+fn a_message_without_a_time_can_never_be_applied() {
+    let mut domain = Domain::default();
+    let mut message = whatsapp_message("a");
+    message["timestamp"] = "yesterday".into();
+    let Applied::Failed(error) = domain.apply(&Messages, &event(&whatsapp_of(vec![message]))) else {
+        panic!("applied")
+    };
+    assert_eq!((error.code, error.retryable), ("TIMESTAMP_UNREADABLE", false));
+}

@@ -1,0 +1,97 @@
+//! The handlers that ship, as the pure functions they are: plans are carried out on a map by their own meaning.
+
+mod builds;
+mod messages;
+mod payments;
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::write::ConditionFailed;
+use hookonce_runtime::handler::{Handler, HandlerError};
+
+use crate::support::Delivery;
+
+/// The domain table as a map, and the domain keys in it.
+#[derive(Debug, Default)]
+struct Domain {
+    items: BTreeMap<String, Item>,
+    facts: BTreeMap<String, usize>,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Applied {
+    Once,
+    Duplicate,
+    Failed(HandlerError),
+}
+
+impl Domain {
+    /// Applies an event as the worker would, with nobody else around.
+    fn apply(&mut self, handler: &impl Handler, event: &Event) -> Applied {
+        assert!(handler.handles(event), "{} does not want {}", handler.name(), event.event_type);
+        match self.try_apply(handler, event) {
+            Ok(applied) => applied,
+            Err(error) => Applied::Failed(error),
+        }
+    }
+
+    fn try_apply(&mut self, handler: &impl Handler, event: &Event) -> Result<Applied, HandlerError> {
+        let fact = handler.domain_key(event)?;
+        let reads = handler.reads(event)?;
+        let items = reads.iter().filter_map(|key| Some((key.clone(), self.items.get(key)?.clone()))).collect();
+        let plan = handler.plan(event, &Snapshot { items })?;
+        plan.check().unwrap();
+        if self.facts.contains_key(&fact) {
+            return Ok(Applied::Duplicate);
+        }
+        let writes: Vec<_> = plan.writes.into_iter().map(hookonce_protocol::plan::DomainWrite::into_write).collect();
+        let after: Result<Vec<_>, ConditionFailed> =
+            writes.iter().map(|write| Ok((write.key.clone(), write.apply(self.items.get(&write.key))?))).collect();
+        for (key, item) in after.expect("nobody else changed what the snapshot showed") {
+            match item {
+                Some(item) => drop(self.items.insert(key, item)),
+                None => drop(self.items.remove(&key)),
+            }
+        }
+        *self.facts.entry(fact).or_default() += 1;
+        Ok(Applied::Once)
+    }
+
+    fn number(&self, key: &str, attribute: &str) -> i64 {
+        self.items.get(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    fn text(&self, key: &str, attribute: &str) -> Option<&str> {
+        self.items.get(key)?.get(attribute)?.as_text()
+    }
+}
+
+/// The events of a delivery, as the worker hands them to a handler.
+fn events(delivery: &Delivery) -> Vec<Event> {
+    let headers = delivery.headers.iter().cloned().collect();
+    let parts = delivery.provider.split(&delivery.body, &headers).unwrap();
+    let event = |part: hookonce_providers::EventPart| Event {
+        version: EVENT_VERSION,
+        endpoint: EndpointId::parse(&delivery.endpoint).unwrap(),
+        provider: delivery.provider.id().to_owned(),
+        key: part.key.as_str().to_owned(),
+        event_type: part.event_type,
+        received_at: EpochMs(1_767_225_600_000),
+        generation: 0,
+        headers: BTreeMap::new(),
+        body: part.body,
+    };
+    parts.into_iter().map(event).collect()
+}
+
+/// The one event of a delivery.
+fn event(delivery: &Delivery) -> Event {
+    let mut events = events(delivery);
+    assert_eq!(events.len(), 1);
+    events.remove(0)
+}

@@ -1,0 +1,109 @@
+//! What counts as the same delivery, and what becomes of another body under a known id.
+
+use hookonce_protocol::record::{DeadReason, Outcome, Status, StoredBody};
+use hookonce_runtime::body::decompress;
+use serde_json::json;
+
+use crate::support::counting::{count, counted_fact, counting};
+use crate::support::samples::{built, invoice_paid, paid, push};
+use crate::support::{Delivery, Harness, Operation, Script, Verdict, word};
+
+#[tokio::test]
+async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_it() {
+    let harness = Harness::new().await;
+    for policy in ["duplicate", "quarantine"] {
+        harness.endpoints.change("github", "on_body_mismatch", json!(policy));
+        let script = Script::none();
+        harness.deliver(&push(policy, "aaaa")).await;
+        let outbound = harness.deliver_under(&script, &push(policy, "bbbb")).await.unwrap();
+        assert_eq!(word(&outbound), (200, "duplicate".to_owned()), "{policy}");
+        assert_eq!(script.count(Operation::Send), 0, "{policy}: a loser never sends");
+    }
+    assert_eq!(harness.metric("body_mismatch"), 2);
+    // The same other body again is kept once.
+    harness.deliver(&push("quarantine", "bbbb")).await;
+    harness.settle().await;
+    let books = harness.books().await;
+    assert_eq!(books.verdict(&[built("aaaa")]), Verdict::applied(1).dead(1));
+    let dead = books.records.values().find(|record| record.status == Status::Dead).unwrap();
+    assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
+    let Some(StoredBody::Inline(stored)) = &dead.body else { panic!("its payload is gone") };
+    assert_eq!(decompress(stored).unwrap(), push("quarantine", "bbbb").body);
+}
+
+/// A provider that signs each retry anew sends other headers and the same event.
+#[tokio::test]
+async fn the_signature_and_the_time_are_no_part_of_the_identity() {
+    let harness = Harness::new().await;
+    let delivery = invoice_paid("evt_1", "in_1", 100);
+    for seconds in [0, 60, 250] {
+        let at = hookonce_protocol::time::EpochSec(harness.clock.seconds().0 - seconds);
+        let event = delivery.event_signed_at(at, &harness.clock);
+        let outbound = harness.webhook(&Script::none()).handle(event).await;
+        assert_eq!(outbound.status_code, 200);
+    }
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[paid("in_1")]), Verdict::applied(1));
+    assert_eq!((harness.metric("delivery_accepted"), harness.metric("delivery_duplicate")), (1, 2));
+}
+
+#[tokio::test]
+async fn one_id_at_two_endpoints_is_two_deliveries() {
+    let harness = Harness::new().await;
+    let secret = crate::support::delivery::secret("stripe");
+    harness.endpoints.put("tenant-b", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
+    for endpoint in ["stripe", "tenant-b"] {
+        let delivery = invoice_paid("evt_1", "in_1", 100).to(endpoint);
+        assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "{endpoint}");
+    }
+    harness.settle().await;
+    let facts = [paid("in_1"), "payments#tenant-b/invoice.paid/in_1".to_owned()];
+    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(2));
+}
+
+/// Slack commands carry no event id: the bytes are the identity.
+#[tokio::test]
+async fn a_delivery_without_an_id_is_known_by_its_bytes() {
+    let harness = Harness::new().await;
+    let command = |text: &str| {
+        let body = format!("command=%2Fdeploy&text={text}&trigger_id=1.2.3");
+        let mut delivery = Delivery::new("slack", body);
+        delivery.headers = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
+        delivery
+    };
+    assert_eq!(word(&harness.deliver(&command("now")).await), (200, "accepted".to_owned()));
+    assert_eq!(word(&harness.deliver(&command("now")).await), (200, "duplicate".to_owned()));
+    assert_eq!(word(&harness.deliver(&command("later")).await), (200, "accepted".to_owned()));
+}
+
+/// An id with the separator of keys in it, or one as long as a header may be, meets no other.
+#[tokio::test]
+async fn ids_that_look_like_keys_stay_apart() {
+    let harness = Harness::with(counting).await;
+    let long = "x".repeat(600);
+    let longer = "x".repeat(601);
+    let ids = ["a", "ev#a", "a#alt#b", "#", &long, &longer];
+    for (index, id) in ids.iter().enumerate() {
+        let delivery = count(id, &format!("order-{index}"));
+        assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "{id}");
+    }
+    harness.settle().await;
+    let facts: Vec<_> = (0..ids.len()).map(|index| counted_fact(&format!("order-{index}"))).collect();
+    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(ids.len()));
+}
+
+/// Once the record has expired, the same id is a new delivery; the fact is still known.
+#[tokio::test]
+async fn the_fact_outlives_the_record() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "order-1")).await;
+    harness.settle().await;
+    let key = harness.books().await.record("#msg_1").key.clone();
+    harness.clock.advance(hookonce_protocol::time::Millis::days(36));
+    harness.expire(&key).await;
+    assert_eq!(word(&harness.deliver(&count("msg_1", "order-1")).await), (200, "accepted".to_owned()));
+    harness.settle().await;
+    let books = harness.books().await;
+    assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Duplicate));
+    assert_eq!(books.number("standard_webhooks#count#order-1", "applied"), 1);
+}

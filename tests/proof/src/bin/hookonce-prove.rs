@@ -1,0 +1,27 @@
+//! Runs one part of the proof: `hookonce-prove model|mutants|storm [--long] [--only <text>] [--bless]`.
+//!
+//! Progress goes to standard output while it works; its last line is one JSON object with the figures. The exit code
+//! is 1 on any violation.
+#![expect(clippy::print_stdout, reason = "this is a command-line program")]
+
+use std::process::ExitCode;
+
+use hookonce_proof::parts;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let flag = |name: &str| words.iter().any(|word| word == name);
+    let only = words.iter().skip_while(|word| *word != "--only").nth(1).cloned().unwrap_or_default();
+    let mut say = |line: &str| println!("{line}");
+    let result = match words.first().map(String::as_str) {
+        Some("model") => parts::model(flag("--long"), &only, &mut say),
+        Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
+        Some("storm") => parts::storms(flag("--long"), &mut say),
+        _ => {
+            println!("usage: hookonce-prove model|mutants|storm [--long] [--only <text>] [--bless]");
+            return ExitCode::from(2);
+        }
+    };
+    println!("{}", result.figures);
+    if result.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

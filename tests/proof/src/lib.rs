@@ -1,0 +1,24 @@
+//! Proof that nothing is lost and nothing happens twice, by programs that anyone can run again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`model`] | the exhaustive model: every order of steps and faults within bounds |
+//! | [`mutant`] | the protocol with one clause taken out; the model must notice each |
+//! | [`search`] | explorations, and the replay of their traces |
+//! | [`storm`] | the relay's policy under an outage of the workers |
+//! | [`parts`] | what `scripts/prove` runs |
+//! | [`label`] | names for what a process asked and what came of it |
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a proof that meets something it cannot explain must stop, not go on"
+)]
+
+pub mod label;
+pub mod model;
+pub mod mutant;
+pub mod parts;
+pub mod search;
+pub mod storm;

@@ -1,0 +1,539 @@
+//! What can happen next, and what it leads to.
+
+use hookonce_protocol::call::{Next, Step};
+use hookonce_protocol::ingress::{Ingress, Rules};
+use hookonce_protocol::operator;
+use hookonce_protocol::relay::{Budget as RelayBudget, Relay};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Moment;
+use hookonce_protocol::worker::Worker;
+use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
+
+use super::process::{Actor, Advanced, End};
+use super::rule::Rule;
+use super::scenario::Clock;
+use super::state::{Budget, NONE, SLOTS, State};
+use super::world::{Answer, Class, NOT_DUE, Outcome, World};
+use super::{LookedUp, Model, START};
+use crate::label::Role;
+
+/// How a call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// It is carried out and answered.
+    Well,
+    /// It is not carried out, and not answered.
+    Refused,
+    /// It is carried out, and not answered.
+    ReplyLost,
+    /// It is not answered, and may be carried out later.
+    Delayed,
+    /// A transaction is in the way.
+    Conflict,
+    /// It shows what was before.
+    Stale,
+    /// Only the first of several messages is sent.
+    Partly,
+    /// The handler fails.
+    Fails,
+    /// The handler fails for good.
+    FailsForGood,
+    /// The process dies before the call.
+    CrashBefore,
+    /// The process dies after the call.
+    CrashAfter,
+    /// The process dies, and the call may be carried out later.
+    CrashDuring,
+}
+
+/// What an operator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Deed {
+    /// Retry.
+    Retry,
+    /// Retry and accept a second effect.
+    Pardon,
+    /// Force.
+    Force,
+    /// Discard.
+    Discard,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Act {
+    /// The provider makes an attempt of a delivery.
+    Attempt(u8),
+    /// The call of a process goes on.
+    Step(u8, Fate),
+    /// A worker receives a message.
+    Receive(u8),
+    /// A worker receives a message that stays in the queue all the same.
+    ReceiveCopy(u8),
+    /// The queue loses a hint.
+    Lose(u8),
+    /// A message goes to the dead-letter queue.
+    Redrive(u8),
+    /// The dead-letter consumer receives a message.
+    Bury(u8),
+    /// A write lands that its caller had given up.
+    Land(u8),
+    /// A relay run starts.
+    Relay,
+    /// The clock goes on to the next moment at which something can differ.
+    Advance,
+    /// The TTL removes a record.
+    Expire(u8),
+    /// The TTL removes the domain keys that have expired.
+    Forget,
+    /// An operator acts on a record as it is now.
+    Operate(Deed, u8),
+}
+
+/// How long a record may stay due while the clock goes on: the relay runs at least this often.
+const RELAY_GRACE: Millis = Millis::hours(6);
+
+fn byte(index: usize) -> u8 {
+    u8::try_from(index).expect("few of everything")
+}
+
+impl Model {
+    /// Everything that can happen next, in a fixed order.
+    pub(super) fn enabled(&self, world: &World, state: &State, acts: &mut Vec<Act>) {
+        let room = state.procs.contains(&NONE);
+        let window = START + world.timing.provider_window.0.max(self.scenario.window.0);
+        for (delivery, attempts) in state.attempts.iter().enumerate() {
+            if *attempts > 0 && room && state.now <= window {
+                acts.push(Act::Attempt(byte(delivery)));
+            }
+        }
+        for index in distinct(&state.procs) {
+            fates(world, state, index, acts);
+        }
+        let workers = Self::running(world, state, Role::Worker);
+        for index in distinct(&state.queue) {
+            Self::message_acts(world, state, index, room && workers < self.scenario.workers, acts);
+        }
+        if room && Self::running(world, state, Role::DeadLetter) == 0 {
+            acts.extend(distinct(&state.dead).map(|index| Act::Bury(byte(index))));
+        }
+        for (index, late) in state.late.iter().enumerate() {
+            if late.call != NONE {
+                acts.push(Act::Land(byte(index)));
+            }
+        }
+        let free = state.quiescent();
+        let relays = Self::running(world, state, Role::Relay);
+        if room && relays < self.scenario.relays && (free || state.may(Budget::Relay)) && due(world, state) {
+            acts.push(Act::Relay);
+        }
+        if self.next_moment(world, state).is_some() && (state.may(Budget::Tick) || free && waiting(world, state)) {
+            acts.push(Act::Advance);
+        }
+        if self.scenario.clock.is_far() {
+            expiries(world, state, acts);
+        }
+        if room {
+            Self::deeds(world, state, acts);
+        }
+    }
+
+    fn message_acts(world: &World, state: &State, index: usize, free: bool, acts: &mut Vec<Act>) {
+        let hint = world.message_views[state.queue[index] as usize - 1].hint;
+        let index = byte(index);
+        if free {
+            acts.push(Act::Receive(index));
+            if state.may(Budget::Duplicate) {
+                acts.push(Act::ReceiveCopy(index));
+            }
+        }
+        if hint && state.may(Budget::Lose) {
+            acts.push(Act::Lose(index));
+        }
+        if state.may(Budget::Redrive) {
+            acts.push(Act::Redrive(index));
+        }
+    }
+
+    fn running(world: &World, state: &State, role: Role) -> usize {
+        let is = |proc: &&u32| **proc != NONE && world.proc_views[**proc as usize - 1].role == role;
+        state.procs.iter().filter(is).count()
+    }
+
+    fn deeds(world: &World, state: &State, acts: &mut Vec<Act>) {
+        let deeds = [
+            (Budget::Retry, Deed::Retry),
+            (Budget::Pardon, Deed::Pardon),
+            (Budget::Force, Deed::Force),
+            (Budget::Discard, Deed::Discard),
+        ];
+        for (budget, deed) in deeds {
+            if state.may(budget) {
+                let wished = (0..SLOTS).filter(|slot| Self::deed(world, state, deed, *slot).is_some());
+                acts.extend(wished.map(|slot| Act::Operate(deed, byte(slot))));
+            }
+        }
+    }
+
+    fn deed(world: &World, state: &State, deed: Deed, slot: usize) -> Option<Call> {
+        let record = world.item(state.items[slot])?.record.as_ref()?;
+        let (timing, moment) = (&world.timing, world.moment(state.now));
+        let write = match deed {
+            Deed::Retry => operator::retry(record, false, timing, moment),
+            Deed::Pardon => operator::retry(record, true, timing, moment),
+            Deed::Force => operator::force(record, timing, moment),
+            Deed::Discard => operator::discard(record, timing, moment),
+        };
+        write.ok().map(Call::Write)
+    }
+
+    /// The next moment at which something can differ, unless the clock must wait for the relay or for a process.
+    fn next_moment(&self, world: &World, state: &State) -> Option<i64> {
+        let mut next = i64::MAX;
+        let mut limit = i64::MAX;
+        let mut consider = |moment: i64| {
+            if moment > state.now {
+                next = next.min(moment);
+            }
+        };
+        for item in state.items {
+            let Some(view) = world.item(item) else { continue };
+            if let Some(due) = view.due {
+                consider(due);
+                limit = limit.min(due.saturating_add(RELAY_GRACE.0));
+            }
+            if self.scenario.clock.is_far() {
+                view.expires.into_iter().for_each(&mut consider);
+                if let Some(record) = view.record.as_ref().filter(|_| view.pending()) {
+                    consider(record.received_at.0.saturating_add(world.timing.commit_age_max.0).saturating_add(1));
+                }
+            }
+        }
+        if self.scenario.clock.is_far() {
+            let messages = state.queue.iter().chain(&state.dead).filter(|message| **message != NONE);
+            messages.for_each(|message| {
+                consider(world.message_views[*message as usize - 1].accept_before.saturating_add(1));
+            });
+            world.domain_views[state.domain as usize - 1].expires.into_iter().for_each(&mut consider);
+        }
+        if self.scenario.clock.relay_may_be_down() {
+            limit = i64::MAX;
+        }
+        let brief = next <= state.now.saturating_add(world.timing.zombie_age_max.0);
+        (next < i64::MAX && next <= limit && (brief || state.idle() || self.overtakes(world, state))).then_some(next)
+    }
+
+    /// A worker may be overtaken by any length of time; a request of a provider may not, or it would be another delivery.
+    fn overtakes(&self, world: &World, state: &State) -> bool {
+        self.scenario.clock == Clock::Overtaking && Self::running(world, state, Role::Ingress) == 0
+    }
+
+    /// The state afterwards; `None` if it would not fit into the bounds of the model.
+    pub(super) fn after(&self, world: &mut World, state: &State, act: Act) -> Option<State> {
+        let mut next = state.clone();
+        let fits = match act {
+            Act::Attempt(delivery) => self.attempt(world, &mut next, usize::from(delivery)),
+            Act::Step(index, fate) => self.step(world, &mut next, usize::from(index), fate),
+            Act::Receive(index) => receive(world, &mut next, usize::from(index), false),
+            Act::ReceiveCopy(index) => receive(world, &mut next, usize::from(index), true),
+            Act::Lose(index) => {
+                next.spend(Budget::Lose);
+                next.dequeue(usize::from(index));
+                true
+            }
+            Act::Redrive(index) => {
+                next.spend(Budget::Redrive);
+                let message = next.queue[usize::from(index)];
+                next.dequeue(usize::from(index));
+                next.bury(message)
+            }
+            Act::Bury(index) => bury(world, &mut next, usize::from(index)),
+            Act::Land(index) => self.land(world, &mut next, usize::from(index)),
+            Act::Relay => start_relay(world, &mut next),
+            Act::Advance => self.advance(world, &mut next),
+            Act::Expire(slot) => self.expire(world, &mut next, usize::from(slot)),
+            Act::Forget => {
+                next.domain = world.forget(next.domain, next.now);
+                next.expired = true;
+                true
+            }
+            Act::Operate(deed, slot) => Self::operate(world, &mut next, deed, usize::from(slot)),
+        };
+        fits.then_some(next)
+    }
+
+    fn attempt(&self, world: &mut World, state: &mut State, delivery: usize) -> bool {
+        let record = self.claim(world, state, delivery);
+        state.attempts[delivery] -= 1;
+        let rules = Rules {
+            on_store_outage: self.scenario.on_outage,
+            on_body_mismatch: self.scenario.on_mismatch,
+            message_bytes_max: 1 << 20,
+        };
+        let first = Ingress::start(record, rules, world.timing);
+        let outcome = world.begin(Actor::ingress(first, byte(delivery)), state.now);
+        enter(state, outcome)
+    }
+
+    fn operate(world: &mut World, state: &mut State, deed: Deed, slot: usize) -> bool {
+        let Some(call) = Self::deed(world, state, deed, slot) else { return false };
+        state.spend(match deed {
+            Deed::Retry => Budget::Retry,
+            Deed::Pardon => Budget::Pardon,
+            Deed::Force => Budget::Force,
+            Deed::Discard => Budget::Discard,
+        });
+        let outcome = world.begin(Advanced::Asks(Box::new(Actor::Operator), call), state.now);
+        enter(state, outcome)
+    }
+
+    fn advance(&self, world: &World, state: &mut State) -> bool {
+        let Some(next) = self.next_moment(world, state) else { return false };
+        let free = state.quiescent() && waiting(world, state);
+        if !free {
+            if !state.may(Budget::Tick) {
+                return false;
+            }
+            state.spend(Budget::Tick);
+        }
+        state.now = next;
+        for late in &mut state.late {
+            if late.call != NONE && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
+                *late = super::state::LateWrite::default();
+            }
+        }
+        state.late.sort_unstable();
+        true
+    }
+
+    /// What breaks, from an idle state on, although nothing goes wrong any more: [`Rule::Stuck`] if no end is reached.
+    pub(super) fn bad_end(&self, looked_up: &mut LookedUp, start: &State) -> Option<Rule> {
+        const STEPS_MAX: usize = 2_000;
+        let mut state = start.clone();
+        // What a late write or a further attempt would do is explored apart.
+        state.late = Default::default();
+        state.left = [0; super::state::BUDGETS];
+        let mut passed = Vec::new();
+        for _ in 0..STEPS_MAX {
+            if state.idle() {
+                let print = fingerprint(&state);
+                if looked_up.sound.contains(&print) {
+                    break;
+                }
+                passed.push(print);
+            }
+            let Some(act) = next_without_fault(&looked_up.world, &state) else {
+                let pending = |item: &u32| looked_up.world.item(*item).is_some_and(super::view::ItemView::pending);
+                if state.items.iter().any(pending) {
+                    return Some(Rule::Stuck);
+                }
+                looked_up.sound.extend(passed);
+                return None;
+            };
+            let Some(next) = self.after(&mut looked_up.world, &state, act) else { return Some(Rule::Stuck) };
+            state = next;
+            // `excused` counts spent budgets, of which this run has none left: its sends are judged where they happen.
+            if let Some(rule) = Rule::parse(state.broken) {
+                return Some(rule);
+            }
+        }
+        let known = looked_up.sound.contains(&fingerprint(&state));
+        if known {
+            looked_up.sound.extend(passed);
+        }
+        (!known).then_some(Rule::Stuck)
+    }
+}
+
+fn fingerprint(state: &State) -> u64 {
+    use std::hash::{Hash as _, Hasher as _};
+    let mut hasher = rustc_hash::FxHasher::default();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn next_without_fault(world: &World, state: &State) -> Option<Act> {
+    let first = |places: &[u32]| places.iter().position(|place| *place != NONE).map(byte);
+    if let Some(index) = first(&state.procs) {
+        return Some(Act::Step(index, Fate::Well));
+    }
+    if let Some(index) = first(&state.queue) {
+        return Some(Act::Receive(index));
+    }
+    if let Some(index) = first(&state.dead) {
+        return Some(Act::Bury(index));
+    }
+    if due(world, state) {
+        return Some(Act::Relay);
+    }
+    waiting(world, state).then_some(Act::Advance)
+}
+
+/// Something PENDING is due.
+fn due(world: &World, state: &State) -> bool {
+    let seen = |item: u32| world.item(item).and_then(|view| view.due).is_some_and(|due| due <= state.now);
+    state.items.into_iter().any(seen) || (state.may(Budget::Stale) && state.before.into_iter().any(seen))
+}
+
+/// Something PENDING will fall due.
+fn waiting(world: &World, state: &State) -> bool {
+    let later = |item: u32| world.item(item).and_then(|view| view.due).is_some_and(|due| due > state.now);
+    state.items.into_iter().any(later) && !due(world, state)
+}
+
+fn distinct(places: &[u32]) -> impl Iterator<Item = usize> {
+    (0..places.len()).filter(|index| places[*index] != NONE && (*index == 0 || places[*index] != places[*index - 1]))
+}
+
+fn fates(world: &World, state: &State, index: usize, acts: &mut Vec<Act>) {
+    let view = world.proc_views[state.procs[index] as usize - 1];
+    let mut fate = |fate| acts.push(Act::Step(byte(index), fate));
+    let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
+    fate(Fate::Well);
+    match view.class {
+        Class::Write { best_effort, .. } => {
+            if refuse {
+                fate(Fate::Refused);
+                if !best_effort {
+                    fate(Fate::ReplyLost);
+                }
+            }
+            if late {
+                fate(Fate::Delayed);
+            }
+            if !best_effort && state.may(Budget::Conflict) {
+                fate(Fate::Conflict);
+            }
+        }
+        Class::Commit { .. } => {
+            if refuse {
+                fate(Fate::Refused);
+                fate(Fate::ReplyLost);
+            }
+            if late {
+                fate(Fate::Delayed);
+            }
+            if state.may(Budget::Conflict) {
+                fate(Fate::Conflict);
+            }
+        }
+        Class::Read | Class::Query => {
+            if refuse {
+                fate(Fate::Refused);
+            }
+            if state.may(Budget::Stale) {
+                fate(Fate::Stale);
+            }
+        }
+        Class::Send => {
+            if refuse {
+                fate(Fate::Refused);
+                fate(Fate::ReplyLost);
+                if matches!(world.call(view.call).as_ref(), Call::SendEach(messages) if messages.len() > 1) {
+                    fate(Fate::Partly);
+                }
+            }
+        }
+        Class::Plan => {
+            if refuse {
+                fate(Fate::Refused);
+            }
+            if state.may(Budget::Fail) {
+                fate(Fate::Fails);
+            }
+            if state.may(Budget::Poison) {
+                fate(Fate::FailsForGood);
+            }
+        }
+    }
+    if crash && view.role != Role::Operator {
+        crashes(&view.class, late, fate);
+    }
+}
+
+/// Where a process can die around the call that it has under way.
+fn crashes(class: &Class, late: bool, mut fate: impl FnMut(Fate)) {
+    fate(Fate::CrashBefore);
+    if matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Send) {
+        fate(Fate::CrashAfter);
+    }
+    if late && matches!(class, Class::Write { .. } | Class::Commit { .. }) {
+        fate(Fate::CrashDuring);
+    }
+}
+
+fn expiries(world: &World, state: &State, acts: &mut Vec<Act>) {
+    for (slot, item) in state.items.iter().enumerate() {
+        if world.item(*item).and_then(|view| view.expires).is_some_and(|at| at <= state.now) {
+            acts.push(Act::Expire(byte(slot)));
+        }
+    }
+    if world.domain_views[state.domain as usize - 1].expires.is_some_and(|at| at <= state.now) {
+        acts.push(Act::Forget);
+    }
+}
+
+/// Puts a process that just began into the state, or what it ended with.
+fn enter(state: &mut State, outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Goes(proc) => state.start(proc),
+        Outcome::Ended(end) => finish(state, end, true),
+    }
+}
+
+/// What the end of a process leaves behind. `hint` says that its message may be dropped.
+pub(super) fn finish(state: &mut State, end: End, hint: bool) -> bool {
+    match end {
+        End::Answered { delivery, accepted } => {
+            state.acked |= u8::from(accepted) << delivery;
+            true
+        }
+        End::Deleted | End::Gone => true,
+        End::Returned(message) => state.enqueue(message, hint),
+        End::Kept(message) => state.bury(message),
+    }
+}
+
+fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool {
+    let number = state.queue[index];
+    if copy {
+        state.spend(Budget::Duplicate);
+    } else {
+        state.dequeue(index);
+    }
+    let message = world.message(Role::Worker, number);
+    let moment = world.moment(state.now);
+    let first = Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number);
+    let outcome = world.begin(first, state.now);
+    enter(state, outcome)
+}
+
+fn bury(world: &mut World, state: &mut State, index: usize) -> bool {
+    let number = state.dead[index];
+    state.exhume(index);
+    let message = world.message(Role::DeadLetter, number);
+    let moment = world.moment(state.now);
+    let first = Actor::dead_letter(DeadLetter::start(Ok(message), world.timing, moment), number);
+    let outcome = world.begin(first, state.now);
+    enter(state, outcome)
+}
+
+fn start_relay(world: &mut World, state: &mut State) -> bool {
+    let free = state.quiescent();
+    if !free {
+        state.spend(Budget::Relay);
+    }
+    let moment: Moment = world.moment(state.now);
+    let Step { next, .. } = Relay::start(world.timing, RelayBudget::standard(), 0, moment);
+    let Next::Call(machine, call) = next else { return true };
+    let outcome = world.begin(Advanced::Asks(Box::new(Actor::Relay(machine)), call), state.now);
+    enter(state, outcome)
+}
+
+/// What the index shows: each record as it is, or as it was.
+pub(super) fn index(world: &World, items: &[u32; SLOTS], now: i64) -> Answer {
+    Answer::Due(items.map(|item| {
+        let due = world.item(item).and_then(|view| view.due);
+        due.filter(|due| *due <= now).unwrap_or(NOT_DUE)
+    }))
+}

@@ -1,0 +1,216 @@
+//! How the store and the queues carry out a call, and what the caller is told.
+
+use hookonce_protocol::call::Call;
+use hookonce_protocol::record::Status;
+
+use super::Model;
+use super::act::{Fate, finish, index};
+use super::process::End;
+use super::rule::Rule;
+use super::state::{Budget, LateWrite, NONE, SLOTS, State};
+use super::view::fact_of;
+use super::world::{Answer, Class, Outcome, ProcView, World};
+use crate::label::Role;
+
+/// The empty domain table, for plans that depend on nothing.
+const EMPTY_DOMAIN: u32 = 1;
+
+impl Model {
+    /// The call of a process goes on as its fate says.
+    pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fate: Fate) -> bool {
+        let proc = state.procs[place];
+        let view = world.proc_views[proc as usize - 1];
+        if let Some(budget) = price(fate) {
+            state.spend(budget);
+        }
+        let answer = match fate {
+            Fate::Well => self.carry(world, state, view),
+            Fate::Refused => Some(Answer::Unavailable),
+            Fate::ReplyLost => self.carry(world, state, view).map(|_| Answer::Unavailable),
+            Fate::Delayed => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
+            Fate::Conflict => Some(Answer::Conflict),
+            Fate::Stale => Some(shown(world, view, &state.before, state.now)),
+            Fate::Partly => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
+            Fate::Fails => Some(Answer::HandlerFails { retryable: true }),
+            Fate::FailsForGood => Some(Answer::HandlerFails { retryable: false }),
+            Fate::CrashBefore => return crash(world, state, place, view),
+            Fate::CrashAfter => {
+                return self.carry(world, state, view).is_some() && crash(world, state, place, view);
+            }
+            Fate::CrashDuring => {
+                state.spend(Budget::Late);
+                return state.postpone(view.call, part(view)) && crash(world, state, place, view);
+            }
+        };
+        let Some(answer) = answer else { return false };
+        match world.step(proc, answer, state.now) {
+            Outcome::Goes(next) => {
+                state.replace(place, next);
+                true
+            }
+            Outcome::Ended(end) => {
+                state.replace(place, NONE);
+                finish(state, end, is_hint(world, view.message))
+            }
+        }
+    }
+
+    /// Carries a call out. `None` if the result would not fit into the bounds of the model.
+    fn carry(&self, world: &mut World, state: &mut State, view: ProcView) -> Option<Answer> {
+        match view.class {
+            Class::Write { slot, .. } => {
+                let old = state.items[slot];
+                let (applied, new) = world.write(view.call, view.part, old);
+                if applied {
+                    self.change(world, state, slot, new, view.role);
+                }
+                Some(if applied { Answer::Applied } else { Answer::Failed(old) })
+            }
+            Class::Commit { slot } => {
+                let (answer, item, domain) = world.commit(view.call, state.items[slot], state.domain);
+                if answer == Answer::Committed {
+                    state.domain = domain;
+                    self.change(world, state, slot, item, view.role);
+                }
+                Some(answer)
+            }
+            Class::Read | Class::Query => Some(shown(world, view, &state.items, state.now)),
+            Class::Send => {
+                let count = world.sends(view.call).len();
+                let sent = u8::try_from(count).expect("few messages");
+                Self::send(world, state, view, count).then_some(Answer::Sent(sent))
+            }
+            Class::Plan => Some(Answer::Planned(if world.contended() { state.domain } else { EMPTY_DOMAIN })),
+        }
+    }
+
+    /// Puts the first messages of a send into the queue.
+    fn send(world: &mut World, state: &mut State, view: ProcView, count: usize) -> bool {
+        for message in world.sends(view.call).iter().take(count) {
+            let sent = world.message_views[*message as usize - 1];
+            if view.role == Role::Relay {
+                state.granted[sent.slot] -= 1;
+                if state.granted[sent.slot] < 0 {
+                    state.broken = Rule::Storm as u8;
+                }
+            }
+            if !state.enqueue(*message, sent.hint) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A record changes.
+    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: u32, role: Role) {
+        let old = state.items[slot];
+        if old == new {
+            return;
+        }
+        let edge = world.edge(old, new);
+        if let Some(rule) = edge.broken {
+            state.broken = rule as u8;
+        }
+        let fact = world.item(new).and_then(|view| view.record.as_ref()).and_then(fact_of);
+        if let Some(fact) = fact {
+            state.forced[fact] += u8::from(edge.forced);
+            state.pardoned[fact] += u8::from(edge.pardoned && !edge.forced);
+        }
+        if edge.rearmed && role == Role::Relay {
+            state.granted[slot] = (state.granted[slot] + 1).min(2);
+        }
+        if self.scenario.budgets[Budget::Stale as usize] > 0 && state.may(Budget::Stale) {
+            state.before[slot] = old;
+        }
+        state.items[slot] = new;
+    }
+
+    /// A write lands that its caller had given up.
+    pub(super) fn land(&self, world: &mut World, state: &mut State, place: usize) -> bool {
+        let late = state.late[place];
+        state.late[place] = LateWrite::default();
+        state.late.sort_unstable();
+        let call = std::sync::Arc::clone(world.call(late.call));
+        match call.as_ref() {
+            Call::Commit(writes) => {
+                let slot = world.slot(&writes[0].key);
+                let (answer, item, domain) = world.commit(late.call, state.items[slot], state.domain);
+                if answer == Answer::Committed {
+                    state.domain = domain;
+                    self.change(world, state, slot, item, Role::Worker);
+                }
+            }
+            Call::Write(write) | Call::WriteBestEffort(write) => self.land_write(world, state, late, &write.key),
+            Call::WriteEach(writes) => self.land_write(world, state, late, &writes[usize::from(late.part)].key),
+            _ => {}
+        }
+        true
+    }
+
+    fn land_write(&self, world: &mut World, state: &mut State, late: LateWrite, key: &str) {
+        let slot = world.slot(key);
+        let (applied, new) = world.write(late.call, usize::from(late.part), state.items[slot]);
+        if applied {
+            self.change(world, state, slot, new, Role::Worker);
+        }
+    }
+
+    /// The TTL removes a record.
+    pub(super) fn expire(&self, world: &World, state: &mut State, slot: usize) -> bool {
+        let pending = world.item(state.items[slot]).is_some_and(super::view::ItemView::pending);
+        if pending && !self.scenario.clock.relay_may_be_down() {
+            state.broken = Rule::Expired as u8;
+        }
+        let discarded =
+            world.item(state.items[slot]).and_then(super::view::ItemView::status) == Some(Status::Discarded);
+        state.given_up |= u8::from(discarded) << slot;
+        state.items[slot] = NONE;
+        state.before[slot] = NONE;
+        state.granted[slot] = 0;
+        state.expired = true;
+        true
+    }
+}
+
+fn price(fate: Fate) -> Option<Budget> {
+    match fate {
+        Fate::Well => None,
+        Fate::Refused | Fate::ReplyLost | Fate::Partly => Some(Budget::Refuse),
+        Fate::Delayed => Some(Budget::Late),
+        Fate::Conflict => Some(Budget::Conflict),
+        Fate::Stale => Some(Budget::Stale),
+        Fate::Fails => Some(Budget::Fail),
+        Fate::FailsForGood => Some(Budget::Poison),
+        Fate::CrashBefore | Fate::CrashAfter | Fate::CrashDuring => Some(Budget::Crash),
+    }
+}
+
+fn part(view: ProcView) -> u8 {
+    u8::try_from(view.part).expect("few parts")
+}
+
+fn is_hint(world: &World, message: u32) -> bool {
+    message != NONE && world.message_views[message as usize - 1].hint
+}
+
+/// What a read or a query shows of these items.
+fn shown(world: &World, view: ProcView, items: &[u32; SLOTS], now: i64) -> Answer {
+    if view.class == Class::Query {
+        return index(world, items, now);
+    }
+    let mut seen = [NONE; SLOTS];
+    for (place, slot) in seen.iter_mut().zip(world.reads(view.call)) {
+        *place = items[slot];
+    }
+    Answer::Seen(seen)
+}
+
+/// A process dies; its message returns.
+fn crash(world: &World, state: &mut State, place: usize, view: ProcView) -> bool {
+    state.replace(place, NONE);
+    match view.role {
+        Role::Worker => finish(state, End::Returned(view.message), is_hint(world, view.message)),
+        Role::DeadLetter => finish(state, End::Kept(view.message), false),
+        Role::Ingress | Role::Relay | Role::Operator => true,
+    }
+}

@@ -1,0 +1,220 @@
+//! The exhaustive model: the protocol's own machines in a world that fails in every way it may.
+//!
+//! Only the outside is modelled: providers, the store, the queues, the clock, operators, crashes. What a process does is
+//! worked out by the machine that is deployed, and what a write does by [`Write::apply`].
+//!
+//! | in the model | as |
+//! |---|---|
+//! | store | linearizable conditional writes and transactions; a call is refused, or loses its reply, or lands after its caller gave up |
+//! | index | shows the state before the last change of a record |
+//! | TTL | removes an expired item at any moment, or not yet |
+//! | queue | delivers at least once, in any order; loses hints; moves messages to the dead-letter queue |
+//! | time | jumps to the next moment at which something can differ; a process may be overtaken by it |
+//! | crash | before a call, after it, or with the call still under way |
+//!
+//! [`Write::apply`]: hookonce_protocol::write::Write::apply
+
+mod act;
+mod carry;
+mod describe;
+mod edge;
+mod pool;
+mod process;
+pub mod rule;
+pub mod scenario;
+pub mod state;
+mod view;
+mod world;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
+use hookonce_protocol::message::Payload;
+use hookonce_protocol::record::Record;
+use hookonce_protocol::time::EpochMs;
+use rustc_hash::FxHashSet;
+
+pub use act::{Act, Deed, Fate};
+use rule::Rule;
+use scenario::{Delivery, Kind, Scenario};
+use state::{DELIVERIES, FACTS, SLOTS, State};
+use view::{Domain, FACT_NAMES};
+use world::World;
+
+use crate::mutant::Mutation;
+
+/// When every exploration begins, in milliseconds since the epoch.
+pub const START: i64 = 1_767_225_600_000;
+
+/// The model of one scenario.
+#[derive(Debug)]
+pub struct Model {
+    /// What it starts from.
+    pub scenario: Scenario,
+    endpoint: EndpointId,
+    /// The record of each delivery, by place.
+    slots: Vec<usize>,
+    /// Where another body of a delivery is kept.
+    alternates: Vec<Option<usize>>,
+    /// The events of each envelope, by place.
+    children: [Vec<usize>; SLOTS],
+    /// The fact of each event, by place.
+    facts: [Option<usize>; SLOTS],
+    looked_up: Mutex<LookedUp>,
+}
+
+/// What one exploration has worked out so far.
+#[derive(Debug)]
+struct LookedUp {
+    world: World,
+    /// Fingerprints of idle states from which everything comes to a good end.
+    sound: FxHashSet<u64>,
+}
+
+fn body_hash(body: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    for (place, byte) in hash.iter_mut().zip(body.bytes()) {
+        *place = byte;
+    }
+    hash
+}
+
+impl Model {
+    /// The model of a scenario, with a mutation of the protocol or without.
+    pub fn new(scenario: Scenario, mutation: Mutation) -> Self {
+        let endpoint = EndpointId::parse("e").expect("a valid endpoint id");
+        let mut keys: Vec<RecordKey> = Vec::new();
+        let mut place = |key: RecordKey| {
+            keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            })
+        };
+        let (mut slots, mut alternates) = (Vec::new(), Vec::new());
+        let mut children: [Vec<usize>; SLOTS] = Default::default();
+        let mut facts = [None; SLOTS];
+        let fact = |body: &str| FACT_NAMES.iter().position(|name| *name == body);
+        for delivery in &scenario.deliveries {
+            let slot = place(key_of(&endpoint, delivery));
+            slots.push(slot);
+            if delivery.kind == Kind::Envelope {
+                for event in delivery.body.chars().map(String::from) {
+                    let child = place(RecordKey::event(&endpoint, &event));
+                    facts[child] = fact(&event);
+                    children[slot].push(child);
+                }
+            } else {
+                facts[slot] = fact(delivery.body);
+            }
+        }
+        for delivery in &scenario.deliveries {
+            let twin = |other: &&Delivery| other.id == delivery.id && other.body != delivery.body;
+            let several = scenario.deliveries.iter().any(|other| twin(&other));
+            let key = key_of(&endpoint, delivery).alternate(&body_hash(delivery.body));
+            alternates.push(several.then(|| place(key)));
+        }
+        let world = World::new(&scenario, mutation, keys);
+        let looked_up = LookedUp { world, sound: FxHashSet::default() };
+        Self { scenario, endpoint, slots, alternates, children, facts, looked_up: Mutex::new(looked_up) }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, LookedUp> {
+        self.looked_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, looked_up: &mut LookedUp) -> State {
+        let mut attempts = [0; DELIVERIES];
+        for (place, delivery) in attempts.iter_mut().zip(&self.scenario.deliveries) {
+            *place = delivery.attempts;
+        }
+        State {
+            items: [0; SLOTS],
+            before: [0; SLOTS],
+            domain: looked_up.world.intern_domain(Domain::new()),
+            procs: Default::default(),
+            queue: Default::default(),
+            dead: Default::default(),
+            late: Default::default(),
+            now: START,
+            left: self.scenario.budgets,
+            attempts,
+            acked: 0,
+            forced: [0; FACTS],
+            pardoned: [0; FACTS],
+            granted: [0; SLOTS],
+            given_up: 0,
+            expired: false,
+            broken: 0,
+        }
+    }
+
+    /// The record that an attempt of a delivery claims.
+    fn claim(&self, world: &World, state: &State, delivery: usize) -> Record {
+        let made = self.scenario.deliveries[delivery];
+        let now = EpochMs(state.now);
+        let attempt = made.attempts - state.attempts[delivery];
+        let payload = Payload {
+            pk: key_of(&self.endpoint, &made),
+            claim_id: ClaimId(format!("c{delivery}{attempt}")),
+            provider: "p".to_owned(),
+            event_type: "t".to_owned(),
+            received_at: now,
+            accept_before: now.plus(world.timing.accept_age_max),
+            body: made.body.as_bytes().to_vec(),
+            body_sha256: body_hash(made.body),
+            headers: std::collections::BTreeMap::default(),
+            secret_index: 0,
+            quarantine_mismatch: self.scenario.on_mismatch == hookonce_protocol::ingress::OnBodyMismatch::Quarantine,
+        };
+        payload.record(&world.timing, now)
+    }
+
+    /// The labels of every step that was taken.
+    pub fn labels(&self) -> std::collections::BTreeSet<String> {
+        self.locked().world.labels.clone()
+    }
+
+    /// The rule that a state breaks, if any.
+    pub fn violation(&self, state: &State) -> Option<Rule> {
+        let mut looked_up = self.locked();
+        if let Some(rule) = self.broken(&looked_up.world, state) {
+            return Some(rule);
+        }
+        if state.idle() { self.bad_end(&mut looked_up, state) } else { None }
+    }
+}
+
+fn key_of(endpoint: &EndpointId, delivery: &Delivery) -> RecordKey {
+    match delivery.kind {
+        Kind::Delivery => RecordKey::delivery(endpoint, delivery.id),
+        Kind::Event => RecordKey::event(endpoint, delivery.id),
+        Kind::Envelope => RecordKey::envelope(endpoint, &body_hash(delivery.body)),
+    }
+}
+
+impl stateright::Model for Model {
+    type State = State;
+    type Action = Act;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.start(&mut self.locked())]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Act>) {
+        if state.broken == 0 {
+            self.enabled(&self.locked().world, state, actions);
+        }
+    }
+
+    fn next_state(&self, state: &State, act: Act) -> Option<State> {
+        self.after(&mut self.locked().world, state, act)
+    }
+
+    fn format_action(&self, act: &Act) -> String {
+        format!("{act:?}")
+    }
+
+    fn properties(&self) -> Vec<stateright::Property<Self>> {
+        vec![stateright::Property::always("the protocol holds", |model: &Self, state| model.violation(state).is_none())]
+    }
+}

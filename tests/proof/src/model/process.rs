@@ -1,0 +1,121 @@
+//! Processes: the protocol's own machines, each with the one call that it waits for.
+
+use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
+use hookonce_protocol::dead_letter::{self, DeadLetter};
+use hookonce_protocol::ingress::{Answer, Ingress};
+use hookonce_protocol::relay::Relay;
+use hookonce_protocol::timing::Moment;
+use hookonce_protocol::worker::{Settled, Worker};
+
+use crate::label::Role;
+
+/// A machine, and what it works on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Actor {
+    /// An attempt of a delivery.
+    Ingress(Ingress, u8),
+    /// A message, by its number.
+    Worker(Worker, u32),
+    /// A relay run.
+    Relay(Relay),
+    /// A dead letter, by its number.
+    DeadLetter(DeadLetter, u32),
+    /// A person whose write is under way.
+    Operator,
+}
+
+/// A process: it does nothing until its call is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Proc {
+    /// The machine.
+    pub(super) actor: Actor,
+    /// The call that it waits for, by its number.
+    pub(super) call: u32,
+    /// The parts of the call that were answered.
+    pub(super) done: Vec<Written>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The provider was answered: 2xx or not.
+    Answered {
+        /// Which delivery.
+        delivery: u8,
+        /// Whether it was 2xx.
+        accepted: bool,
+    },
+    /// The message is deleted.
+    Deleted,
+    /// The message stays in the queue.
+    Returned(u32),
+    /// The dead letter stays in its queue.
+    Kept(u32),
+    /// A relay run, or a person, is done.
+    Gone,
+}
+
+/// What a machine's step led to.
+pub(super) enum Advanced {
+    /// It asks for another call.
+    Asks(Box<Actor>, Call),
+    /// It ended.
+    Ended(End),
+}
+
+impl Actor {
+    /// Who asks.
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Self::Ingress(..) => Role::Ingress,
+            Self::Worker(..) => Role::Worker,
+            Self::Relay(_) => Role::Relay,
+            Self::DeadLetter(..) => Role::DeadLetter,
+            Self::Operator => Role::Operator,
+        }
+    }
+
+    /// Hands the reply to the machine.
+    pub(super) fn step(self, reply: Reply, moment: Moment) -> Advanced {
+        match self {
+            Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
+            Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
+            Self::Relay(machine) => match machine.step(reply, moment).next {
+                Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Relay(machine)), call),
+                Next::Done(_) => Advanced::Ended(End::Gone),
+            },
+            Self::DeadLetter(machine, message) => Self::dead_letter(machine.step(reply, moment), message),
+            Self::Operator => Advanced::Ended(End::Gone),
+        }
+    }
+
+    /// The first or a later step of an attempt.
+    pub(super) fn ingress(step: Step<Ingress, Answer>, delivery: u8) -> Advanced {
+        match step.next {
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Ingress(machine, delivery)), call),
+            Next::Done(Answer::Accepted(_) | Answer::Duplicate(_)) => {
+                Advanced::Ended(End::Answered { delivery, accepted: true })
+            }
+            Next::Done(Answer::RetryPlease) => Advanced::Ended(End::Answered { delivery, accepted: false }),
+        }
+    }
+
+    /// The first or a later step on a message.
+    pub(super) fn worker(step: Step<Worker, Settled>, message: u32) -> Advanced {
+        match step.next {
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Worker(machine, message)), call),
+            Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
+            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(message)),
+        }
+    }
+
+    /// The first or a later step on a dead letter.
+    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::Settled>, message: u32) -> Advanced {
+        use dead_letter::Settled as Buried;
+        match step.next {
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message)), call),
+            Next::Done(Buried::Dead | Buried::Rearmed | Buried::Elsewhere) => Advanced::Ended(End::Deleted),
+            Next::Done(Buried::Keep) => Advanced::Ended(End::Kept(message)),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What must hold in every state.
+
+use std::fmt;
+
+use hookonce_protocol::ingress::OnBodyMismatch;
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::record::{DeadReason, Status};
+use hookonce_protocol::timing::Timing;
+
+use super::Model;
+use super::scenario::Kind;
+use super::state::{Budget, FACTS, NONE, SLOTS, State};
+use super::view::{FACT_NAMES, ItemView, fact_of};
+use super::world::World;
+
+/// A promise or an invariant, named as in the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Rule {
+    /// P1, A1: what was acknowledged is applied, owed with its payload, dead with its payload, or discarded by a person.
+    Lost = 1,
+    /// P2, A2: no more effects than one and those that an operator asked for.
+    Doubled,
+    /// A3: what says that it is processed has had its effect, in each of its generations.
+    Unapplied,
+    /// A4: what is dead has not had its effect, unless it says that this is unknown.
+    DeadYetApplied,
+    /// A5, A6: expiry, due entry, body, outcome and reason fit the status.
+    Record,
+    /// A7: no item without status, claim and version.
+    Ghost,
+    /// A8: the claim never changes, the generation never falls.
+    Identity,
+    /// No other edge of the state machine exists.
+    Edge,
+    /// Attempts never fall but by an operator.
+    Attempts,
+    /// P5, A10: sends are bounded by the schedule, and each relay send by a re-arm of its own.
+    Storm,
+    /// A5: the TTL reaches a PENDING record only when the relay missed its whole horizon.
+    Expired,
+    /// P3, A9, A11: without further faults everything comes to a good end.
+    Stuck,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Self; 12] = [
+        Self::Lost,
+        Self::Doubled,
+        Self::Unapplied,
+        Self::DeadYetApplied,
+        Self::Record,
+        Self::Ghost,
+        Self::Identity,
+        Self::Edge,
+        Self::Attempts,
+        Self::Storm,
+        Self::Expired,
+        Self::Stuck,
+    ];
+
+    /// The rule of a code.
+    pub fn parse(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| *rule as u8 == code)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Lost => "P1/A1 acknowledged work is lost",
+            Self::Doubled => "P2/A2 an effect is applied twice",
+            Self::Unapplied => "A3 processed without its effect",
+            Self::DeadYetApplied => "A4 dead although applied",
+            Self::Record => "A5/A6 a record does not fit its status",
+            Self::Ghost => "A7 an item that is no record",
+            Self::Identity => "A8 a claim changed or a generation fell",
+            Self::Edge => "an edge that does not exist",
+            Self::Attempts => "attempts fell",
+            Self::Storm => "P5/A10 more sends than granted",
+            Self::Expired => "A5 the TTL took a PENDING record",
+            Self::Stuck => "P3/A11 no good end without further faults",
+        })
+    }
+}
+
+/// How often the relay may have re-armed a record of this age.
+fn resends_max(age: i64, timing: &Timing) -> i64 {
+    let (mut at, mut count) = (timing.lease.0, 0);
+    while at <= age && count < 64 {
+        at += timing.resend_interval(count).0;
+        count += 1;
+    }
+    count
+}
+
+impl Model {
+    /// The rule that a state breaks, if any, apart from [`Rule::Stuck`].
+    pub(super) fn broken(&self, world: &World, state: &State) -> Option<Rule> {
+        if let Some(rule) = Rule::parse(state.broken) {
+            return Some(rule);
+        }
+        let domain = &world.domain_views[state.domain as usize - 1];
+        for fact in 0..FACTS {
+            if domain.effects[fact] > 1 + state.forced[fact] + state.pardoned[fact] {
+                return Some(Rule::Doubled);
+            }
+        }
+        for slot in 0..SLOTS {
+            if let Some(rule) = self.broken_by_record(world, state, slot) {
+                return Some(rule);
+            }
+        }
+        let lost = (0..self.scenario.deliveries.len())
+            .any(|delivery| state.acked & (1 << delivery) != 0 && !self.accounted(world, state, delivery));
+        let forgiven = state.expired && self.scenario.clock.relay_may_be_down();
+        (lost && !forgiven).then_some(Rule::Lost)
+    }
+
+    fn broken_by_record(&self, world: &World, state: &State, slot: usize) -> Option<Rule> {
+        let view = world.item(state.items[slot])?;
+        let Some(record) = &view.record else { return Some(Rule::Ghost) };
+        if view.invalid {
+            return Some(Rule::Record);
+        }
+        let domain = &world.domain_views[state.domain as usize - 1];
+        let envelope = record.key.kind() == RecordKind::Envelope;
+        let generation = u8::try_from(record.generation).unwrap_or(u8::MAX);
+        if view.applied()
+            && !envelope
+            && let Some(fact) = fact_of(record)
+            && domain.effects[fact] < 1 + generation
+        {
+            return Some(Rule::Unapplied);
+        }
+        if record.status == Status::Processed && envelope && !self.children_known(state, slot, domain.effects) {
+            return Some(Rule::Unapplied);
+        }
+        let known_dead = record.status == Status::Dead && !record.dead_reason.is_some_and(DeadReason::effect_unknown);
+        if known_dead && !state.expired && domain.owned[slot] & (1 << generation.min(7)) != 0 {
+            return Some(Rule::DeadYetApplied);
+        }
+        let age = state.now - record.received_at.0;
+        if record.resends > resends_max(age, &world.timing) + self.excused(state) {
+            return Some(Rule::Storm);
+        }
+        None
+    }
+
+    /// Re-sends that came early for a reason: a failed send, a counted failure, a dead letter, a crash that makes
+    /// one of them happen again, an operator.
+    fn excused(&self, state: &State) -> i64 {
+        let reasons = [
+            Budget::Crash,
+            Budget::Duplicate,
+            Budget::Refuse,
+            Budget::Late,
+            Budget::Redrive,
+            Budget::Fail,
+            Budget::Poison,
+            Budget::Retry,
+            Budget::Pardon,
+            Budget::Force,
+        ];
+        let used =
+            |budget: Budget| i64::from(self.scenario.budgets[budget as usize]) - i64::from(state.left[budget as usize]);
+        reasons.into_iter().map(used).sum()
+    }
+
+    fn children_known(&self, state: &State, envelope: usize, effects: [u8; FACTS]) -> bool {
+        self.children[envelope]
+            .iter()
+            .all(|slot| state.items[*slot] != NONE || self.facts[*slot].is_some_and(|fact| effects[fact] > 0))
+    }
+
+    /// An acknowledged delivery is applied, or owed with its payload, or given up by a person.
+    fn accounted(&self, world: &World, state: &State, delivery: usize) -> bool {
+        let slot = self.slots[delivery];
+        let effects = world.domain_views[state.domain as usize - 1].effects;
+        let applied = |slot: usize| self.facts[slot].is_some_and(|fact| effects[fact] > 0);
+        match self.scenario.deliveries[delivery].kind {
+            Kind::Delivery | Kind::Event => {
+                let fact = FACT_NAMES.iter().position(|name| *name == self.scenario.deliveries[delivery].body);
+                // Where another body under a known id counts as a duplicate, the first one stands for it.
+                let strict = self.scenario.on_mismatch == OnBodyMismatch::Quarantine;
+                let wanted = if strict { fact } else { None };
+                fact.is_some_and(|fact| effects[fact] > 0)
+                    || owed(world, state, slot, wanted)
+                    || self.alternates[delivery].is_some_and(|slot| owed(world, state, slot, wanted))
+            }
+            Kind::Envelope => {
+                let children = &self.children[slot];
+                let settled = |child: &usize| applied(*child) || owed(world, state, *child, None);
+                owed(world, state, slot, None) || (!children.is_empty() && children.iter().all(settled))
+            }
+        }
+    }
+}
+
+/// The record, or a message that carries its payload, still accounts for the fact (for any, if none is named).
+fn owed(world: &World, state: &State, slot: usize, fact: Option<usize>) -> bool {
+    let names = |named: Option<usize>| fact.is_none() || named == fact;
+    if state.given_up & (1 << slot) != 0 {
+        return true;
+    }
+    let accounts = |view: &ItemView| view.accounts() && names(view.record.as_ref().and_then(fact_of));
+    if world.item(state.items[slot]).is_some_and(accounts) {
+        return true;
+    }
+    let live = |message: u32| {
+        message != NONE && {
+            let view = world.message_views[message as usize - 1];
+            view.slot == slot && !view.hint && names(view.fact)
+        }
+    };
+    let at_work = |proc: &u32| *proc != NONE && live(world.proc_views[*proc as usize - 1].message);
+    state.queue.iter().chain(&state.dead).any(|message| live(*message)) || state.procs.iter().any(at_work)
+}

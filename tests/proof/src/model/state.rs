@@ -1,0 +1,217 @@
+//! One state of the world: small and flat, because millions of them are kept.
+//!
+//! Everything large (items, calls, machines, messages) is interned: equal values have one number, and a state holds
+//! numbers. Two states are equal exactly if they hold the same values.
+
+/// How many records a scenario may have.
+pub const SLOTS: usize = 4;
+/// How many processes may run at once.
+pub const PROCS: usize = 4;
+/// How many messages may wait in the queue; a hint beyond that counts as lost, which the protocol must survive anyway.
+pub const QUEUE: usize = 4;
+/// How many messages may wait in the dead-letter queue.
+pub const DEAD: usize = 2;
+/// How many given-up writes may still be under way.
+pub const LATE: usize = 2;
+/// How many business facts a scenario may have.
+pub const FACTS: usize = 2;
+/// How many deliveries a scenario may have.
+pub const DELIVERIES: usize = 3;
+
+/// The number that stands for "nothing".
+pub const NONE: u32 = 0;
+
+/// What the outside may still do wrong, or a person may still do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Budget {
+    /// A process dies.
+    Crash,
+    /// A call is refused, or carried out and its reply lost.
+    Refuse,
+    /// A call is given up and carried out later, or never.
+    Late,
+    /// A transaction is in the way.
+    Conflict,
+    /// A message is received although another receipt of it is at work, or its deletion fails.
+    Duplicate,
+    /// The queue loses a hint.
+    Lose,
+    /// A message goes to the dead-letter queue.
+    Redrive,
+    /// The handler fails, and another attempt may succeed.
+    Fail,
+    /// The handler fails for good.
+    Poison,
+    /// A read or the index shows the previous version of an item.
+    Stale,
+    /// The clock goes on while something else could still happen.
+    Tick,
+    /// A relay run starts while something else could still happen.
+    Relay,
+    /// An operator retries.
+    Retry,
+    /// An operator retries and accepts a second effect.
+    Pardon,
+    /// An operator forces.
+    Force,
+    /// An operator discards.
+    Discard,
+}
+
+impl Budget {
+    /// Every budget.
+    pub const ALL: [Self; BUDGETS] = [
+        Self::Crash,
+        Self::Refuse,
+        Self::Late,
+        Self::Conflict,
+        Self::Duplicate,
+        Self::Lose,
+        Self::Redrive,
+        Self::Fail,
+        Self::Poison,
+        Self::Stale,
+        Self::Tick,
+        Self::Relay,
+        Self::Retry,
+        Self::Pardon,
+        Self::Force,
+        Self::Discard,
+    ];
+
+    /// The budget of a word: its name in lower case.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|budget| format!("{budget:?}").eq_ignore_ascii_case(word))
+    }
+}
+
+/// How many budgets there are.
+pub const BUDGETS: usize = Budget::Discard as usize + 1;
+
+/// A write that its caller gave up on and that the store may still carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LateWrite {
+    /// The interned call.
+    pub call: u32,
+    /// Which part of it.
+    pub part: u8,
+    /// When it was given up, in milliseconds.
+    pub since: i64,
+}
+
+/// One state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The inbox table: one interned item per record.
+    pub items: [u32; SLOTS],
+    /// The version before, where staleness is in play.
+    pub before: [u32; SLOTS],
+    /// The domain table, interned as a whole.
+    pub domain: u32,
+    /// Running processes, sorted.
+    pub procs: [u32; PROCS],
+    /// Waiting messages, sorted.
+    pub queue: [u32; QUEUE],
+    /// Waiting dead letters, sorted.
+    pub dead: [u32; DEAD],
+    /// Writes that may still land.
+    pub late: [LateWrite; LATE],
+    /// The time, in milliseconds.
+    pub now: i64,
+    /// What may still happen.
+    pub left: [u8; BUDGETS],
+    /// Attempts that the provider may still make, per delivery.
+    pub attempts: [u8; DELIVERIES],
+    /// Which deliveries were answered 2xx, as bits.
+    pub acked: u8,
+    /// Accepted forces, per fact.
+    pub forced: [u8; FACTS],
+    /// Second effects that an operator accepted, per fact.
+    pub pardoned: [u8; FACTS],
+    /// Re-sends that were granted by a re-arm and not yet used, per record.
+    pub granted: [i8; SLOTS],
+    /// Records that a person had discarded when the TTL removed them, as bits by place.
+    pub given_up: u8,
+    /// The TTL has removed something.
+    pub expired: bool,
+    /// A rule that the last step broke, 0 for none.
+    pub broken: u8,
+}
+
+impl State {
+    /// Whether a budget is not used up.
+    pub fn may(&self, budget: Budget) -> bool {
+        self.left[budget as usize] > 0
+    }
+
+    /// Uses a budget.
+    pub fn spend(&mut self, budget: Budget) {
+        self.left[budget as usize] -= 1;
+    }
+
+    /// No process runs.
+    pub fn idle(&self) -> bool {
+        self.procs.iter().all(|proc| *proc == NONE)
+    }
+
+    /// No process runs and no message waits.
+    pub fn quiescent(&self) -> bool {
+        self.idle() && self.queue.iter().chain(&self.dead).all(|message| *message == NONE)
+    }
+
+    /// Starts a process; `false` when too many run.
+    pub fn start(&mut self, proc: u32) -> bool {
+        insert(&mut self.procs, proc)
+    }
+
+    /// Puts a process into the place of another, or ends it.
+    pub fn replace(&mut self, index: usize, proc: u32) {
+        self.procs[index] = proc;
+        self.procs.sort_unstable();
+    }
+
+    /// Puts a message into the queue. Beyond the bound it is dropped if `hint` says that it may be lost.
+    pub fn enqueue(&mut self, message: u32, hint: bool) -> bool {
+        insert(&mut self.queue, message) || hint
+    }
+
+    /// Puts a message into the dead-letter queue.
+    pub fn bury(&mut self, message: u32) -> bool {
+        insert(&mut self.dead, message)
+    }
+
+    /// Takes a message out of the queue.
+    pub fn dequeue(&mut self, index: usize) {
+        self.queue[index] = NONE;
+        self.queue.sort_unstable();
+    }
+
+    /// Takes a message out of the dead-letter queue.
+    pub fn exhume(&mut self, index: usize) {
+        self.dead[index] = NONE;
+        self.dead.sort_unstable();
+    }
+
+    /// Leaves a write with the store after its caller gave it up; `false` when too many are under way.
+    pub fn postpone(&mut self, call: u32, part: u8) -> bool {
+        let since = self.now;
+        let free = self.late.iter_mut().find(|late| late.call == NONE);
+        let fits = free.is_some();
+        if let Some(free) = free {
+            *free = LateWrite { call, part, since };
+        }
+        self.late.sort_unstable();
+        fits
+    }
+}
+
+fn insert<const N: usize>(places: &mut [u32; N], value: u32) -> bool {
+    let free = places.iter_mut().find(|place| **place == NONE);
+    let fits = free.is_some();
+    if let Some(free) = free {
+        *free = value;
+    }
+    places.sort_unstable();
+    fits
+}

@@ -1,0 +1,154 @@
+//! What the model needs to know of an interned value, read from it once.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::invariant;
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::{Outcome, Record, Status, StoredBody, attribute};
+use hookonce_protocol::timing::Timing;
+
+use super::state::{FACTS, SLOTS};
+
+/// An item of the inbox table.
+#[derive(Debug, Clone)]
+pub(super) struct ItemView {
+    /// As a record; `None` for a ghost.
+    pub(super) record: Option<Record>,
+    /// The protocol's own invariant does not hold.
+    pub(super) invalid: bool,
+    /// Its entry in the index of due records.
+    pub(super) due: Option<i64>,
+    /// When the TTL may remove it, in milliseconds.
+    pub(super) expires: Option<i64>,
+}
+
+impl ItemView {
+    /// Reads an item.
+    pub(super) fn of(item: &Item, timing: &Timing) -> Self {
+        let record = Record::decode(item).ok();
+        let shard = item.get(attribute::DUE_SHARD).and_then(Value::as_text);
+        let at = item.get(attribute::DUE_AT).and_then(Value::as_i64);
+        let seconds = item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
+        Self {
+            invalid: shard.is_some() != at.is_some()
+                || record.as_ref().is_some_and(|record| !invariant::violations(record, timing).is_empty()),
+            due: at.filter(|_| shard.is_some_and(|shard| shard.starts_with("due#"))),
+            expires: seconds.map(|seconds| seconds.saturating_mul(1_000)),
+            record,
+        }
+    }
+
+    /// Its status.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.record.as_ref().map(|record| record.status)
+    }
+
+    /// PENDING.
+    pub(super) fn pending(&self) -> bool {
+        self.status() == Some(Status::Pending)
+    }
+
+    /// Its effect is still owed, or was given up with its payload at hand, or by a person.
+    pub(super) fn accounts(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| match record.status {
+            Status::Pending | Status::Dead => record.body.is_some(),
+            Status::Discarded => true,
+            Status::Processed => false,
+        })
+    }
+
+    /// It claims that its effect stands.
+    pub(super) fn applied(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| {
+            record.status == Status::Processed
+                && matches!(record.outcome, Some(Outcome::Applied | Outcome::Duplicate) | None)
+        })
+    }
+}
+
+/// Attributes that no condition and no machine reads. They are the same in every state, so that states which differ in
+/// nothing else are one.
+const UNREAD: [&str; 6] = [
+    attribute::LAST_SEEN_AT,
+    attribute::PROCESSED_AT,
+    attribute::DEAD_AT,
+    attribute::DISCARDED_AT,
+    attribute::DUPLICATE_COUNT,
+    attribute::LAST_ERROR,
+];
+
+/// The item without what nobody reads.
+pub(super) fn plain(mut item: Item) -> Item {
+    for name in UNREAD {
+        if let Some(value) = item.get_mut(name) {
+            *value = if name == attribute::LAST_ERROR { "E".into() } else { 0.into() };
+        }
+    }
+    item
+}
+
+/// The domain table.
+pub(super) type Domain = BTreeMap<String, Item>;
+
+/// What the rules need to know of the domain table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DomainView {
+    /// Effects per fact.
+    pub(super) effects: [u8; FACTS],
+    /// The earliest expiry of a domain key, in milliseconds.
+    pub(super) expires: Option<i64>,
+    /// Which generations of which record had their effect, as bits.
+    pub(super) owned: [u8; SLOTS],
+}
+
+/// The one item that every plan of the model writes: a count for each fact.
+pub(super) const LEDGER: &str = "ledger";
+
+/// The names of the facts.
+pub(super) const FACT_NAMES: [&str; FACTS] = ["a", "b"];
+
+impl DomainView {
+    /// Reads the table.
+    pub(super) fn of(domain: &Domain, keys: &[RecordKey]) -> Self {
+        let count = |fact: &str| {
+            let count = domain.get(LEDGER).and_then(|item| item.get(fact)).and_then(Value::as_i64).unwrap_or(0);
+            u8::try_from(count).unwrap_or(u8::MAX)
+        };
+        let expiry = |item: &Item| item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
+        Self {
+            effects: FACT_NAMES.map(count),
+            expires: domain.values().filter_map(expiry).min().map(|seconds| seconds.saturating_mul(1_000)),
+            owned: owned(domain, keys),
+        }
+    }
+}
+
+fn owned(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
+    let mut owned = [0; SLOTS];
+    for (key, item) in domain {
+        let record = item.get("record").and_then(Value::as_text);
+        let slot = keys.iter().position(|known| Some(known.as_str()) == record);
+        let generation = key.rsplit_once("#g").and_then(|(_, number)| number.parse::<u8>().ok()).unwrap_or(0);
+        if let Some(slot) = slot {
+            owned[slot] |= 1 << generation.min(7);
+        }
+    }
+    owned
+}
+
+/// The business fact that a record's body names; none for an envelope.
+pub(super) fn fact_of(record: &Record) -> Option<usize> {
+    let StoredBody::Inline(body) = record.body.as_ref()?;
+    FACT_NAMES.iter().position(|name| name.as_bytes() == body)
+}
+
+/// The domain table without what nobody reads.
+pub(super) fn plain_domain(mut domain: Domain) -> Domain {
+    for item in domain.values_mut() {
+        if let Some(value) = item.get_mut("applied_at") {
+            *value = 0.into();
+        }
+    }
+    domain
+}

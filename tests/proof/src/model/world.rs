@@ -1,0 +1,535 @@
+//! The interned values of one exploration, and the steps of machines and stores on them, each worked out once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hookonce_protocol::call::{
+    Call, CancellationReason, ChildEvent, Committed, DueEntry, Failure, HandlerPlan, Planned, Reply, Split,
+    Unavailable, Written,
+};
+use hookonce_protocol::item::Item;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
+use hookonce_protocol::record::{Found, Record, StoredBody};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::write::{Action, Change, Table, Write};
+use rustc_hash::FxHashMap;
+
+use super::edge::Edge;
+use super::pool::Pool;
+use super::process::{Actor, Advanced, End, Proc};
+use super::scenario::Scenario;
+use super::state::{NONE, SLOTS};
+use super::view::{Domain, DomainView, FACT_NAMES, ItemView, LEDGER, fact_of, plain, plain_domain};
+use crate::label::{Role, labels};
+use crate::mutant::Mutation;
+
+/// What a call does, as far as the model's actions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// A write of one record, alone or as the next of several.
+    Write {
+        /// The record's place.
+        slot: usize,
+        /// Its reply does not matter.
+        best_effort: bool,
+    },
+    /// Reads of records.
+    Read,
+    /// A transaction on one record and the domain table.
+    Commit {
+        /// The record's place.
+        slot: usize,
+    },
+    /// Messages.
+    Send,
+    /// A query of the index.
+    Query,
+    /// A handler's plan.
+    Plan,
+}
+
+/// The answer to a call, small enough to look steps up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Answer {
+    /// The write was carried out.
+    Applied,
+    /// Its condition did not hold; the item.
+    Failed(u32),
+    /// A transaction is in the way.
+    Conflict,
+    /// No answer.
+    Unavailable,
+    /// The records, in the order of the read.
+    Seen([u32; SLOTS]),
+    /// The commit was carried out.
+    Committed,
+    /// The commit was cancelled for these reasons.
+    Cancelled([u8; 3]),
+    /// How many messages were confirmed: the first ones.
+    Sent(u8),
+    /// What the index shows, by place.
+    Due([i64; SLOTS]),
+    /// The handler plans on this domain table.
+    Planned(u32),
+    /// The handler fails.
+    HandlerFails {
+        /// Whether another attempt can succeed.
+        retryable: bool,
+    },
+}
+
+/// What a step of a process led to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome {
+    /// It goes on.
+    Goes(u32),
+    /// It ended.
+    Ended(End),
+}
+
+/// One process as the model's actions see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcView {
+    /// Who.
+    pub(super) role: Role,
+    /// What it waits for.
+    pub(super) class: Class,
+    /// The call's number.
+    pub(super) call: u32,
+    /// Which part of the call comes next.
+    pub(super) part: usize,
+    /// The message at work, if any.
+    pub(super) message: u32,
+}
+
+/// One message as the model's actions see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MessageView {
+    /// The record's place.
+    pub(super) slot: usize,
+    /// It may be lost: it carries no payload.
+    pub(super) hint: bool,
+    /// Until when its payload may be claimed.
+    pub(super) accept_before: i64,
+    /// The fact that its payload names.
+    pub(super) fact: Option<usize>,
+}
+
+/// Not in the index.
+pub(super) const NOT_DUE: i64 = i64::MIN;
+
+/// Everything that is looked up.
+#[derive(Debug)]
+pub(super) struct World {
+    /// The durations, as the scenario and the mutant have them.
+    pub(super) timing: Timing,
+    entropy: u64,
+    contended: bool,
+    mutation: Mutation,
+    /// The records' keys, by place.
+    pub(super) keys: Vec<RecordKey>,
+    /// Items of the inbox table.
+    pub(super) items: Pool<Item>,
+    /// What they say.
+    pub(super) item_views: Vec<ItemView>,
+    domains: Pool<Domain>,
+    /// What the domain tables say.
+    pub(super) domain_views: Vec<DomainView>,
+    calls: Pool<Call>,
+    procs: Pool<Proc>,
+    /// What the processes wait for.
+    pub(super) proc_views: Vec<ProcView>,
+    messages: Pool<Message>,
+    /// What the messages are.
+    pub(super) message_views: Vec<MessageView>,
+    steps: FxHashMap<(u32, Answer, i64), Outcome>,
+    writes: FxHashMap<(u32, usize, u32), (bool, u32)>,
+    commits: FxHashMap<(u32, u32, u32), (Answer, u32, u32)>,
+    edges: FxHashMap<(u32, u32), Edge>,
+    sends: FxHashMap<u32, Arc<Vec<u32>>>,
+    /// The labels of the steps that were taken.
+    pub(super) labels: BTreeSet<String>,
+}
+
+impl World {
+    /// An empty world.
+    pub(super) fn new(scenario: &Scenario, mutation: Mutation, keys: Vec<RecordKey>) -> Self {
+        let mut timing = scenario.timing;
+        if let Some(change) = mutation.timing {
+            change(&mut timing);
+        }
+        Self {
+            timing,
+            entropy: scenario.entropy,
+            contended: scenario.contended,
+            mutation,
+            keys,
+            items: Pool::default(),
+            item_views: Vec::new(),
+            domains: Pool::default(),
+            domain_views: Vec::new(),
+            calls: Pool::default(),
+            procs: Pool::default(),
+            proc_views: Vec::new(),
+            messages: Pool::default(),
+            message_views: Vec::new(),
+            steps: FxHashMap::default(),
+            writes: FxHashMap::default(),
+            commits: FxHashMap::default(),
+            edges: FxHashMap::default(),
+            sends: FxHashMap::default(),
+            labels: BTreeSet::new(),
+        }
+    }
+
+    /// The moment at this time.
+    pub(super) fn moment(&self, now: i64) -> Moment {
+        Moment { now: EpochMs(now), entropy: self.entropy }
+    }
+
+    /// The place of a record.
+    pub(super) fn slot(&self, key: &str) -> usize {
+        let found = self.keys.iter().position(|known| known.as_str() == key);
+        found.unwrap_or_else(|| panic!("the scenario has no place for {key}"))
+    }
+
+    /// What an item says.
+    pub(super) fn item(&self, number: u32) -> Option<&ItemView> {
+        (number != NONE).then(|| &self.item_views[number as usize - 1])
+    }
+
+    /// The number of an item.
+    pub(super) fn intern_item(&mut self, item: Option<Item>) -> u32 {
+        let Some(item) = item else { return NONE };
+        let (number, new) = self.items.intern(plain(item));
+        if new {
+            let view = ItemView::of(self.items.get(number), &self.timing);
+            self.item_views.push(view);
+        }
+        number
+    }
+
+    /// The number of a domain table.
+    pub(super) fn intern_domain(&mut self, domain: Domain) -> u32 {
+        let (number, new) = self.domains.intern(plain_domain(domain));
+        if new {
+            let view = DomainView::of(self.domains.get(number), &self.keys);
+            self.domain_views.push(view);
+        }
+        number
+    }
+
+    /// The number of a message.
+    pub(super) fn intern_message(&mut self, message: Message) -> u32 {
+        let slot = self.slot(message.record_key().as_str());
+        let (hint, accept_before, fact) = match &message {
+            Message::Ref { .. } => (true, i64::MAX, None),
+            Message::Full(payload) => {
+                (false, payload.accept_before.0, FACT_NAMES.iter().position(|name| name.as_bytes() == payload.body))
+            }
+        };
+        let (number, new) = self.messages.intern(message);
+        if new {
+            self.message_views.push(MessageView { slot, hint, accept_before, fact });
+        }
+        number
+    }
+
+    /// The message as its reader takes it.
+    pub(super) fn message(&self, role: Role, number: u32) -> Message {
+        let mut message = Message::clone(self.messages.get(number));
+        if let Some(change) = self.mutation.message {
+            change(role, &mut message);
+        }
+        message
+    }
+
+    /// The call of a number.
+    pub(super) fn call(&self, number: u32) -> &Arc<Call> {
+        self.calls.get(number)
+    }
+
+    /// A process that begins with this step.
+    pub(super) fn begin(&mut self, advanced: Advanced, now: i64) -> Outcome {
+        let mut advanced = advanced;
+        loop {
+            match advanced {
+                Advanced::Ended(end) => return Outcome::Ended(end),
+                Advanced::Asks(actor, mut call) => {
+                    if let Some(change) = self.mutation.call {
+                        change(actor.role(), &mut call);
+                    }
+                    let Some(reply) = immediate(&call) else { return Outcome::Goes(self.intern_proc(*actor, call)) };
+                    self.labels.extend(labels(actor.role(), &call, &reply));
+                    advanced = actor.step(reply, self.moment(now));
+                }
+            }
+        }
+    }
+
+    fn intern_proc(&mut self, actor: Actor, call: Call) -> u32 {
+        let (call, _) = self.calls.intern(call);
+        self.intern_waiting(Proc { actor, call, done: Vec::new() })
+    }
+
+    fn intern_waiting(&mut self, proc: Proc) -> u32 {
+        let role = proc.actor.role();
+        let message = match &proc.actor {
+            Actor::Worker(_, message) | Actor::DeadLetter(_, message) => *message,
+            Actor::Ingress(..) | Actor::Relay(_) | Actor::Operator => NONE,
+        };
+        let (call, part) = (proc.call, proc.done.len());
+        let (number, new) = self.procs.intern(proc);
+        if new {
+            let class = self.class(call, part);
+            self.proc_views.push(ProcView { role, class, call, part, message });
+        }
+        number
+    }
+
+    fn class(&self, call: u32, part: usize) -> Class {
+        let write = |write: &Write, best_effort| Class::Write { slot: self.slot(&write.key), best_effort };
+        match self.calls.get(call).as_ref() {
+            Call::Write(one) => write(one, false),
+            Call::WriteBestEffort(one) => write(one, true),
+            Call::WriteEach(each) => write(&each[part], false),
+            Call::Read(_) | Call::ReadEach(_) => Class::Read,
+            Call::Commit(writes) => Class::Commit { slot: self.slot(&writes[0].key) },
+            Call::Send(_) | Call::SendEach(_) => Class::Send,
+            Call::QueryDue { .. } => Class::Query,
+            Call::Plan(_) => Class::Plan,
+            Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
+        }
+    }
+
+    /// The records that a process waits to read, by place.
+    pub(super) fn reads(&self, call: u32) -> Vec<usize> {
+        match self.calls.get(call).as_ref() {
+            Call::Read(key) => vec![self.slot(key.as_str())],
+            Call::ReadEach(keys) => keys.iter().map(|key| self.slot(key.as_str())).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The messages of a send.
+    pub(super) fn sends(&mut self, call: u32) -> Arc<Vec<u32>> {
+        if let Some(known) = self.sends.get(&call) {
+            return Arc::clone(known);
+        }
+        let messages = match self.calls.get(call).as_ref() {
+            Call::Send(message) => vec![message.clone()],
+            Call::SendEach(messages) => messages.clone(),
+            _ => Vec::new(),
+        };
+        let numbers = Arc::new(messages.into_iter().map(|message| self.intern_message(message)).collect());
+        self.sends.insert(call, Arc::clone(&numbers));
+        numbers
+    }
+
+    /// What a write makes of an item: whether its condition holds, and the item afterwards.
+    pub(super) fn write(&mut self, call: u32, part: usize, item: u32) -> (bool, u32) {
+        if let Some(known) = self.writes.get(&(call, part, item)) {
+            return *known;
+        }
+        let current = (item != NONE).then(|| Item::clone(self.items.get(item)));
+        let shared = Arc::clone(self.calls.get(call));
+        let write = match shared.as_ref() {
+            Call::Write(write) | Call::WriteBestEffort(write) => write,
+            Call::WriteEach(writes) => &writes[part],
+            other => unreachable!("not a write: {other:?}"),
+        };
+        let result = match write.apply(current.as_ref()) {
+            Ok(after) => (true, self.intern_item(after)),
+            Err(_) => (false, item),
+        };
+        self.writes.insert((call, part, item), result);
+        result
+    }
+
+    /// What a transaction makes of a record and the domain table.
+    pub(super) fn commit(&mut self, call: u32, item: u32, domain: u32) -> (Answer, u32, u32) {
+        if let Some(known) = self.commits.get(&(call, item, domain)) {
+            return *known;
+        }
+        let shared = Arc::clone(self.calls.get(call));
+        let Call::Commit(writes) = shared.as_ref() else { unreachable!("not a commit") };
+        let mut record = (item != NONE).then(|| Item::clone(self.items.get(item)));
+        let mut table = Domain::clone(self.domains.get(domain));
+        let mut reasons = [0_u8; 3];
+        for (index, write) in writes.iter().enumerate() {
+            let applied = match write.table {
+                Table::Inbox => write.apply(record.as_ref()).map(|after| record = after),
+                Table::Domain => write.apply(table.get(&write.key)).map(|after| {
+                    table.remove(&write.key);
+                    table.extend(after.map(|item| (write.key.clone(), item)));
+                }),
+            };
+            reasons[index] = u8::from(applied.is_err());
+        }
+        let result = if reasons == [0; 3] {
+            (Answer::Committed, self.intern_item(record), self.intern_domain(table))
+        } else {
+            (Answer::Cancelled(reasons), item, domain)
+        };
+        self.commits.insert((call, item, domain), result);
+        result
+    }
+
+    /// The domain table without the keys that have expired.
+    pub(super) fn forget(&mut self, domain: u32, now: i64) -> u32 {
+        let kept = self.domains.get(domain).iter();
+        let kept = kept.filter(|(_, item)| {
+            let expiry = item.get("expires_at").and_then(hookonce_protocol::item::Value::as_i64);
+            expiry.is_none_or(|seconds| seconds.saturating_mul(1_000) > now)
+        });
+        let kept = kept.map(|(key, item)| (key.clone(), item.clone())).collect();
+        self.intern_domain(kept)
+    }
+
+    /// What the change of a record means.
+    pub(super) fn edge(&mut self, old: u32, new: u32) -> Edge {
+        if let Some(known) = self.edges.get(&(old, new)) {
+            return *known;
+        }
+        let edge = Edge::of(self.item(old), self.item(new));
+        self.edges.insert((old, new), edge);
+        edge
+    }
+
+    /// The next step of a process on an answer.
+    pub(super) fn step(&mut self, proc: u32, answer: Answer, now: i64) -> Outcome {
+        if let Some(known) = self.steps.get(&(proc, answer, now)) {
+            return *known;
+        }
+        let outcome = self.work_out(proc, answer, now);
+        self.steps.insert((proc, answer, now), outcome);
+        outcome
+    }
+
+    fn work_out(&mut self, number: u32, answer: Answer, now: i64) -> Outcome {
+        let mut proc = Proc::clone(self.procs.get(number));
+        let call = Arc::clone(self.calls.get(proc.call));
+        let mut reply = self.reply(&call, answer);
+        if let (Call::WriteEach(writes), Reply::Written(written)) = (call.as_ref(), &reply) {
+            proc.done.push(written.clone());
+            if proc.done.len() < writes.len() {
+                return Outcome::Goes(self.intern_waiting(proc));
+            }
+            reply = Reply::WrittenEach(std::mem::take(&mut proc.done));
+        }
+        if let Some(change) = self.mutation.reply {
+            change(proc.actor.role(), &call, &mut reply);
+        }
+        self.labels.extend(labels(proc.actor.role(), &call, &reply));
+        let advanced = proc.actor.step(reply, self.moment(now));
+        self.begin(advanced, now)
+    }
+
+    fn found(&self, number: u32) -> Found {
+        Found::from_item((number != NONE).then(|| self.items.get(number).as_ref()))
+    }
+
+    fn reply(&self, call: &Call, answer: Answer) -> Reply {
+        match answer {
+            Answer::Applied => Reply::Written(Written::Applied),
+            Answer::Failed(item) => Reply::Written(Written::ConditionFailed(self.found(item))),
+            Answer::Conflict => match call {
+                Call::Commit(writes) => {
+                    Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]))
+                }
+                _ => Reply::Written(Written::TransactionConflict),
+            },
+            Answer::Unavailable => unavailable(call),
+            Answer::Seen(seen) => match call {
+                Call::ReadEach(keys) => {
+                    Reply::ReadEach(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
+                }
+                _ => Reply::Read(Ok(self.found(seen[0]))),
+            },
+            Answer::Committed => Reply::Committed(Committed::Applied),
+            Answer::Cancelled(reasons) => {
+                let reason = |code: u8| match code {
+                    0 => CancellationReason::None,
+                    _ => CancellationReason::ConditionFailed,
+                };
+                Reply::Committed(Committed::Cancelled(reasons.map(reason).to_vec()))
+            }
+            Answer::Sent(confirmed) => match call {
+                Call::SendEach(messages) => {
+                    let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };
+                    Reply::SentEach((0..messages.len()).map(sent).collect())
+                }
+                _ => Reply::Sent(if confirmed > 0 { Ok(()) } else { Err(Unavailable) }),
+            },
+            Answer::Due(due) => {
+                let shown = self.keys.iter().zip(due).filter(|(_, at)| *at != NOT_DUE);
+                let entry = |(key, at): (&RecordKey, i64)| DueEntry { key: key.clone(), due_at: EpochMs(at) };
+                Reply::Due(Ok(shown.map(entry).collect()))
+            }
+            Answer::Planned(domain) => self.plan(call, domain),
+            Answer::HandlerFails { retryable } => {
+                Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
+            }
+        }
+    }
+
+    fn plan(&self, call: &Call, domain: u32) -> Reply {
+        let Call::Plan(record) = call else { return Reply::Done };
+        let fact = fact_of(record).map_or(FACT_NAMES[0], |fact| FACT_NAMES[fact]);
+        let mut write = DomainWrite::update(LEDGER, vec![Change::Add(fact.into(), 1)]);
+        if self.contended {
+            let item = self.domains.get(domain).get(LEDGER).cloned();
+            let snapshot = Snapshot { items: item.map(|item| (LEDGER.to_owned(), item)).into_iter().collect() };
+            write = write.as_seen(&snapshot, "total");
+            if let Action::Update(changes) = &mut write.action {
+                changes.push(Change::Set("total".into(), (snapshot.number(LEDGER, "total") + 1).into()));
+            }
+        }
+        let plan = Plan::default().with(write);
+        let plan = HandlerPlan { handler: "h".to_owned(), domain_key: fact.to_owned(), plan };
+        Reply::Planned(Planned::Plan(Box::new(plan)))
+    }
+
+    /// Whether plans depend on the domain table.
+    pub(super) fn contended(&self) -> bool {
+        self.contended
+    }
+}
+
+/// The reply to a call that nobody else can see.
+fn immediate(call: &Call) -> Option<Reply> {
+    match call {
+        Call::CountReceived { .. } => Some(Reply::Counted(Ok(0))),
+        Call::Wait(_) => Some(Reply::Done),
+        Call::Split(record) => Some(Reply::Split(Split::Events(events(record)))),
+        _ => None,
+    }
+}
+
+fn events(record: &Record) -> Vec<ChildEvent> {
+    let Some(StoredBody::Inline(body)) = &record.body else { return Vec::new() };
+    let event = |byte: &u8| ChildEvent {
+        event_id: char::from(*byte).to_string(),
+        event_type: "t".to_owned(),
+        body: vec![*byte],
+        sha256: [*byte; 32],
+    };
+    body.iter().map(event).collect()
+}
+
+fn unavailable(call: &Call) -> Reply {
+    match call {
+        Call::Write(_) | Call::WriteBestEffort(_) | Call::WriteEach(_) => Reply::Written(Written::Unavailable),
+        Call::Read(_) => Reply::Read(Err(Unavailable)),
+        Call::ReadEach(keys) => Reply::ReadEach(vec![Err(Unavailable); keys.len()]),
+        Call::Commit(_) => Reply::Committed(Committed::Unavailable),
+        Call::Send(_) => Reply::Sent(Err(Unavailable)),
+        Call::SendEach(messages) => Reply::SentEach(vec![Err(Unavailable); messages.len()]),
+        Call::QueryDue { .. } => Reply::Due(Err(Unavailable)),
+        Call::Plan(_) => Reply::Planned(Planned::Unavailable),
+        Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => Reply::Done,
+    }
+}

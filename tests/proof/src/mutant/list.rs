@@ -1,0 +1,337 @@
+//! Every mutant: one clause of the contract, taken out.
+
+use hookonce_protocol::call::{Call, CancellationReason, Committed, Reply, Written};
+use hookonce_protocol::key::ClaimId;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::record::{Found, attribute};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
+
+use super::{Mutant, Mutation};
+use crate::label::{Role, purpose};
+
+/// Changes the writes of a role that are for a purpose.
+fn each(role: Role, call: &mut Call, wanted: Role, what: &[&str], change: fn(&mut Write)) {
+    if role != wanted {
+        return;
+    }
+    let writes: &mut [Write] = match call {
+        Call::Write(write) | Call::WriteBestEffort(write) => std::slice::from_mut(write),
+        Call::WriteEach(writes) | Call::Commit(writes) => writes,
+        _ => return,
+    };
+    for write in writes.iter_mut().filter(|write| write.table == Table::Inbox && what.contains(&purpose(write))) {
+        change(write);
+    }
+}
+
+fn about(clause: &Clause, name: &str) -> bool {
+    match clause {
+        Clause::Absent(named) | Clause::Present(named) | Clause::Equals(named, _) | Clause::OneOf(named, _) => {
+            named == name
+        }
+    }
+}
+
+fn without_clause(write: &mut Write, name: &str) {
+    write.condition.0.retain(|clause| !about(clause, name));
+}
+
+fn unconditional(write: &mut Write) {
+    write.condition = Condition::none();
+}
+fn any_status(write: &mut Write) {
+    without_clause(write, attribute::STATUS);
+}
+fn any_claim(write: &mut Write) {
+    without_clause(write, attribute::CLAIM_ID);
+}
+fn any_generation(write: &mut Write) {
+    without_clause(write, attribute::GENERATION);
+}
+fn any_attempts(write: &mut Write) {
+    without_clause(write, attribute::ATTEMPTS);
+}
+fn any_due_time(write: &mut Write) {
+    without_clause(write, attribute::DUE_AT);
+}
+fn any_dead_letters(write: &mut Write) {
+    without_clause(write, attribute::DEAD_LETTERS);
+}
+
+fn without_change(write: &mut Write, names: &[&str]) {
+    match &mut write.action {
+        Action::Update(changes) => changes.retain(|change| match change {
+            Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _) => !names.contains(&name.as_ref()),
+        }),
+        Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
+        Action::Delete => {}
+    }
+}
+
+fn same_expiry(write: &mut Write) {
+    without_change(write, &[attribute::EXPIRES_AT]);
+}
+fn same_due_entry(write: &mut Write) {
+    without_change(write, &[attribute::DUE_AT, attribute::DUE_SHARD]);
+}
+fn same_due_time(write: &mut Write) {
+    without_change(write, &[attribute::DUE_AT]);
+}
+fn same_generation(write: &mut Write) {
+    without_change(write, &[attribute::GENERATION]);
+}
+fn same_resends(write: &mut Write) {
+    without_change(write, &[attribute::RESENDS]);
+}
+
+/// Changes the domain key of a commit.
+fn domain_key(call: &mut Call, change: fn(&mut Write)) {
+    if let Call::Commit(writes) = call {
+        writes.iter_mut().skip(1).take(1).for_each(change);
+    }
+}
+
+const FAILURE: &[&str] = &["count failure", "die of failure", "die of age"];
+const DEATH: &[&str] = &["die of failure", "die of age"];
+const SETTLE: &[&str] = &["settle"];
+const MARK: &[&str] = &["mark duplicate"];
+
+macro_rules! rewrite {
+    ($role:ident, $what:expr, $change:expr) => {
+        Mutation { call: Some(|role, call| each(role, call, Role::$role, $what, $change)), ..NOTHING }
+    };
+}
+
+macro_rules! mutants {
+    ($($name:literal, $clause:literal, $scenarios:expr, $mutation:expr;)+) => {
+        vec![$(Mutant { name: $name, clause: $clause, scenarios: $scenarios, survives: None, mutation: $mutation }),+]
+    };
+}
+
+macro_rules! survivors {
+    ($($name:literal, $clause:literal, $scenarios:expr, $reason:literal, $mutation:expr;)+) => {
+        vec![$(Mutant {
+            name: $name, clause: $clause, scenarios: $scenarios, survives: Some($reason), mutation: $mutation
+        }),+]
+    };
+}
+
+const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, timing: None };
+
+/// Every mutant.
+pub fn all() -> Vec<Mutant> {
+    let mut all = ingress();
+    all.extend(worker());
+    all.extend(failures());
+    all.extend(fan_out());
+    all.extend(relay());
+    all.extend(dead_letters());
+    all.extend(operators());
+    all.extend(costs());
+    all
+}
+
+fn ingress() -> Vec<Mutant> {
+    mutants! {
+        "claim-unconditional", "G1: the claim requires that no record exists", &["two deliveries"],
+            rewrite!(Ingress, &["claim"], unconditional);
+        "claim-not-due", "G1: the claim enters the index of due records", &["two deliveries"],
+            rewrite!(Ingress, &["claim"], same_due_entry);
+        "claim-without-expiry", "G1: the claim sets the TTL", &["two deliveries"],
+            rewrite!(Ingress, &["claim"], same_expiry);
+        "unknown-claim-counts-as-won", "G1: an unknown claim is not acknowledged", &["three deliveries"],
+            Mutation { reply: Some(|role, call, reply| {
+                if role == Role::Ingress && matches!(call, Call::Write(_)) && *reply == Reply::Written(Written::Unavailable) {
+                    *reply = Reply::Written(Written::Applied);
+                }
+            }), ..NOTHING };
+        "conflict-counts-as-won", "G1: a claim that met a transaction is looked up", &["three deliveries"],
+            Mutation { reply: Some(|role, call, reply| {
+                if role == Role::Ingress && matches!(call, Call::Write(_)) && *reply == Reply::Written(Written::TransactionConflict) {
+                    *reply = Reply::Written(Written::Applied);
+                }
+            }), ..NOTHING };
+        "unknown-payload-counts-as-sent", "G4: fail-open acknowledges only a confirmed message", &["fail-open with dead letters"],
+            Mutation { reply: Some(|_, call, reply| {
+                if matches!(call, Call::Send(Message::Full(_))) {
+                    *reply = Reply::Sent(Ok(()));
+                }
+            }), ..NOTHING };
+        "due-mark-any-status", "G2: the due mark requires PENDING", &["two deliveries"],
+            rewrite!(Ingress, &["move due time"], |write| { any_status(write); any_due_time(write); });
+        "duplicate-count-upserts", "G3: the duplicate count requires that the record exists", &["re-delivery around the expiry"],
+            rewrite!(Ingress, &["count duplicate"], unconditional);
+    }
+}
+
+fn worker() -> Vec<Mutant> {
+    mutants! {
+        "payload-read-as-hint", "W1: a message with a payload makes the claim", &["fail-open with dead letters"],
+            Mutation { message: Some(|role, message| {
+                if role == Role::Worker { *message = Message::Ref { pk: message.record_key().clone() }; }
+            }), ..NOTHING };
+        "accept-before-ignored", "W1: a payload is claimed only until its accept time", &["fail-open with TTL"],
+            Mutation { message: Some(|_, message| {
+                if let Message::Full(payload) = message { payload.accept_before = hookonce_protocol::time::EpochMs(i64::MAX); }
+            }), ..NOTHING };
+        "payload-claim-unconditional", "W1: its claim requires that no record exists", &["fail-open with dead letters"],
+            rewrite!(Worker, &["claim", "claim dead"], unconditional);
+        "age-ignored", "W2: nothing older than the commit age is committed", &["one fact, far apart"],
+            Mutation { timing: Some(|timing| timing.commit_age_max = Millis(i64::MAX / 4)), ..NOTHING };
+        "commit-unconditional", "W4[0]: the commit names the state that it starts from", &["two deliveries"],
+            rewrite!(Worker, SETTLE, unconditional);
+        "commit-any-status", "W4[0]: the commit requires PENDING", &["two deliveries"], rewrite!(Worker, SETTLE, any_status);
+        "commit-stays-due", "W4[0]: the commit leaves the index of due records", &["two deliveries"],
+            rewrite!(Worker, SETTLE, same_due_entry);
+        "domain-key-unconditional", "W4[1]: the domain key is put only once", &["one fact under two ids"],
+            Mutation { call: Some(|_, call| domain_key(call, unconditional)), ..NOTHING };
+        "domain-key-without-generation", "1.2: a forced generation has a domain key of its own", &["two forces"],
+            Mutation { call: Some(|_, call| domain_key(call, |write| {
+                if let Some(end) = write.key.find("#in#") { write.key.truncate(end); }
+            })), ..NOTHING };
+        "mark-unconditional", "W4: the duplicate mark names the state that it starts from", &["one fact under two ids, forced"],
+            rewrite!(Worker, MARK, unconditional);
+        "mark-any-generation", "W4: the duplicate mark requires the generation that was read", &["one fact under two ids, forced"],
+            rewrite!(Worker, MARK, any_generation);
+        "mark-any-status", "W4: the duplicate mark requires PENDING", &["one fact under two ids, forced"],
+            rewrite!(Worker, MARK, any_status);
+        "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
+            Mutation { reply: Some(|_, _, reply| {
+                if let Reply::Committed(Committed::Cancelled(reasons)) = reply
+                    && reasons.iter().all(|reason| *reason == CancellationReason::Transient)
+                {
+                    *reasons = vec![CancellationReason::None, CancellationReason::ConditionFailed, CancellationReason::None];
+                }
+            }), ..NOTHING };
+    }
+}
+
+fn failures() -> Vec<Mutant> {
+    mutants! {
+        "failure-unconditional", "W5: a failure names the state that it starts from", &["two deliveries"],
+            rewrite!(Worker, FAILURE, unconditional);
+        "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any_status);
+        "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures"],
+            rewrite!(Worker, FAILURE, any_attempts);
+        "death-keeps-expiry", "W5: a dead record does not expire", &["replay, retry and force"],
+            rewrite!(Worker, DEATH, same_expiry);
+        "death-keeps-due-entry", "W5: a dead record leaves the relay's index for the operator's", &["replay, retry and force"],
+            rewrite!(Worker, DEATH, same_due_entry);
+    }
+}
+
+fn fan_out() -> Vec<Mutant> {
+    mutants! {
+        "child-unconditional", "F1: a child is created only once", &["{a,b} with {b,a}", "{a,b} with {b}"],
+            rewrite!(Worker, &["claim child"], unconditional);
+        "unknown-child-counts-as-created", "F3: the envelope closes only when every child is known", &["{a,b}, two crashes"],
+            Mutation { reply: Some(|role, _, reply| {
+                if let (Role::Worker, Reply::WrittenEach(each)) = (role, reply) {
+                    each.iter_mut().filter(|one| **one == Written::Unavailable).for_each(|one| *one = Written::Applied);
+                }
+            }), ..NOTHING };
+        "child-not-due", "F1: a child enters the index of due records", &["{a,b}, two crashes"],
+            rewrite!(Worker, &["claim child"], same_due_entry);
+        "close-unconditional", "F3: closing names the state that it starts from", &["{a,b}, given up"],
+            rewrite!(Worker, &["close envelope"], unconditional);
+    }
+}
+
+fn relay() -> Vec<Mutant> {
+    mutants! {
+        "re-arm-any-status", "R2: a re-arm requires PENDING", &["two relays at once"], rewrite!(Relay, &["re-arm"], |write| { any_status(write); any_due_time(write); });
+        "re-arm-any-due-time", "R2: a re-arm requires the due time that was seen", &["two relays at once"],
+            rewrite!(Relay, &["re-arm"], any_due_time);
+        "re-arm-keeps-due-time", "R2: a re-arm moves the due time before anything is sent", &["two relays at once"],
+            rewrite!(Relay, &["re-arm"], same_due_time);
+        "re-arm-keeps-expiry", "R2: a re-arm renews the TTL", &["TTL with renewal"], rewrite!(Relay, &["re-arm"], same_expiry);
+        "send-without-re-arm", "R3: only the winner of a re-arm sends", &["two relays at once"],
+            Mutation { reply: Some(|role, _, reply| {
+                if let (Role::Relay, Reply::WrittenEach(each)) = (role, reply) {
+                    each.fill(Written::Applied);
+                }
+            }), ..NOTHING };
+        "repair-unconditional", "R3: the repair of a failed send names the state that it starts from", &["two relays at once"],
+            rewrite!(Relay, &["move due time"], unconditional);
+    }
+}
+
+fn dead_letters() -> Vec<Mutant> {
+    mutants! {
+        "dead-letter-read-as-hint", "1.8: a dead letter with a payload makes the claim", &["fail-open with dead letters"],
+            Mutation { message: Some(|role, message| {
+                if role == Role::DeadLetter { *message = Message::Ref { pk: message.record_key().clone() }; }
+            }), ..NOTHING };
+        "dead-letter-claim-unconditional", "1.8: its claim requires that no record exists", &["fail-open with dead letters"],
+            rewrite!(DeadLetter, &["claim dead"], unconditional);
+        "dead-letter-unconditional", "1.8: a dead letter names the state that it starts from", &["two deliveries"],
+            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], unconditional);
+        "dead-letter-any-status", "1.8: a dead letter requires PENDING", &["two deliveries", "dead letters never tried"],
+            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], any_status);
+    }
+}
+
+fn operators() -> Vec<Mutant> {
+    mutants! {
+        "retry-any-status", "1.9: a retry requires PENDING or DEAD", &["replay, retry and force"],
+            rewrite!(Operator, &["retry"], any_status);
+        "retry-without-expiry", "1.9: a retry sets the TTL again", &["operators and dead letters"],
+            rewrite!(Operator, &["retry"], same_expiry);
+        "retry-not-due", "1.9: a retry enters the index of due records", &["operators and dead letters"],
+            rewrite!(Operator, &["retry"], same_due_entry);
+        "force-any-generation", "1.9: a force requires the generation that was read", &["two forces"],
+            rewrite!(Operator, &["force"], any_generation);
+        "force-keeps-generation", "1.9: a force begins a generation", &["two forces"],
+            Mutation { call: Some(|role, call| {
+                if role == Role::Operator && matches!(call, Call::Write(write) if purpose(write) == "force") {
+                    each(role, call, Role::Operator, &["force"], same_generation);
+                }
+            }), ..NOTHING };
+        "discard-any-status", "1.9: a discard requires DEAD", &["replay, retry and force"],
+            rewrite!(Operator, &["discard"], any_status);
+    }
+}
+
+fn costs() -> Vec<Mutant> {
+    survivors! {
+        "own-retry-not-recognised", "G1: a claim that finds itself counts as won", &["three deliveries"],
+            "cost: the relay sends the hint instead, one lease later",
+            Mutation { reply: Some(|role, _, reply| {
+                if let (Role::Ingress, Reply::Written(Written::ConditionFailed(Found::Record(record)))) = (role, reply) {
+                    record.claim_id = ClaimId("another".to_owned());
+                }
+            }), ..NOTHING };
+        "due-mark-any-due-time", "G2: the due mark requires its own due time", &["two deliveries, relay and clock"],
+            "cost: at most one send earlier than the schedule", rewrite!(Ingress, &["move due time"], any_due_time);
+        "unknown-commit-counts-as-applied", "W4: an unknown commit is confirmed by a read", &["two deliveries, relay and clock"],
+            "cost: the relay owns the record once its hint is gone",
+            Mutation { reply: Some(|_, _, reply| {
+                if *reply == Reply::Committed(Committed::Unavailable) { *reply = Reply::Committed(Committed::Applied); }
+            }), ..NOTHING };
+        "commit-keeps-expiry", "W4[0]: the commit renews the TTL", &["late delivery after force"],
+            "horizon: the claim's TTL already spans the provider's window; renewal only prolongs the memory of a record that waited long",
+            rewrite!(Worker, SETTLE, same_expiry);
+        "commit-any-claim", "W4[0]: the commit requires the claim that was read", &["zombies around the expiry"],
+            "second net: the domain key outlives the record, and cancels the commit of an earlier claim",
+            rewrite!(Worker, SETTLE, any_claim);
+        "commit-any-generation", "W4[0]: the commit requires the generation that was read", &["two forces", "replay, retry and force"],
+            "second net: the domain key of the earlier generation exists, and cancels its late commit",
+            rewrite!(Worker, SETTLE, any_generation);
+        "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
+            "cost: an earlier run may close a forced envelope; every child exists by then",
+            rewrite!(Worker, &["close envelope"], any_generation);
+        "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
+            "second net: a processed record leaves that status only by a new generation, which the condition names too",
+            rewrite!(Operator, &["force"], any_status);
+        "failure-any-generation", "W5: a failure requires the generation that was read", &["replay, retry and force"],
+            "cost: a forced generation may count a failure, or die with its payload, that belongs to the one before",
+            rewrite!(Worker, FAILURE, any_generation);
+        "re-arm-keeps-count", "R2: a re-arm counts the send to come", &["stale reads"],
+            "cost: the interval does not grow; the storm simulation, not the model, shows what that costs",
+            rewrite!(Relay, &["re-arm"], same_resends);
+        "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
+            "cost: two copies of one dead letter may count once",
+            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], any_dead_letters);
+    }
+}

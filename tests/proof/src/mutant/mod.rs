@@ -1,0 +1,40 @@
+//! The protocol with one clause taken out.
+
+mod list;
+
+pub use list::all;
+
+use hookonce_protocol::call::{Call, Reply};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::timing::Timing;
+
+use crate::label::Role;
+
+/// What is taken out, as rewrites of what passes between a machine and its surroundings. The machines themselves are
+/// not touched.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mutation {
+    /// Rewrites a call before it is carried out.
+    pub call: Option<fn(Role, &mut Call)>,
+    /// Rewrites a reply before the machine sees it.
+    pub reply: Option<fn(Role, &Call, &mut Reply)>,
+    /// Rewrites a message before its reader sees it.
+    pub message: Option<fn(Role, &mut Message)>,
+    /// Changes the durations.
+    pub timing: Option<fn(&mut Timing)>,
+}
+
+/// A clause of the contract, and how it is taken out.
+#[derive(Debug, Clone, Copy)]
+pub struct Mutant {
+    /// Its name: the name of its regression trace, too.
+    pub name: &'static str,
+    /// The clause that is missing, by its place in the contract.
+    pub clause: &'static str,
+    /// The scenarios that are searched for a counterexample, in this order.
+    pub scenarios: &'static [&'static str],
+    /// Why the model finds nothing, where that is expected.
+    pub survives: Option<&'static str>,
+    /// What is taken out.
+    pub mutation: Mutation,
+}

@@ -1,0 +1,121 @@
+//! The relay's policy under an outage of the workers: does it make the backlog worse?
+//!
+//! A simulation of rates, not of faults: deliveries keep coming, nothing is worked on for a while, and the relay
+//! re-sends what falls due within the protocol's own schedule ([`Timing::resend_interval`]) and budget ([`Budget`]).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::timing::Timing;
+
+/// Deliveries per second.
+pub const ARRIVALS: u64 = 100;
+/// Events that the workers can apply per second: the load is 67 %.
+pub const CAPACITY: u64 = 150;
+/// What a hint for a settled record costs, in tenths of an event.
+const DUPLICATE_TENTHS: u64 = 2;
+/// Between two runs of the relay, in seconds.
+const PERIOD: u64 = 60;
+
+/// What an outage led to.
+#[derive(Debug, Clone, Copy)]
+pub struct Storm {
+    /// Sends for each record that arrived until the backlog was gone.
+    pub sends_per_record: f64,
+    /// The longest queue.
+    pub peak: usize,
+    /// How long after its end the backlog was gone, in seconds; `None` if it was not within thirty outages.
+    pub drained: Option<u64>,
+}
+
+impl Storm {
+    /// How much longer the drain took than without a single duplicate. The spare capacity alone needs twice the outage.
+    pub fn stretch(&self, outage: u64) -> f64 {
+        let ideal = outage * ARRIVALS / (CAPACITY - ARRIVALS);
+        self.drained.map_or(f64::INFINITY, |drained| ratio(drained, ideal))
+    }
+}
+
+fn ratio(a: u64, b: u64) -> f64 {
+    f64::from(u32::try_from(a).unwrap_or(u32::MAX)) / f64::from(u32::try_from(b.max(1)).unwrap_or(u32::MAX))
+}
+
+struct Line {
+    done: Vec<bool>,
+    resends: Vec<u8>,
+    queue: VecDeque<u32>,
+    /// Records by when they fall due, in seconds.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    sends: u64,
+}
+
+impl Line {
+    fn arrive(&mut self, now: u64, lease: u64) {
+        for _ in 0..ARRIVALS {
+            let record = u32::try_from(self.done.len()).expect("fewer than 2^32 records");
+            self.done.push(false);
+            self.resends.push(0);
+            self.queue.push_back(record);
+            self.due.push(Reverse((now + lease, record)));
+            self.sends += 1;
+        }
+    }
+
+    fn work(&mut self, credit: &mut u64) {
+        while let Some(record) = self.queue.front().map(|record| *record as usize) {
+            let cost = if self.done[record] { DUPLICATE_TENTHS } else { 10 };
+            if *credit < cost {
+                return;
+            }
+            *credit -= cost;
+            self.done[record] = true;
+            self.queue.pop_front();
+        }
+        *credit = 0; // An idle second cannot be saved.
+    }
+
+    fn relay(&mut self, now: u64, timing: &Timing, budget: usize) {
+        let mut left = budget;
+        while left > 0 && self.due.peek().is_some_and(|Reverse((due, _))| *due <= now) {
+            let Some(Reverse((_, record))) = self.due.pop() else { return };
+            if self.done[record as usize] {
+                continue;
+            }
+            let interval = timing.resend_interval(i64::from(self.resends[record as usize])).as_seconds();
+            self.resends[record as usize] += 1;
+            self.due.push(Reverse((now + u64::try_from(interval).unwrap_or(0), record)));
+            self.queue.push_back(record);
+            self.sends += 1;
+            left -= 1;
+        }
+    }
+}
+
+/// Simulates an outage of the workers, in seconds. Without a budget, the relay sends everything that is due.
+pub fn storm(outage: u64, budget: Option<Budget>) -> Storm {
+    let timing = Timing::standard();
+    let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);
+    let sampled = ARRIVALS * PERIOD / u64::from(timing.shards);
+    let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(sampled, timing.shards));
+    let mut line =
+        Line { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
+    let (mut peak, mut credit, mut drained) = (0, 0, None);
+    for now in 0..outage * 30 {
+        line.arrive(now, lease);
+        if now.is_multiple_of(PERIOD) {
+            line.relay(now, &timing, granted);
+        }
+        if now >= outage {
+            credit += CAPACITY * 10;
+            line.work(&mut credit);
+            if line.queue.is_empty() {
+                drained = Some(now - outage);
+                break;
+            }
+        }
+        peak = peak.max(line.queue.len());
+    }
+    let records = u64::try_from(line.done.len()).unwrap_or(u64::MAX);
+    Storm { sends_per_record: ratio(line.sends, records), peak, drained }
+}

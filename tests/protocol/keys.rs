@@ -1,0 +1,147 @@
+//! Names that must never meet.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::key::{
+    ClaimId, DOMAIN_KEY_PREFIX, EndpointId, PART_BYTES_MAX, RecordKey, RecordKind, domain_key_item,
+};
+use hookonce_protocol::plan::is_domain_item_key;
+use proptest::prelude::*;
+
+/// What a key is made of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Named {
+    Delivery(String, String),
+    Event(String, String),
+    Envelope(String, [u8; 32]),
+    Alternate(Box<Named>, [u8; 32]),
+}
+
+impl Named {
+    fn key(&self) -> RecordKey {
+        let endpoint = |id: &str| EndpointId::parse(id).unwrap();
+        match self {
+            Self::Delivery(at, id) => RecordKey::delivery(&endpoint(at), id),
+            Self::Event(at, id) => RecordKey::event(&endpoint(at), id),
+            Self::Envelope(at, sha256) => RecordKey::envelope(&endpoint(at), sha256),
+            Self::Alternate(of, sha256) => of.key().alternate(sha256),
+        }
+    }
+}
+
+/// Ids that a sender would choose to hit another's key.
+fn id() -> impl Strategy<Value = String> {
+    let hash = "0101010101010101010101010101010101010101010101010101010101010101";
+    prop_oneof![
+        "[a-c#]{1,4}",
+        proptest::sample::select(vec![
+            "ev#a".to_owned(),
+            "en#a".to_owned(),
+            format!("en#{hash}"),
+            format!("a#alt#{hash}"),
+            format!("h#{hash}"),
+            hash.to_owned(),
+            "x".repeat(PART_BYTES_MAX),
+            "x".repeat(PART_BYTES_MAX + 1),
+            "x".repeat(PART_BYTES_MAX + 2),
+            "é".to_owned(),
+            " ".to_owned(),
+        ]),
+    ]
+}
+
+fn sha256() -> impl Strategy<Value = [u8; 32]> {
+    (0_u8..3).prop_map(|byte| [byte; 32])
+}
+
+fn named() -> impl Strategy<Value = Named> {
+    let endpoint = || proptest::sample::select(vec!["a", "a-b", "b", "in", "h"]).prop_map(str::to_owned);
+    let plain = prop_oneof![
+        (endpoint(), id()).prop_map(|(at, id)| Named::Delivery(at, id)),
+        (endpoint(), id()).prop_map(|(at, id)| Named::Event(at, id)),
+        (endpoint(), sha256()).prop_map(|(at, sha256)| Named::Envelope(at, sha256)),
+    ];
+    prop_oneof![
+        3 => plain.clone(),
+        1 => (plain, sha256()).prop_map(|(of, sha256)| Named::Alternate(Box::new(of), sha256)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn two_names_never_meet_in_one_key(names in proptest::collection::vec(named(), 2..24)) {
+        let mut by_key: BTreeMap<RecordKey, Named> = BTreeMap::new();
+        for name in names {
+            let known = by_key.entry(name.key()).or_insert_with(|| name.clone());
+            prop_assert_eq!(known.clone(), name);
+        }
+    }
+
+    #[test]
+    fn a_key_is_parsed_back_and_says_what_it_stands_for(name in named()) {
+        let key = name.key();
+        prop_assert_eq!(RecordKey::parse(key.as_str()), Some(key.clone()));
+        let plain = if let Named::Alternate(of, _) = &name { of } else { &name };
+        let (endpoint, kind) = match plain {
+            Named::Delivery(at, _) => (at, RecordKind::Delivery),
+            Named::Event(at, _) => (at, RecordKind::Event),
+            Named::Envelope(at, _) => (at, RecordKind::Envelope),
+            Named::Alternate(..) => unreachable!("an alternate is of a plain key"),
+        };
+        prop_assert_eq!((key.parts().0, key.kind()), (endpoint.as_str(), kind));
+        prop_assert!(key.as_str().len() <= 2_048, "a partition key holds 2,048 bytes");
+    }
+
+    #[test]
+    fn facts_never_meet_and_a_forced_one_is_another(a in id(), b in id(), generation in 0_i64..4, other in 0_i64..4) {
+        let record = Named::Delivery("a".to_owned(), "r".to_owned()).key();
+        let keys = [domain_key_item("h", &a, &record, generation), domain_key_item("h", &b, &record, other)];
+        prop_assert_eq!(keys[0] == keys[1], a == b && generation == other);
+        prop_assert!(keys.iter().all(|key| key.starts_with(DOMAIN_KEY_PREFIX) && !is_domain_item_key(key)));
+    }
+
+    #[test]
+    fn a_shard_is_in_range_and_always_the_same(name in named(), shards in 1_u16..64) {
+        let shard = name.key().shard(shards);
+        prop_assert!(shard < shards);
+        prop_assert_eq!(name.key().shard(shards), shard);
+    }
+}
+
+#[test]
+fn only_plain_endpoint_ids_are_endpoint_ids() {
+    for good in ["a", "stripe-main", "tenant_1", &"x".repeat(64)] {
+        assert!(EndpointId::parse(good).is_ok(), "{good}");
+    }
+    for bad in ["", "A", "a b", "a#b", "a/b", "..", "a.json", "é", &"x".repeat(65)] {
+        assert!(EndpointId::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_no_key_is_not_parsed() {
+    for bad in ["", "in#", "in#a", "in#a#", "in##x", "in#A#x", "out#a#x", "dk#a#x", "a"] {
+        assert_eq!(RecordKey::parse(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn the_claim_of_a_child_is_the_same_on_every_run_and_another_for_every_envelope() {
+    let key = |id: &str| Named::Event("a".to_owned(), id.to_owned()).key();
+    let envelope = |byte: u8| Named::Envelope("a".to_owned(), [byte; 32]).key();
+    let of =
+        |byte, claim: &str, event: &str| ClaimId::of_child(&envelope(byte), &ClaimId(claim.to_owned()), &key(event));
+    assert_eq!(of(1, "c", "e"), of(1, "c", "e"));
+    let others = [of(1, "c", "e"), of(2, "c", "e"), of(1, "d", "e"), of(1, "c", "f")];
+    assert_eq!(others.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+}
+
+#[test]
+fn shards_are_used_evenly() {
+    let mut used = [0_usize; 16];
+    for index in 0..16_000 {
+        let key = Named::Delivery("a".to_owned(), format!("evt_{index}")).key();
+        used[usize::from(key.shard(16))] += 1;
+    }
+    assert!(used.iter().all(|count| (850..1_150).contains(count)), "{used:?}");
+}

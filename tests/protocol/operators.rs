@@ -1,0 +1,116 @@
+//! What an operator may do, in every state of a record.
+
+use hookonce_protocol::key::ClaimId;
+use hookonce_protocol::operator::{Refusal, discard, force, retry};
+use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::write::Write;
+
+use super::a_record;
+use crate::support::clock::START;
+
+const LATER: Moment = Moment { now: EpochMs(START.0 + 3_600_000), entropy: 0 };
+
+fn record(status: Status) -> Record {
+    let whole = a_record("in#a#x");
+    let dead = Due::dead(&whole.key, 16, START);
+    match status {
+        Status::Pending => whole,
+        Status::Processed => Record { status, due: None, outcome: Some(Outcome::Applied), attempts: 3, ..whole },
+        Status::Dead => {
+            let dead_reason = Some(DeadReason::AttemptsExhausted);
+            Record { status, due: Some(dead), expires_at: None, dead_reason, dead_at: Some(START), ..whole }
+        }
+        Status::Discarded => Record { status, due: None, ..whole },
+    }
+}
+
+fn after(write: &Write, before: &Record) -> Record {
+    Record::decode(&write.apply(Some(&before.encode())).unwrap().unwrap()).unwrap()
+}
+
+#[test]
+fn every_wish_is_granted_or_refused_by_the_state() {
+    let timing = Timing::standard();
+    for status in Status::ALL {
+        let record = record(*status);
+        let granted = |granted: bool, refusal: Refusal| if granted { Ok(()) } else { Err(refusal) };
+        let waits = matches!(status, Status::Pending | Status::Dead);
+        let retried = retry(&record, false, &timing, LATER).map(drop);
+        assert_eq!(retried, granted(waits, Refusal::NotRetryable), "retry, {status}");
+        let forced = force(&record, &timing, LATER).map(drop);
+        assert_eq!(forced, granted(*status == Status::Processed, Refusal::NotForceable), "force, {status}");
+        let discarded = discard(&record, &timing, LATER).map(drop);
+        assert_eq!(discarded, granted(*status == Status::Dead, Refusal::NotDiscardable), "discard, {status}");
+    }
+    for status in [Status::Pending, Status::Processed] {
+        let gone = Record { body: None, ..record(status) };
+        let wish =
+            if status == Status::Pending { retry(&gone, false, &timing, LATER) } else { force(&gone, &timing, LATER) };
+        assert_eq!(wish, Err(Refusal::NoBody));
+    }
+}
+
+#[test]
+fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
+    let timing = Timing::standard();
+    for reason in DeadReason::ALL {
+        let dead = Record { dead_reason: Some(*reason), ..record(Status::Dead) };
+        assert_eq!(retry(&dead, false, &timing, LATER).is_err(), reason.effect_unknown(), "{reason}");
+        let write = retry(&dead, true, &timing, LATER).unwrap();
+        assert!(after(&write, &dead).accept_duplicate, "{reason}");
+    }
+}
+
+#[test]
+fn a_retry_starts_anew_in_the_same_generation() {
+    let timing = Timing::standard();
+    let dead = Record { attempts: 12, resends: 9, dead_letters: 2, ..record(Status::Dead) };
+    let now = after(&retry(&dead, false, &timing, LATER).unwrap(), &dead);
+    assert_eq!((now.status, now.generation, now.attempts, now.resends), (Status::Pending, 0, 0, 0));
+    assert_eq!((now.dead_letters, now.dead_reason, now.dead_at), (0, None, None));
+    assert_eq!(now.due.clone().unwrap().at, LATER.now);
+    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+}
+
+#[test]
+fn a_force_is_one_more_generation_and_a_double_click_is_one_force() {
+    let timing = Timing::standard();
+    let done = record(Status::Processed);
+    let write = force(&done, &timing, LATER).unwrap();
+    let now = after(&write, &done);
+    assert_eq!((now.status, now.generation, now.attempts, now.outcome), (Status::Pending, 1, 0, None));
+    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+    assert!(write.apply(Some(&now.encode())).is_err(), "the second click finds another generation");
+}
+
+#[test]
+fn a_discarded_record_expires_like_a_processed_one() {
+    let timing = Timing::standard();
+    let dead = record(Status::Dead);
+    let now = after(&discard(&dead, &timing, LATER).unwrap(), &dead);
+    assert_eq!((now.status, now.discarded_at, now.due.clone()), (Status::Discarded, Some(LATER.now), None));
+    assert_eq!(now.expires_at, Some(LATER.now.plus(Millis::days(35)).as_seconds()));
+    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+}
+
+/// An operator looks at a screen; the record moves on meanwhile.
+#[test]
+fn a_wish_that_was_overtaken_is_not_carried_out() {
+    let timing = Timing::standard();
+    let seen = record(Status::Dead);
+    let wishes = [retry(&seen, false, &timing, LATER).unwrap(), discard(&seen, &timing, LATER).unwrap()];
+    let elsewhere = [
+        Record { claim_id: ClaimId("another".to_owned()), ..seen.clone() },
+        Record { generation: 1, ..seen.clone() },
+        record(Status::Processed),
+        record(Status::Discarded),
+    ];
+    for wish in &wishes {
+        for now in &elsewhere {
+            assert!(wish.apply(Some(&now.encode())).is_err(), "{now:?}");
+        }
+        assert!(wish.apply(None).is_err(), "it has expired");
+    }
+}

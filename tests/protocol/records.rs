@@ -1,0 +1,157 @@
+//! Stored records, also those of versions that do not exist yet.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::invariant::{Violation, violations};
+use hookonce_protocol::item::{Value, size_bytes};
+use hookonce_protocol::key::ClaimId;
+use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, StoredBody, Unreadable, attribute};
+use hookonce_protocol::time::{EpochMs, EpochSec};
+use hookonce_protocol::timing::Timing;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::a_record;
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let identity = (select(Status::ALL), "[a-z0-9-]{1,12}", 0_i64..5, "\\PC{0,12}", "\\PC{0,12}", any::<[u8; 32]>());
+    let content = (
+        option::of(proptest::collection::vec(any::<u8>(), 0..40)),
+        proptest::collection::btree_map("[a-z-]{1,8}", "\\PC{0,12}", 0..4),
+        0_i64..4,
+        any::<i64>(),
+    );
+    let course = (
+        option::of((0_i64..i64::MAX).prop_map(EpochMs)),
+        option::of(any::<i64>().prop_map(EpochSec)),
+        option::of(select(Outcome::ALL)),
+        option::of(select(DeadReason::ALL)),
+        option::of("\\PC{0,12}"),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    let counters = (0_i64..20, 0_i64..20, 0_i64..4, 0_i64..90);
+    let moments = (option::of(0_i64..9), option::of(0_i64..9), option::of(0_i64..9), option::of(0_i64..9));
+    (identity, content, course, counters, moments).prop_map(|(identity, content, course, counters, moments)| {
+        let base = a_record("in#a#x");
+        Record {
+            status: identity.0,
+            claim_id: ClaimId(identity.1),
+            generation: identity.2,
+            provider: identity.3,
+            event_type: identity.4,
+            body_sha256: identity.5,
+            body: content.0.map(StoredBody::Inline),
+            headers: content.1,
+            secret_index: content.2,
+            received_at: EpochMs(content.3),
+            due: course.0.map(|at| Due::pending(&base.key, 16, at)),
+            expires_at: course.1,
+            outcome: course.2,
+            dead_reason: course.3,
+            last_error: course.4,
+            accept_duplicate: course.5,
+            quarantine_mismatch: course.6,
+            attempts: counters.0,
+            resends: counters.1,
+            dead_letters: counters.2,
+            duplicate_count: counters.3,
+            last_seen_at: moments.0.map(EpochMs),
+            processed_at: moments.1.map(EpochMs),
+            dead_at: moments.2.map(EpochMs),
+            discarded_at: moments.3.map(EpochMs),
+            parent: (counters.0 % 2 == 0).then(|| base.key.clone()),
+            ..base
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(record in any_record()) {
+        prop_assert_eq!(Record::decode(&record.encode()), Ok(record));
+    }
+
+    #[test]
+    fn an_attribute_that_this_version_does_not_know_changes_nothing(record in any_record(), name in "future_[a-z]{1,5}") {
+        let mut item = record.encode();
+        item.insert(name, Value::from("tomorrow"));
+        prop_assert_eq!(Record::decode(&item), Ok(record));
+    }
+
+    #[test]
+    fn the_size_of_an_item_is_never_underestimated(record in any_record()) {
+        let item = record.encode();
+        let text: usize = item.iter().map(|(name, value)| name.len() + value.as_text().map_or(0, str::len)).sum();
+        let bytes: usize = item.values().filter_map(Value::as_bytes).map(<[u8]>::len).sum();
+        prop_assert!(size_bytes(&item) >= text + bytes);
+    }
+}
+
+#[test]
+fn every_required_attribute_is_required() {
+    let whole = a_record("in#a#x").encode();
+    for name in whole.keys() {
+        let mut item = whole.clone();
+        item.remove(name);
+        let optional = [attribute::BODY, attribute::DUE_SHARD, attribute::DUE_AT, attribute::EXPIRES_AT];
+        assert_eq!(Record::decode(&item).is_ok(), optional.contains(&name.as_str()), "without {name}");
+    }
+}
+
+#[test]
+fn another_version_or_status_is_left_alone_and_named() {
+    let whole = a_record("in#a#x").encode();
+    let changed = |name: &str, value: Value| {
+        let mut item = whole.clone();
+        item.insert(name.to_owned(), value);
+        Found::from_item(Some(&item))
+    };
+    let unreadable = |schema_version| Found::Unreadable(Unreadable { schema_version });
+    assert_eq!(changed(attribute::SCHEMA_VERSION, 2.into()), unreadable(Some(2)));
+    assert_eq!(changed(attribute::SCHEMA_VERSION, "1".into()), unreadable(None));
+    assert_eq!(changed(attribute::STATUS, "PAUSED".into()), unreadable(Some(1)));
+    assert_eq!(changed(attribute::RECEIVED_AT, "now".into()), unreadable(Some(1)));
+    assert_eq!(changed(attribute::BODY_SHA256, Value::Bytes(vec![1, 2])), unreadable(Some(1)));
+    assert_eq!(
+        changed(attribute::HEADERS, Value::Map(BTreeMap::from([("a".to_owned(), 1.into())]))),
+        unreadable(Some(1))
+    );
+    assert_eq!(Found::from_item(None), Found::Nothing);
+}
+
+#[test]
+fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
+    let timing = Timing::standard();
+    let whole = a_record("in#a#x");
+    assert_eq!(violations(&whole, &timing), []);
+    let broken: [(Violation, Record); 7] = [
+        (Violation::BodyMissing, Record { body: None, ..whole.clone() }),
+        (Violation::Expiry, Record { expires_at: None, ..whole.clone() }),
+        (Violation::DueEntry, Record { due: None, ..whole.clone() }),
+        (Violation::DueEntry, Record { due: Some(Due::dead(&whole.key, timing.shards, EpochMs(0))), ..whole.clone() }),
+        (Violation::OutcomeMissing, Record { status: Status::Processed, due: None, ..whole.clone() }),
+        (
+            Violation::ReasonMissing,
+            Record {
+                status: Status::Dead,
+                due: Some(Due::dead(&whole.key, timing.shards, EpochMs(0))),
+                expires_at: None,
+                ..whole.clone()
+            },
+        ),
+        (Violation::NegativeCounter, Record { attempts: -1, ..whole.clone() }),
+    ];
+    for (expected, record) in broken {
+        assert_eq!(violations(&record, &timing), [expected]);
+    }
+}
+
+#[test]
+fn a_body_is_not_printed() {
+    let mut record = a_record("in#a#x");
+    record.body = Some(StoredBody::Inline(b"LEAKMENOT".to_vec()));
+    let printed = format!("{:?}", record.encode());
+    assert!(printed.contains("<9 bytes>") && !printed.contains("LEAKMENOT"), "{printed}");
+}

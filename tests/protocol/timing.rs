@@ -1,0 +1,137 @@
+//! Durations, their units, and the inequalities between them.
+
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::{EpochMs, EpochSec, Millis};
+use hookonce_protocol::timing::{Moment, Timing, Violation};
+use proptest::prelude::*;
+
+use super::a_record;
+use crate::support::clock::START;
+
+#[test]
+fn the_values_that_ship_break_no_rule() {
+    assert_eq!(Timing::standard().violations(), []);
+}
+
+#[test]
+fn each_rule_that_is_broken_alone_is_reported_alone() {
+    let whole = Timing::standard();
+    let broken: [(Violation, Timing); 14] = [
+        (Violation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
+        (Violation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
+        (Violation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
+        (Violation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
+        (Violation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
+        (
+            Violation::DeliveryRetentionTooShort,
+            Timing { provider_window: Millis::days(35), effect_retention: Millis::days(99), ..whole },
+        ),
+        (Violation::DeliveryRetentionTooShort, Timing { zombie_age_max: Millis::days(6), ..whole }),
+        (Violation::AcceptAge, Timing { accept_age_max: Millis::days(7), ..whole }),
+        (
+            Violation::AcceptAge,
+            Timing { queue_retention: Millis::days(21), dead_letter_retention: Millis::days(22), ..whole },
+        ),
+        (Violation::EffectRetentionTooShort, Timing { commit_age_max: Millis::days(65), ..whole }),
+        (Violation::DeadLetterRetentionTooShort, Timing { dead_letter_retention: Millis::days(7), ..whole }),
+        (Violation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
+        (Violation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
+        (Violation::Counts, Timing { attempts_max: 0, ..whole }),
+    ];
+    for (expected, timing) in broken {
+        assert_eq!(timing.violations(), [expected]);
+    }
+    assert_eq!(Timing { shards: 0, ..whole }.violations(), [Violation::Counts]);
+    assert_eq!(Timing { backoff_base: Millis(0), ..whole }.violations(), [Violation::Counts]);
+}
+
+#[test]
+fn each_rule_holds_at_its_limit() {
+    let whole = Timing::standard();
+    for timing in [
+        Timing { lease: Millis(62_500), ..whole },
+        Timing { provider_timeout: Millis(2_501), ..whole },
+        Timing { send_timeout: Millis(999), ..whole },
+        Timing { dead_letter_retention: Millis(whole.queue_retention.0 + 1), ..whole },
+        Timing { accept_age_max: Millis(whole.queue_retention.0 + 1), ..whole },
+    ] {
+        assert_eq!(timing.violations(), []);
+    }
+}
+
+#[test]
+fn several_broken_rules_are_reported_at_once() {
+    let timing = Timing { lease: Millis(0), attempts_max: 0, accept_age_max: Millis(0), ..Timing::standard() };
+    assert_eq!(timing.violations(), [Violation::LeaseTooShort, Violation::AcceptAge, Violation::Counts]);
+}
+
+#[test]
+fn the_expiry_is_in_seconds_and_everything_else_in_milliseconds() {
+    let record = a_record("in#a#x");
+    let item = record.encode();
+    assert_eq!(item["expires_at"].as_i64(), Some(1_767_225_600 + 35 * 86_400));
+    assert_eq!(item["received_at"].as_i64(), Some(1_767_225_600_000));
+    assert_eq!(item["due_at"].as_i64(), Some(1_767_225_600_000 + 120_000));
+    assert_eq!(Timing::standard().expiry(RecordKind::Event, START), EpochSec(1_767_225_600 + 95 * 86_400));
+    assert_eq!(EpochMs(1_999).as_seconds(), EpochSec(1));
+    assert_eq!(EpochMs(-1).as_seconds(), EpochSec(-1), "rounded down before the epoch, too");
+    assert_eq!(EpochSec(2).as_millis(), EpochMs(2_000));
+    assert_eq!(EpochSec(i64::MAX).as_millis(), EpochMs(i64::MAX), "saturated, not wrapped");
+    assert_eq!(EpochMs(i64::MAX).plus(Millis(1)), EpochMs(i64::MAX));
+    assert_eq!(
+        (Millis::days(1), Millis::hours(1), Millis::minutes(1)),
+        (Millis(86_400_000), Millis(3_600_000), Millis(60_000))
+    );
+    assert_eq!(Millis(1_999).as_seconds(), 1);
+}
+
+#[test]
+fn intervals_double_up_to_their_limit() {
+    let timing = Timing::standard();
+    let seconds = |length: Millis| length.0 / 1_000;
+    let resends: Vec<_> = (0..10).map(|count| seconds(timing.resend_interval(count))).collect();
+    assert_eq!(resends, [240, 480, 960, 1_920, 3_840, 7_680, 15_360, 21_600, 21_600, 21_600]);
+    let backoffs: Vec<_> = (0..14).map(|count| seconds(timing.backoff_bound(count))).collect();
+    assert_eq!(backoffs[..6], [5, 10, 20, 40, 80, 160]);
+    assert_eq!(backoffs[13], 21_600);
+    for extreme in [i64::MIN, -1, 62, 63, 64, i64::MAX] {
+        assert!((0..=21_600_000).contains(&timing.backoff_bound(extreme).0), "{extreme}");
+        assert!((0..=21_600_000).contains(&timing.resend_interval(extreme).0), "{extreme}");
+    }
+}
+
+/// How often a record is sent again at most, when every interval is as short as it can be.
+#[test]
+fn extra_sends_are_bounded() {
+    let timing = Timing::standard();
+    let extra = |age: Millis| {
+        let (mut at, mut sends) = (timing.lease.0, 0);
+        while at <= age.0 {
+            at += timing.resend_interval(sends).0;
+            sends += 1;
+        }
+        sends
+    };
+    assert_eq!((extra(Millis::hours(1)), extra(Millis::minutes(510)), extra(Millis::days(14))), (4, 8, 62));
+}
+
+#[test]
+fn the_budget_grows_with_arrivals_and_never_falls_below_its_floor() {
+    let budget = Budget::standard();
+    assert_eq!(budget.sends_max(0, 16), 600);
+    assert_eq!(budget.sends_max(100, 16), 600, "20 % of 1,600 a minute is below the floor");
+    assert_eq!(budget.sends_max(1_000, 16), 3_200);
+    assert_eq!(Budget { period: Millis::seconds(2), ..budget }.sends_max(0, 16), 20);
+    assert!(budget.sends_max(u64::MAX, u16::MAX) > 0, "saturated, not wrapped");
+}
+
+proptest! {
+    #[test]
+    fn jitter_stays_inside_its_bounds(entropy in any::<u64>(), bound in 0_i64..100_000_000) {
+        let moment = Moment { now: EpochMs(0), entropy };
+        prop_assert!((0..=bound).contains(&moment.uniform(Millis(bound)).0));
+        prop_assert!((bound..=bound + bound / 4).contains(&moment.stretched(Millis(bound)).0));
+        prop_assert_eq!(moment.uniform(Millis(-bound)), Millis(0));
+    }
+}

@@ -1,0 +1,120 @@
+//! Copies of one delivery that arrive together.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+
+use crate::support::counting::{count, counted_fact, counting};
+use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, samples, word};
+
+/// How many copies arrive together.
+const COPIES: usize = 64;
+
+/// Delivers copies to as many functions at once and counts their answers.
+async fn deliver_together(
+    harness: &Harness,
+    delivery: &Delivery,
+    scripts: &[Script],
+) -> BTreeMap<(u16, String), usize> {
+    let functions: Vec<_> = scripts.iter().map(|script| harness.webhook(script)).collect();
+    let event = delivery.event(&harness.clock);
+    let answers = join_all(functions.iter().map(|function| function.handle(event.clone()))).await;
+    answers.iter().map(word).fold(BTreeMap::new(), |mut counts, word| {
+        *counts.entry(word).or_default() += 1;
+        counts
+    })
+}
+
+fn total(scripts: &[Script], operation: Operation) -> usize {
+    scripts.iter().map(|script| script.count(operation)).sum()
+}
+
+#[tokio::test]
+async fn of_64_concurrent_copies_one_is_accepted_and_63_are_duplicates_of_one_effect() {
+    let harness = Harness::new().await;
+    let delivery = samples::invoice_paid("evt_1", "in_1", 4_900);
+    let scripts: Vec<_> = (0..COPIES).map(|_| Script::none()).collect();
+    let answers = deliver_together(&harness, &delivery, &scripts).await;
+
+    assert_eq!(answers, BTreeMap::from([((200, "accepted".to_owned()), 1), ((200, "duplicate".to_owned()), 63)]));
+    assert_eq!(total(&scripts, Operation::Put), COPIES, "one PutItem for each copy");
+    assert_eq!(total(&scripts, Operation::Send), 1, "one SendMessage in all");
+    assert_eq!(harness.lab.messages().await, 1);
+    harness.settle().await;
+    let books = harness.books().await;
+    assert_eq!(books.verdict(&[samples::paid("in_1")]), Verdict::applied(1));
+    assert_eq!(books.number("stripe#balance#cus_SampleCustomer#eur", "minor"), 4_900);
+    println!("{COPIES} copies: {answers:?}; counted as duplicates: {}", books.record("#evt_1").duplicate_count);
+}
+
+/// The embedded store never answers `TransactionConflict`, so half of the copies are told so.
+#[tokio::test]
+async fn copies_that_arrive_while_the_transaction_is_in_flight_are_duplicates_too() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
+
+    let gate = Gate::default();
+    let worker = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate.clone())));
+    let (messages, batch) = harness.batch().await.unwrap();
+    let worker = tokio::spawn(async move { Box::pin(worker.handle(batch)).await });
+    gate.reached().await;
+    let script = |index: usize| match index % 2 {
+        0 => Script::none(),
+        _ => Script::on(Operation::Put, 0, Fault::TransactionConflict),
+    };
+    let scripts: Vec<_> = (0..COPIES).map(script).collect();
+    let answers = deliver_together(&harness, &delivery, &scripts).await;
+    gate.open();
+    let response = worker.await.unwrap();
+    harness.conclude(messages, Some(response)).await;
+
+    assert_eq!(answers, BTreeMap::from([((200, "duplicate".to_owned()), COPIES)]));
+    assert_eq!(total(&scripts, Operation::Read), COPIES / 2, "a conflict is resolved by one consistent read");
+    assert_eq!((total(&scripts, Operation::Send), harness.metric("claim_conflict")), (0, 32));
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    println!("{COPIES} copies during the transaction: {answers:?}");
+}
+
+/// The conflict can also come from a transaction that then deletes or never creates the item.
+#[tokio::test]
+async fn a_claim_in_conflict_that_finds_no_record_is_made_once_more() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+    let once = Script::on(Operation::Put, 0, Fault::TransactionConflict);
+    assert_eq!(word(&harness.deliver_under(&once, &delivery).await.unwrap()), (200, "accepted".to_owned()));
+    assert_eq!(once.calls(), [Operation::Put, Operation::Read, Operation::Put, Operation::Send]);
+
+    let always = Script::every(Operation::Put, Fault::TransactionConflict);
+    let outbound = harness.deliver_under(&always, &count("msg_2", "order-2")).await.unwrap();
+    assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
+    assert_eq!(always.calls(), [Operation::Put, Operation::Read, Operation::Put]);
+
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+#[tokio::test]
+async fn two_workers_with_one_message_each_apply_one_effect() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "order-1")).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    let gates = [Gate::default(), Gate::default()];
+    let workers = gates.clone().map(|gate| {
+        let worker = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate)));
+        let batch = batch.clone();
+        tokio::spawn(async move { Box::pin(worker.handle(batch)).await })
+    });
+    for gate in &gates {
+        gate.reached().await;
+    }
+    for gate in &gates {
+        gate.open();
+    }
+    let mut responses = join_all(workers).await;
+    assert!(responses.iter().all(|response| response.as_ref().unwrap().failures.is_empty()));
+    harness.conclude(messages, Some(responses.remove(0).unwrap())).await;
+
+    assert_eq!((harness.metric("event_applied"), harness.metric("message_acknowledged")), (1, 1));
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}

@@ -1,0 +1,306 @@
+//! Requests that must not get in: the documented answer, a metric with the same code, nothing written, nothing queued,
+//! and not a byte of the request or of a secret in the log.
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_webhook::gateway::Outbound;
+use serde_json::{Value, json};
+
+use crate::support::clock::START;
+use crate::support::delivery::{gateway_event, secret};
+use crate::support::logs::Logs;
+use crate::support::samples::{invoice_paid, noise};
+use crate::support::{Clock, Delivery, Harness, body, word};
+
+/// Stands in bodies and, as it is or in base64, in secrets; it must stand nowhere else.
+const MARKERS: [&str; 2] = ["LEAKMENOT", "TEVBS01FTk9U"];
+
+/// A request, and the status and code that it must get.
+struct Case {
+    name: &'static str,
+    event: Value,
+    status: u16,
+    code: &'static str,
+}
+
+fn case(name: &'static str, event: Value, status: u16, code: &'static str) -> Case {
+    Case { name, event, status, code }
+}
+
+/// Plays cases on one stack, which must stay empty all the while.
+async fn refuse(harness: &Harness, cases: Vec<Case>) {
+    let logs = Logs::catch("trace");
+    for Case { name, event, status, code } in cases {
+        let lines_before = harness.metric_lines().len();
+        let webhook = harness.webhook(&crate::support::Script::none());
+        let outbound = webhook.handle(event).await;
+        let log = logs.take();
+        assert_eq!(word(&outbound), (status, code.to_owned()), "{name}");
+        assert_eq!(body(&outbound), json!({ "error": code }), "{name}: the answer says nothing else");
+        assert_eq!(outbound.headers.contains_key("retry-after"), status == 503, "{name}");
+        check_metric(&harness.metric_lines()[lines_before..], code, status, name);
+        check_log(&log, code, name);
+    }
+    let books = harness.books().await;
+    assert!(books.records.is_empty() && books.domain.is_empty(), "something was written");
+    assert_eq!(harness.lab.messages().await, 0, "something was queued");
+}
+
+fn check_metric(lines: &[String], code: &str, status: u16, name: &str) {
+    assert_eq!(lines.len(), 1, "{name}: {lines:?}");
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
+    let metric = if status == 503 { "delivery_retry_please" } else { "delivery_refused" };
+    assert_eq!((&line["code"], &line[metric]), (&json!(code), &json!(1)), "{name}: {line}");
+    let dimensions = &line["_aws"]["CloudWatchMetrics"][0]["Dimensions"];
+    assert_eq!(*dimensions, json!([["function"], ["function", "code"]]), "{name}");
+    assert!(!MARKERS.iter().any(|marker| lines[0].contains(marker)), "{name}: {line}");
+}
+
+fn check_log(log: &str, code: &str, name: &str) {
+    let line = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let said = line.filter(|line| line["message"] == "delivery not accepted").collect::<Vec<_>>();
+    assert_eq!(said.len(), 1, "{name}: {log}");
+    assert_eq!(said[0]["code"], json!(code), "{name}");
+    let leak = MARKERS.iter().find(|marker| log.contains(*marker));
+    assert_eq!(leak, None, "{name}: {log}");
+}
+
+/// A genuine delivery whose body holds the marker.
+fn genuine() -> Delivery {
+    let mut delivery = invoice_paid("evt_LEAKMENOT", "in_LEAKMENOT", 100);
+    delivery.body.extend_from_slice(b" \n");
+    delivery
+}
+
+/// A genuine delivery with something done to its signature header.
+fn with_signature(clock: &Clock, change: impl Fn(String) -> Vec<String>) -> Value {
+    let delivery = genuine();
+    let mut headers = Vec::new();
+    for (name, value) in delivery.signed_headers(clock.seconds()) {
+        if name == "stripe-signature" {
+            headers.extend(change(value).into_iter().map(|value| (name.clone(), value)));
+        } else {
+            headers.push((name, value));
+        }
+    }
+    delivery.event_with(&headers, &delivery.body, clock)
+}
+
+/// A genuine signature over another body.
+fn with_body(clock: &Clock, change: impl Fn(&[u8]) -> Vec<u8>) -> Value {
+    let delivery = genuine();
+    delivery.event_with(&delivery.signed_headers(clock.seconds()), &change(&delivery.body), clock)
+}
+
+#[tokio::test]
+async fn forged_and_altered_requests_are_refused() {
+    let harness = Harness::new().await;
+    let clock = &harness.clock;
+    let zeros = "0".repeat(64);
+    let forged = |value: String| vec![format!("{},v1={zeros}", value.split(',').next().unwrap())];
+    let reserialised = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap().to_string().into_bytes();
+    let other = genuine().signed_with("whsec_LEAKMENOT_another").event(clock);
+    let mismatch = "signature_mismatch";
+    let binary = Delivery::new("standard_webhooks", b"LEAKMENOT \xff\xfe".to_vec()).header("webhook-id", "msg_1");
+    let binary = binary.signed_with("whsec_QW5vdGhlciBzZWNyZXQgb2YgMjQgYnl0ZXMu");
+    refuse(
+        &harness,
+        vec![
+            case("forged", with_signature(clock, forged), 401, mismatch),
+            case("truncated", with_body(clock, |body| body[..body.len() - 3].to_vec()), 401, mismatch),
+            case("emptied", with_body(clock, |_| Vec::new()), 401, mismatch),
+            case("re-serialised", with_body(clock, reserialised), 401, mismatch),
+            case("one bit flipped", with_body(clock, |body| flipped(body, 40)), 401, mismatch),
+            case("not UTF-8", with_body(clock, |_| b"LEAKMENOT \xff\xfe".to_vec()), 401, mismatch),
+            case("another secret", other, 401, mismatch),
+            case("not UTF-8 with an id in a header", binary.event(clock), 401, mismatch),
+            case("no signature", with_signature(clock, |_| Vec::new()), 401, "signature_missing"),
+            case("an old scheme", with_signature(clock, |it| vec![it.replace("v1=", "v0=")]), 401, "signature_missing"),
+            case("not hex", with_signature(clock, |it| vec![it.replace("v1=", "v1=z")]), 401, "signature_malformed"),
+        ],
+    )
+    .await;
+}
+
+fn flipped(body: &[u8], at: usize) -> Vec<u8> {
+    let mut body = body.to_vec();
+    body[at] ^= 1;
+    body
+}
+
+#[tokio::test]
+async fn stale_and_future_requests_are_refused_at_the_second() {
+    let harness = Harness::new().await;
+    let clock = &harness.clock;
+    let signed_at = |seconds: i64| genuine().event_signed_at(EpochSec(START.as_seconds().0 + seconds), clock);
+    let range = "timestamp_out_of_range";
+    refuse(
+        &harness,
+        vec![
+            case("stale", signed_at(-301), 401, range),
+            case("from the future", signed_at(301), 401, range),
+            case("far in the past", signed_at(-86_400 * 365), 401, range),
+            case(
+                "no timestamp",
+                with_signature(clock, |it| vec![it[it.find("v1=").unwrap()..].to_owned()]),
+                401,
+                "timestamp_missing",
+            ),
+            case("no number", with_signature(clock, |it| vec![it.replace("t=", "t=x")]), 401, "timestamp_malformed"),
+        ],
+    )
+    .await;
+    // The limit itself is inside, and an old one cannot be forged into range.
+    for seconds in [-300, 300] {
+        assert_eq!(harness.webhook(&crate::support::Script::none()).handle(signed_at(seconds)).await.status_code, 200);
+    }
+}
+
+#[tokio::test]
+async fn ambiguous_headers_are_refused() {
+    let harness = Harness::new().await;
+    let clock = &harness.clock;
+    let mut control = genuine().event(clock);
+    control["headers"]["stripe-signature"] = json!("t=1,v1=\u{1}LEAKMENOT");
+    let mut long = genuine().event(clock);
+    long["headers"]["stripe-signature"] = json!(format!("t=1,v1={}", "a".repeat(17 * 1024)));
+    let push = crate::support::samples::push("push-1", "c1").header("x-github-delivery", "push-2");
+    refuse(
+        &harness,
+        vec![
+            case("signed twice", with_signature(clock, |it| vec![it.clone(), it]), 401, "duplicate_header"),
+            case("two delivery ids", push.event(clock), 401, "duplicate_header"),
+            case("a control character", control, 401, "header_malformed"),
+            case("too long", long, 401, "header_malformed"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn bodies_that_cannot_be_kept_or_read_are_refused() {
+    let harness = Harness::new().await;
+    let clock = &harness.clock;
+    harness.endpoints.change("github", "body_bytes_max", json!(500));
+    let long = crate::support::samples::push("push-1", "LEAKMENOT");
+    assert!(long.body.len() > 500);
+    let incompressible = Delivery::new("standard_webhooks", noise(600 * 1024)).header("webhook-id", "msg_LEAKMENOT");
+    let empty = Delivery::new("stripe", "");
+    let no_id = Delivery::new("stripe", r#"{"type":"LEAKMENOT"}"#);
+    let two_ids = Delivery::new("stripe", r#"{"id":"evt_1","id":"evt_LEAKMENOT","type":"invoice.paid"}"#);
+    let not_text = Delivery::new("stripe", b"LEAKMENOT \xff\xfe".to_vec());
+    refuse(
+        &harness,
+        vec![
+            case("longer than the endpoint takes", long.event(clock), 413, "body_too_large"),
+            case("does not fit one item compressed", incompressible.event(clock), 413, "body_too_large"),
+            case("empty", empty.event(clock), 400, "malformed"),
+            case("empty and unsigned", empty.event_with(&[], b"", clock), 401, "signature_missing"),
+            case("without an id", no_id.event(clock), 400, "malformed"),
+            case("with two ids", two_ids.event(clock), 400, "malformed"),
+            case("no text where the id is in the text", not_text.event(clock), 400, "malformed"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn requests_that_lead_nowhere_are_refused() {
+    let harness = Harness::new().await;
+    let clock = &harness.clock;
+    harness.endpoints.change("slack", "source_ranges", json!(["198.51.100.0/24"]));
+    harness.endpoints.put("broken", r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT"],"#);
+    harness.endpoints.put("mistaken", json!({ "provider": "nobody", "secrets": ["LEAKMENOT"] }).to_string());
+    let to = |path: &str| gateway_event("POST", path, &[], b"LEAKMENOT", clock);
+    let by = |method: &str| gateway_event(method, "/webhooks/stripe?x=LEAKMENOT", &[], b"", clock);
+    let encoding = crate::support::samples::json("gateway/http-api-malformed-base64.json");
+    let mut cases = vec![
+        case("unknown endpoint", to("/webhooks/nobody"), 404, "unknown_endpoint"),
+        case("an id that is none", to("/webhooks/STRIPE"), 404, "unknown_endpoint"),
+        case("another path", to("/LEAKMENOT/stripe"), 404, "unknown_endpoint"),
+        case("a path below", to("/webhooks/stripe/LEAKMENOT"), 404, "unknown_endpoint"),
+        case("no path", to("/"), 404, "unknown_endpoint"),
+        case("from another network", to("/webhooks/slack"), 403, "source_not_allowed"),
+        case("a document that is cut off", to("/webhooks/broken"), 503, "endpoint_unavailable"),
+        case("a document that is mistaken", to("/webhooks/mistaken"), 503, "endpoint_unavailable"),
+        case("malformed base64", encoding, 400, "malformed"),
+    ];
+    for method in ["GET", "PUT", "DELETE", "HEAD", "PATCH"] {
+        cases.push(case("another method", by(method), 405, "method_not_allowed"));
+    }
+    let not_requests = [
+        json!(null),
+        json!("LEAKMENOT"),
+        json!({}),
+        json!({ "Records": [{ "body": "LEAKMENOT" }] }),
+        json!({ "version": "2.0", "rawPath": "/webhooks/stripe", "body": "LEAKMENOT" }),
+        json!({ "version": "2.0", "rawPath": 7, "requestContext": { "http": { "method": "POST" } } }),
+        json!({ "httpMethod": "POST", "path": "/webhooks/stripe", "headers": ["LEAKMENOT"] }),
+    ];
+    cases.extend(not_requests.map(|event| case("not a request", event, 400, "malformed")));
+    refuse(&harness, cases).await;
+}
+
+#[tokio::test]
+async fn a_source_of_endpoints_that_is_down_asks_for_a_retry() {
+    let harness = Harness::new().await;
+    harness.endpoints.set_down(true);
+    let event = genuine().event(&harness.clock);
+    refuse(&harness, vec![case("endpoints down", event, 503, "endpoint_unavailable")]).await;
+}
+
+/// What is signed need not be text: the bytes are kept as they are.
+#[tokio::test]
+async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
+    let harness = Harness::new().await;
+    let bytes = b"\xff\xfe\x00 not text \xc3\x28".to_vec();
+    let delivery = Delivery::new("standard_webhooks", bytes.clone()).header("webhook-id", "msg_1");
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
+    let books = harness.books().await;
+    let record = books.record("#msg_1");
+    let Some(hookonce_protocol::record::StoredBody::Inline(stored)) = &record.body else { panic!("no body") };
+    assert_eq!(hookonce_runtime::body::decompress(stored).unwrap(), bytes);
+    assert_eq!(record.event_type, "unknown");
+}
+
+/// The largest body that fits is taken, the next one is not: the limit is the item's, not a guess.
+#[tokio::test]
+async fn the_largest_body_that_fits_one_item_goes_all_the_way() {
+    let harness = Harness::with(crate::support::counting::counting).await;
+    let of = |length: usize| Delivery::new("standard_webhooks", noise(length)).header("webhook-id", "msg_1");
+    let fits = |outbound: &Outbound| outbound.status_code == 200;
+    let (mut taken, mut refused) = (390 * 1024_usize, 400 * 1024_usize);
+    while refused - taken > 1 {
+        let middle = taken.midpoint(refused);
+        let outbound = harness.deliver(&of(middle)).await;
+        if fits(&outbound) {
+            taken = middle;
+            harness.lose_hints().await;
+            let key = harness.books().await.record("#msg_1").key.clone();
+            harness.expire(&key).await;
+        } else {
+            assert_eq!(word(&outbound), (413, "body_too_large".to_owned()));
+            refused = middle;
+        }
+    }
+    assert!(fits(&harness.deliver(&of(taken)).await));
+    harness.settle().await;
+    println!("the largest incompressible body that is taken has {taken} bytes");
+    assert!(taken > 395 * 1024, "{taken}");
+    assert!(!harness.books().await.verdict::<&str>(&[]).is_alarming());
+}
+
+#[tokio::test]
+async fn an_accepted_delivery_leaves_no_byte_of_itself_in_the_log() {
+    let harness = Harness::new().await;
+    let logs = Logs::catch("info,hookonce_webhook=trace,hookonce_worker=trace,hookonce_runtime=trace");
+    let mut delivery = invoice_paid("evt_1", "in_1", 100);
+    delivery.body = String::from_utf8(delivery.body).unwrap().replace("ada@example.com", "LEAKMENOT").into_bytes();
+    harness.deliver(&delivery).await;
+    harness.settle().await;
+    let log = logs.take();
+    assert!(log.contains("delivery acknowledged"), "{log}");
+    assert_eq!(MARKERS.iter().find(|marker| log.contains(*marker)), None, "{log}");
+    let lines = harness.metric_lines().join("\n");
+    assert_eq!(MARKERS.iter().find(|marker| lines.contains(*marker)), None, "{lines}");
+    assert!(MARKERS.iter().any(|marker| secret("stripe").contains(marker)), "the marker is in the secret");
+}

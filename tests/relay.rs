@@ -1,0 +1,144 @@
+//! The only re-sender: within its budget, oldest first, ever more seldom.
+
+use hookonce_protocol::call::CancellationReason;
+use hookonce_protocol::record::{DeadReason, Status};
+use hookonce_protocol::relay::{Budget, FAILED_SEND_PAUSE, SHARD_PAGE};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use serde_json::json;
+
+use crate::support::counting::{count, counted_fact, counting};
+use crate::support::{Fault, Harness, Operation, Script, Verdict};
+
+/// Delivers so many events a second apart and loses every hint.
+async fn forgotten(harness: &Harness, events: usize) {
+    for index in 0..events {
+        harness.deliver(&count(&format!("msg_{index:03}"), &format!("order-{index}"))).await;
+        harness.clock.advance(Millis::seconds(1));
+    }
+    assert_eq!(harness.lose_hints().await, events);
+}
+
+#[tokio::test]
+async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
+    let mut harness = Harness::with(counting).await;
+    harness.budget = Budget { sends_per_second_min: 1, arrivals_percent: 20, period: Millis::seconds(4) };
+    forgotten(&harness, 10).await;
+    harness.clock.advance(harness.timing.lease);
+    for run in 0..3 {
+        let report = harness.relay().await;
+        let expected = if run < 2 { 4 } else { 2 };
+        assert_eq!((&report["due"], &report["sent"]), (&json!(10 - 4 * run), &json!(expected)), "run {run}");
+        let records = harness.records().await;
+        let sent: Vec<_> = records.values().filter(|record| record.resends == 1).collect();
+        assert_eq!(sent.len(), (4 * (run + 1)).min(10), "run {run}");
+        let newest = sent.iter().map(|record| record.received_at).max().unwrap();
+        let waiting = records.values().filter(|record| record.resends == 0);
+        assert!(
+            waiting.into_iter().all(|record| record.received_at > newest),
+            "run {run}: a younger one was sent first"
+        );
+    }
+    harness.settle().await;
+    let facts: Vec<_> = (0..10).map(|index| counted_fact(&format!("order-{index}"))).collect();
+    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(10));
+}
+
+#[tokio::test]
+async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
+    let mut harness = Harness::with(counting).await;
+    harness.timing = Timing { shards: 1, ..harness.timing };
+    forgotten(&harness, SHARD_PAGE + 8).await;
+    harness.clock.advance(harness.timing.lease);
+    let script = Script::none();
+    let report = harness.relay_under(&script).await.unwrap();
+    assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
+    assert_eq!(script.count(Operation::QueryDue), 2, "two pages");
+    assert_eq!(harness.relay().await["due"], json!(0), "each was moved on");
+}
+
+#[tokio::test]
+async fn a_hint_that_could_not_be_sent_falls_due_again_soon() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    harness.clock.advance(harness.timing.lease);
+    let report = harness.relay_under(&Script::every(Operation::SendEach, Fault::Refused)).await.unwrap();
+    assert_eq!((&report["sent"], &report["failed"]), (&json!(0), &json!(1)));
+    harness.clock.advance(Millis(FAILED_SEND_PAUSE.0 - 1));
+    assert_eq!(harness.relay().await["due"], json!(0));
+    harness.clock.advance(Millis(1));
+    assert_eq!(harness.relay().await["sent"], json!(1));
+    assert_eq!(harness.metric("relay_failed"), 1);
+}
+
+#[tokio::test]
+async fn a_record_that_nobody_works_on_is_sent_ever_more_seldom() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    let (start, mut sends) = (harness.clock.now(), Vec::new());
+    // The relay runs each minute; the runs that find nothing are left out.
+    loop {
+        let due_at = harness.books().await.record("#msg_000").due.clone().unwrap().at;
+        let minutes = (due_at.0 - start.0).div_euclid(60_000) + 1;
+        if minutes > 24 * 60 {
+            break;
+        }
+        harness.clock.advance(Millis(start.plus(Millis::minutes(minutes)).0 - harness.clock.now().0));
+        assert_eq!(harness.relay().await["sent"], json!(1));
+        sends.push(minutes);
+    }
+    harness.lose_hints().await;
+    println!("sends of one record in a day, in minutes after its claim: {sends:?}");
+    assert!((6..=12).contains(&sends.len()), "{sends:?}");
+    let gaps: Vec<_> = sends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps[..6].windows(2).all(|pair| pair[1] > pair[0]), "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_shard_that_cannot_be_read_holds_up_no_other() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 8).await;
+    harness.clock.advance(harness.timing.lease);
+    let report = harness.relay_under(&Script::on(Operation::QueryDue, 0, Fault::Refused)).await.unwrap();
+    let first = report["sent"].as_u64().unwrap();
+    assert!((1..8).contains(&first), "{report}");
+    assert_eq!(harness.metric("relay_shards_unavailable"), 1);
+    assert_eq!(harness.relay().await["sent"], json!(8 - first));
+}
+
+#[tokio::test]
+async fn a_dead_letter_whose_handler_has_failed_dies_and_an_untried_one_gets_two_more_chances() {
+    let harness = Harness::with(counting).await;
+    let hint = |id: &str| format!(r#"{{"v":1,"k":"ref","pk":"in#standard_webhooks#{id}"}}"#);
+    harness.deliver(&crate::support::counting::counted("msg_tried", "count.later", "a")).await;
+    harness.work_under(&Script::none()).await;
+    harness.bury_under(&Script::none(), &hint("msg_tried")).await.unwrap();
+    let books = harness.books().await;
+    let dead = books.record("#msg_tried");
+    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::DeadLetter)));
+
+    harness.deliver(&count("msg_untried", "b")).await;
+    for time in 1..=3 {
+        harness.lose_hints().await;
+        harness.bury_under(&Script::none(), &hint("msg_untried")).await.unwrap();
+        let books = harness.books().await;
+        let record = books.record("#msg_untried");
+        assert_eq!((record.dead_letters, record.status == Status::Dead), (time, time == 3));
+        assert_eq!(harness.relay().await["sent"], json!(i32::from(time < 3)), "it falls due at once");
+    }
+}
+
+/// A commit in conflict is tried again at once a few times, then the message waits.
+#[tokio::test]
+async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    let conflict = Fault::Cancelled(vec![CancellationReason::Transient, CancellationReason::None]);
+    let script = Script::every(Operation::Commit, conflict);
+    harness.work_under(&script).await;
+    assert_eq!(script.count(Operation::Commit), 4, "once and three times more");
+    let books = harness.books().await;
+    assert_eq!((books.record("#msg_1").attempts, books.record("#msg_1").status), (0, Status::Pending));
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}

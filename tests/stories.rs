@@ -1,0 +1,167 @@
+//! Four ways in which deliveries were lost or doubled elsewhere, told again.
+
+use hookonce_protocol::record::{Outcome, Status};
+use hookonce_protocol::time::Millis;
+
+use crate::support::counting::{count, counted_fact, counting};
+use crate::support::samples::noise;
+use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, word};
+
+#[tokio::test]
+async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
+
+    // The handler of the first copy is slow: its transaction is still to come when the provider gives up and retries.
+    let gate = Gate::default();
+    let slow = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate.clone())));
+    let (messages, batch) = harness.batch().await.unwrap();
+    let slow = tokio::spawn(async move { Box::pin(slow.handle(batch)).await });
+    gate.reached().await;
+    for _ in 0..2 {
+        harness.clock.advance(Millis::seconds(18));
+        assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
+    }
+    assert_eq!(harness.lab.messages().await, 1, "a retry sends nothing");
+
+    // The relay takes the record for forgotten, and a second worker overtakes the first.
+    harness.clock.advance(harness.timing.lease);
+    assert_eq!(harness.relay().await["sent"], 1);
+    harness.work().await;
+    assert_eq!(harness.books().await.record("#msg_1").status, Status::Processed);
+    gate.open();
+    let response = slow.await.unwrap();
+    assert!(response.failures.is_empty(), "the overtaken copy acknowledges its message");
+    harness.conclude(messages, Some(response)).await;
+
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.metric("event_applied"), 1);
+}
+
+#[tokio::test]
+async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears_no_mark() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+
+    // Both copies are past the point where a check would have found nothing; the second sets first.
+    let gate = Gate::default();
+    let late = Script::on(Operation::Put, 0, Fault::Held(gate.clone()));
+    let (late, early) = tokio::join!(harness.deliver_under(&late, &delivery), async {
+        gate.reached().await;
+        let early = harness.deliver(&delivery).await;
+        gate.open();
+        early
+    });
+    assert_eq!(word(&early), (200, "accepted".to_owned()));
+    assert_eq!(word(&late.unwrap()), (200, "duplicate".to_owned()));
+
+    // The commit fails. Elsewhere the mark would now be cleared, and a retry would slip in before the next attempt.
+    harness.work_under(&Script::on(Operation::Commit, 0, Fault::Refused)).await;
+    assert_eq!(harness.books().await.record("#msg_1").status, Status::Pending);
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
+    assert_eq!(harness.lab.messages().await, 1, "a retry sends nothing");
+
+    harness.settle().await;
+    let books = harness.books().await;
+    assert_eq!(books.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Applied));
+}
+
+#[tokio::test]
+async fn a_crash_between_dedup_and_enqueue_loses_nothing_when_the_provider_retries() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+    let crash = Script::on(Operation::Send, 0, Fault::CrashBefore);
+    assert!(harness.deliver_under(&crash, &delivery).await.is_none(), "the provider hears nothing");
+
+    harness.clock.advance(Millis::seconds(10));
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
+    assert_eq!(harness.lab.messages().await, 0, "only the relay sends again");
+
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+#[tokio::test]
+async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_when_nobody_retries() {
+    let harness = Harness::with(counting).await;
+    let crash = Script::on(Operation::Send, 0, Fault::CrashBefore);
+    assert!(harness.deliver_under(&crash, &count("msg_1", "order-1")).await.is_none());
+
+    harness.clock.advance(Millis(harness.timing.lease.0 - 1));
+    assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond to go");
+    harness.clock.advance(Millis(1));
+    assert_eq!(harness.relay().await["sent"], 1);
+    harness.work().await;
+
+    let books = harness.books().await;
+    assert_eq!(books.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(books.record("#msg_1").resends, 1);
+}
+
+#[tokio::test]
+async fn a_delivery_while_the_store_is_down_is_taken_by_the_queue_and_applied_once() {
+    let harness = Harness::with(counting).await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    let delivery = count("msg_1", "order-1");
+    let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
+    assert_eq!(word(&outbound), (200, "accepted".to_owned()));
+    assert_eq!(harness.metric("fail_open"), 1);
+    assert!(harness.books().await.records.is_empty(), "the message is the only copy");
+
+    // While the outage lasts, the worker must not acknowledge that copy.
+    harness.work_under(&Script::store_outage()).await;
+    assert_eq!(harness.lab.messages().await, 1);
+
+    // The provider was told 200 and retries all the same; this copy finds the store back.
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+#[tokio::test]
+async fn a_delivery_that_the_store_took_without_a_word_is_applied_once_although_the_queue_took_it_too() {
+    let harness = Harness::with(counting).await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    let silent = Script::on(Operation::Put, 0, Fault::ReplyLost);
+    let outbound = harness.deliver_under(&silent, &count("msg_1", "order-1")).await.unwrap();
+    assert_eq!(word(&outbound), (200, "accepted".to_owned()));
+    assert_eq!(harness.books().await.records.len(), 1, "record and message both exist");
+
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+#[tokio::test]
+async fn a_delivery_while_the_store_is_down_is_sent_back_where_the_endpoint_wants_it_and_then_applied_once() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "order-1");
+    let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
+    assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
+    assert!(outbound.headers["retry-after"].parse::<u32>().unwrap() > 0);
+    assert_eq!(harness.lab.messages().await, 0);
+    assert!(harness.books().await.records.is_empty());
+
+    harness.clock.advance(Millis::seconds(5));
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+/// The queue takes shorter messages than the store takes items.
+#[tokio::test]
+async fn a_delivery_too_long_for_the_queue_is_sent_back_while_the_store_is_down() {
+    let harness = Harness::with(counting).await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    let mut delivery = count("msg_1", "order-1");
+    let noise: String = noise(250 * 1024).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    delivery.body = format!(r#"{{"type":"count.once","fact":"order-1","noise":"{noise}"}}"#).into_bytes();
+    let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
+    assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
+    assert_eq!(harness.lab.messages().await, 0);
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "the store takes it");
+    harness.settle().await;
+    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}

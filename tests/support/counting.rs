@@ -1,0 +1,67 @@
+//! A handler whose effect shows every application: it adds one, whatever is there already.
+//!
+//! The handlers that ship protect their items with conditions of their own, which is good for their users and would hide
+//! from these tests what the protocol lets through.
+
+use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
+use hookonce_protocol::write::Change;
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
+use serde_json::{Value, json};
+
+use super::delivery::Delivery;
+
+/// Counts how often a fact was applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counting;
+
+/// The worker's handlers, when it has just this one.
+pub(crate) fn counting() -> Handlers {
+    Handlers::new().with(Counting)
+}
+
+fn fact(event: &Event) -> Result<String, HandlerError> {
+    let body: Value = serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent("NOT_JSON"))?;
+    body["fact"].as_str().map(str::to_owned).ok_or(HandlerError::permanent("NO_FACT"))
+}
+
+impl Handler for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn handles(&self, event: &Event) -> bool {
+        event.event_type.starts_with("count.")
+    }
+
+    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
+        Ok(format!("{}/{}", event.endpoint, fact(event)?))
+    }
+
+    fn plan(&self, event: &Event, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        match event.event_type.as_str() {
+            "count.never" => Err(HandlerError::permanent("NEVER")),
+            "count.later" => Err(HandlerError::retryable("LATER")),
+            "count.panic" => panic!("a handler that panics"),
+            _ => {
+                let counter = format!("{}#count#{}", event.endpoint, fact(event)?);
+                Ok(Plan::default().with(DomainWrite::update(counter, vec![Change::Add("applied".into(), 1)])))
+            }
+        }
+    }
+}
+
+/// A Standard Webhooks delivery with this id that lets a fact be counted.
+pub(crate) fn count(id: &str, fact: &str) -> Delivery {
+    counted(id, "count.once", fact)
+}
+
+/// A Standard Webhooks delivery of this type.
+pub(crate) fn counted(id: &str, event_type: &str, fact: &str) -> Delivery {
+    let body = json!({ "type": event_type, "fact": fact }).to_string();
+    Delivery::new("standard_webhooks", body).header("webhook-id", id)
+}
+
+/// What a counted fact is called in the books.
+pub(crate) fn counted_fact(fact: &str) -> String {
+    format!("counting#standard_webhooks/{fact}")
+}

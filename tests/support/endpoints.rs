@@ -1,0 +1,89 @@
+//! Endpoint documents in memory.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::EndpointId;
+use hookonce_runtime::endpoint::EndpointDocument;
+use hookonce_runtime::port::{EndpointSource, FetchError, MaterialSource};
+use serde_json::{Value, json};
+
+/// Documents as text, by endpoint. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemoryEndpoints(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    documents: Mutex<BTreeMap<String, String>>,
+    down: Mutex<bool>,
+    fetches: AtomicUsize,
+}
+
+impl MemoryEndpoints {
+    /// Writes the document of an endpoint.
+    pub(crate) fn put(&self, id: &str, document: impl Into<String>) {
+        self.0.documents.lock().unwrap().insert(id.to_owned(), document.into());
+    }
+
+    /// Changes one field of a document.
+    pub(crate) fn change(&self, id: &str, field: &str, value: Value) {
+        let mut documents = self.0.documents.lock().unwrap();
+        let mut document: Value =
+            documents.get(id).map_or_else(|| json!({}), |text| serde_json::from_str(text).unwrap());
+        document[field] = value;
+        documents.insert(id.to_owned(), document.to_string());
+    }
+
+    /// Whether the source answers.
+    pub(crate) fn set_down(&self, down: bool) {
+        *self.0.down.lock().unwrap() = down;
+    }
+
+    /// How often a document was asked for.
+    pub(crate) fn fetches(&self) -> usize {
+        self.0.fetches.load(Ordering::SeqCst)
+    }
+}
+
+impl EndpointSource for MemoryEndpoints {
+    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
+        self.0.fetches.fetch_add(1, Ordering::SeqCst);
+        if *self.0.down.lock().unwrap() {
+            return Err(FetchError::Unavailable("the test says so".into()));
+        }
+        let text = self.0.documents.lock().unwrap().get(id.as_str()).cloned();
+        text.map(|text| EndpointDocument::parse(&text)).transpose()
+    }
+}
+
+/// Certificates and keys by address. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemoryMaterials(Arc<Mutex<Fetched>>);
+
+#[derive(Debug, Default)]
+struct Fetched {
+    bodies: BTreeMap<String, Vec<u8>>,
+    urls: Vec<String>,
+}
+
+impl MemoryMaterials {
+    /// What is found at an address.
+    pub(crate) fn put(&self, url: &str, body: impl Into<Vec<u8>>) {
+        self.0.lock().unwrap().bodies.insert(url.to_owned(), body.into());
+    }
+
+    /// The addresses that were asked for, in order.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.0.lock().unwrap().urls.clone()
+    }
+}
+
+impl MaterialSource for MemoryMaterials {
+    async fn fetch(&self, url: &str, _post_body: Option<&str>) -> Result<Vec<u8>, Unavailable> {
+        let mut fetched = self.0.lock().unwrap();
+        fetched.urls.push(url.to_owned());
+        fetched.bodies.get(url).cloned().ok_or(Unavailable)
+    }
+}

@@ -1,0 +1,301 @@
+//! Faults between a function and what it calls.
+//!
+//! A [`Script`] says what happens at which call of one run of a function. [`Faulty`] stands in front of the real adapter
+//! and acts it out. A process that is killed is a future that is dropped: the call at which it dies never returns, and
+//! [`Script::run`] stops waiting for it.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::Found;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::worker::VISIBILITY_MAX;
+use hookonce_protocol::write::{Action, Write};
+use hookonce_runtime::port::{Queue, Store};
+use tokio::sync::{Notify, watch};
+
+/// A remote call, by the operation that it becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Put,
+    Update,
+    Commit,
+    Read,
+    ReadEach,
+    ReadDomain,
+    QueryDue,
+    CountReceived,
+    Send,
+    SendEach,
+    Hide,
+}
+
+/// What happens at a call.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// It is not carried out, and the other side is unavailable.
+    Refused,
+    /// It is carried out, and the other side is unavailable.
+    ReplyLost,
+    /// The process dies before it.
+    CrashBefore,
+    /// The process dies after it was carried out, before its reply.
+    CrashAfter,
+    /// The item is part of a transaction under way: nothing is written. Only for a write.
+    TransactionConflict,
+    /// The transaction is cancelled for these reasons: nothing is written. Only for a commit.
+    Cancelled(Vec<CancellationReason>),
+    /// It waits at the gate, and is then carried out.
+    Held(Gate),
+}
+
+/// Holds a call until the test lets it go.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate(Arc<GateState>);
+
+#[derive(Debug, Default)]
+struct GateState {
+    reached: Notify,
+    open: Notify,
+}
+
+impl Gate {
+    /// Waits until the call has come to the gate.
+    pub(crate) async fn reached(&self) {
+        self.0.reached.notified().await;
+    }
+
+    /// Lets the call go.
+    pub(crate) fn open(&self) {
+        self.0.open.notify_one();
+    }
+
+    async fn pass(&self) {
+        self.0.reached.notify_one();
+        self.0.open.notified().await;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum When {
+    /// The n-th call of all, from 0.
+    Nth(usize),
+    /// The n-th call of this operation, from 0.
+    NthOf(Operation, usize),
+    /// Every call of this operation.
+    Every(Operation),
+    /// Every call that goes to the store.
+    EveryOfStore,
+}
+
+/// What happens at the calls of one run of a function. Clones share the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Script(Arc<Run>);
+
+#[derive(Debug)]
+struct Run {
+    rules: Vec<(When, Fault)>,
+    calls: Mutex<Vec<Operation>>,
+    killed: watch::Sender<bool>,
+    turn: Option<tokio::sync::Semaphore>,
+}
+
+impl Script {
+    fn new(rules: Vec<(When, Fault)>, in_turn: bool) -> Self {
+        let turn = in_turn.then(|| tokio::sync::Semaphore::new(1));
+        Self(Arc::new(Run { rules, calls: Mutex::default(), killed: watch::Sender::new(false), turn }))
+    }
+
+    /// No fault, and as many calls at a time as the function wants.
+    pub(crate) fn none() -> Self {
+        Self::new(Vec::new(), false)
+    }
+
+    /// No fault, one call at a time, so that the order of calls is the same in every run.
+    pub(crate) fn recording() -> Self {
+        Self::new(Vec::new(), true)
+    }
+
+    /// One fault at the `index`-th call, one call at a time.
+    pub(crate) fn at(index: usize, fault: Fault) -> Self {
+        Self::new(vec![(When::Nth(index), fault)], true)
+    }
+
+    /// A fault at the `index`-th call of an operation.
+    pub(crate) fn on(operation: Operation, index: usize, fault: Fault) -> Self {
+        Self::none().and_on(operation, index, fault)
+    }
+
+    /// The same fault at every call of an operation.
+    pub(crate) fn every(operation: Operation, fault: Fault) -> Self {
+        Self::new(vec![(When::Every(operation), fault)], false)
+    }
+
+    /// The store is down.
+    pub(crate) fn store_outage() -> Self {
+        Self::new(vec![(When::EveryOfStore, Fault::Refused)], false)
+    }
+
+    /// The same script with one more fault.
+    pub(crate) fn and_on(self, operation: Operation, index: usize, fault: Fault) -> Self {
+        let mut rules = self.0.rules.clone();
+        rules.push((When::NthOf(operation, index), fault));
+        Self::new(rules, self.0.turn.is_some())
+    }
+
+    /// The calls so far, in order.
+    pub(crate) fn calls(&self) -> Vec<Operation> {
+        self.0.calls.lock().unwrap().clone()
+    }
+
+    /// How often an operation was called so far.
+    pub(crate) fn count(&self, operation: Operation) -> usize {
+        self.calls().into_iter().filter(|called| *called == operation).count()
+    }
+
+    /// Runs a function until it ends or dies.
+    pub(crate) async fn run<T>(&self, function: impl Future<Output = T>) -> Option<T> {
+        let mut killed = self.0.killed.subscribe();
+        tokio::select! {
+            biased;
+            _ = killed.wait_for(|killed| *killed) => None,
+            output = function => Some(output),
+        }
+    }
+
+    fn next(&self, operation: Operation) -> Option<Fault> {
+        let mut calls = self.0.calls.lock().unwrap();
+        let index = calls.len();
+        let index_of_kind = calls.iter().filter(|called| **called == operation).count();
+        calls.push(operation);
+        let to_store = !matches!(operation, Operation::Send | Operation::SendEach | Operation::Hide);
+        let applies = |when: &When| match when {
+            When::Nth(nth) => *nth == index,
+            When::NthOf(kind, nth) => *kind == operation && *nth == index_of_kind,
+            When::Every(kind) => *kind == operation,
+            When::EveryOfStore => to_store,
+        };
+        self.0.rules.iter().find(|(when, _)| applies(when)).map(|(_, fault)| fault.clone())
+    }
+
+    async fn die<T>(&self) -> T {
+        self.0.killed.send_replace(true);
+        std::future::pending().await
+    }
+
+    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `special` the reply to the
+    /// faults that only some calls can meet.
+    async fn carry<T>(
+        &self,
+        operation: Operation,
+        refused: T,
+        special: impl FnOnce(&Fault) -> Option<T>,
+        call: impl Future<Output = T>,
+    ) -> T {
+        let _turn = match &self.0.turn {
+            Some(turn) => Some(turn.acquire().await.unwrap()),
+            None => None,
+        };
+        match self.next(operation) {
+            None => call.await,
+            Some(Fault::Refused) => refused,
+            Some(Fault::ReplyLost) => {
+                let _ = call.await;
+                refused
+            }
+            Some(Fault::CrashBefore) => self.die().await,
+            Some(Fault::CrashAfter) => {
+                let _ = call.await;
+                self.die().await
+            }
+            Some(Fault::Held(gate)) => {
+                gate.pass().await;
+                call.await
+            }
+            Some(fault @ (Fault::TransactionConflict | Fault::Cancelled(_))) => {
+                special(&fault).unwrap_or_else(|| panic!("{operation:?} cannot meet {fault:?}"))
+            }
+        }
+    }
+}
+
+/// A store or a queue behind a script.
+#[derive(Debug)]
+pub(crate) struct Faulty<P> {
+    inner: P,
+    script: Script,
+}
+
+impl<P> Faulty<P> {
+    pub(crate) fn new(inner: P, script: &Script) -> Self {
+        Self { inner, script: script.clone() }
+    }
+}
+
+impl<S: Store> Store for Faulty<S> {
+    async fn write(&self, write: &Write) -> Written {
+        let operation = match write.action {
+            Action::Put(_) => Operation::Put,
+            Action::Update(_) | Action::Delete => Operation::Update,
+        };
+        let special =
+            |fault: &Fault| matches!(fault, Fault::TransactionConflict).then_some(Written::TransactionConflict);
+        self.script.carry(operation, Written::Unavailable, special, self.inner.write(write)).await
+    }
+
+    async fn commit(&self, writes: &[Write]) -> Committed {
+        let special = |fault: &Fault| match fault {
+            Fault::Cancelled(reasons) => Some(Committed::Cancelled(reasons.clone())),
+            _ => None,
+        };
+        self.script.carry(Operation::Commit, Committed::Unavailable, special, self.inner.commit(writes)).await
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
+        self.script.carry(Operation::Read, Err(Unavailable), |_| None, self.inner.read(key)).await
+    }
+
+    async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        let refused = vec![Err(Unavailable); keys.len()];
+        self.script.carry(Operation::ReadEach, refused, |_| None, self.inner.read_each(keys)).await
+    }
+
+    async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
+        if keys.is_empty() {
+            return self.inner.read_domain(keys).await; // No remote call comes of it.
+        }
+        self.script.carry(Operation::ReadDomain, Err(Unavailable), |_| None, self.inner.read_domain(keys)).await
+    }
+
+    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
+        let call = self.inner.query_due(shard, until, limit);
+        self.script.carry(Operation::QueryDue, Err(Unavailable), |_| None, call).await
+    }
+
+    async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
+        let call = self.inner.count_received(shard, from, until);
+        self.script.carry(Operation::CountReceived, Err(Unavailable), |_| None, call).await
+    }
+}
+
+impl<Q: Queue> Queue for Faulty<Q> {
+    async fn send(&self, message: &Message) -> Result<(), Unavailable> {
+        self.script.carry(Operation::Send, Err(Unavailable), |_| None, self.inner.send(message)).await
+    }
+
+    async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
+        let refused = vec![Err(Unavailable); messages.len()];
+        self.script.carry(Operation::SendEach, refused, |_| None, self.inner.send_each(messages)).await
+    }
+
+    /// Hides it for long, whatever the length: the queue's clock does not stand still, and a message is to come back when
+    /// the test says so.
+    async fn hide(&self, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+        let call = self.inner.hide(receipt_handle, VISIBILITY_MAX);
+        self.script.carry(Operation::Hide, Err(Unavailable), |_| None, call).await
+    }
+}

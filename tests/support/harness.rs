@@ -1,0 +1,351 @@
+//! The functions of one stack, driven by hand: nothing happens unless a test makes it happen.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_sqs::types::Message;
+use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::{Table, Write};
+use hookonce_providers::Catalog;
+use hookonce_relay::RelayFunction;
+use hookonce_runtime::aws::{DynamoStore, SqsQueue};
+use hookonce_runtime::batch::{Batch, BatchResponse};
+use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::ingest::IngressParts;
+use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::material::Materials;
+use hookonce_runtime::port::Store as _;
+use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::telemetry::{Sink, Telemetry};
+use hookonce_webhook::WebhookFunction;
+use hookonce_webhook::gateway::Outbound;
+use hookonce_worker::{WorkerFunction, handlers};
+use serde_json::{Value, json};
+
+use super::chronicle::Chronicle;
+use super::clock::Clock;
+use super::delivery::{Delivery, secret};
+use super::endpoints::{MemoryEndpoints, MemoryMaterials};
+use super::faults::{Faulty, Script};
+use super::lab::{Lab, RECEIVE_MAX};
+use super::ledger::Books;
+use super::weakened::{Weakened, Weakening};
+
+pub(crate) type TestStore = Faulty<Weakened<DynamoStore>>;
+pub(crate) type TestQueue = Faulty<SqsQueue>;
+pub(crate) type Webhook = WebhookFunction<TestStore, TestQueue, MemoryEndpoints, MemoryMaterials, Clock>;
+pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
+pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
+
+/// The longest message that the embedded queue takes, in bytes.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// Providers that have an endpoint of their own name.
+const PROVIDERS: [&str; 6] = ["stripe", "github", "meta_whatsapp", "slack", "standard_webhooks", "shopify"];
+
+/// Batches that one call of [`Harness::work`] takes from the queue, at most.
+const BATCHES_MAX: usize = 16;
+
+/// Rounds of work and relay until a stack must be at rest.
+const ROUNDS_MAX: usize = 16;
+
+/// A stack and everything that is not AWS.
+#[derive(Debug)]
+pub(crate) struct Harness {
+    pub(crate) lab: Lab,
+    pub(crate) clock: Clock,
+    pub(crate) timing: Timing,
+    pub(crate) budget: Budget,
+    pub(crate) endpoints: MemoryEndpoints,
+    pub(crate) materials: MemoryMaterials,
+    metrics: Arc<Mutex<Vec<String>>>,
+    handlers: fn() -> Handlers,
+    weakening: Option<Weakening>,
+    held: Mutex<Vec<String>>,
+    chronicle: Mutex<Chronicle>,
+}
+
+impl Harness {
+    /// A fresh stack with the handlers that ship.
+    pub(crate) async fn new() -> Self {
+        Self::with(handlers::all).await
+    }
+
+    /// A fresh stack with these handlers.
+    pub(crate) async fn with(handlers: fn() -> Handlers) -> Self {
+        let endpoints = MemoryEndpoints::default();
+        for provider in PROVIDERS {
+            endpoints.put(provider, json!({ "provider": provider, "secrets": [secret(provider)] }).to_string());
+        }
+        Self {
+            lab: Lab::new().await,
+            clock: Clock::new(1),
+            timing: Timing { shards: 2, ..Timing::standard() },
+            budget: Budget::standard(),
+            endpoints,
+            materials: MemoryMaterials::default(),
+            metrics: Arc::default(),
+            handlers,
+            weakening: None,
+            held: Mutex::default(),
+            chronicle: Mutex::default(),
+        }
+    }
+
+    /// The same stack with one clause taken away from all functions.
+    pub(crate) fn weakened(mut self, weakening: Option<Weakening>) -> Self {
+        self.weakening = weakening;
+        self
+    }
+
+    /// The same stack for another scenario: nothing stored, nothing queued, the clock back at the start.
+    pub(crate) async fn reset(&mut self) {
+        for table in [Table::Inbox, Table::Domain] {
+            self.lab.clear(table).await;
+        }
+        assert_eq!(self.lab.messages().await, 0, "the queue holds messages of another scenario");
+        self.clock = Clock::new(1);
+        self.chronicle = Mutex::default();
+        self.metrics.lock().unwrap().clear();
+    }
+
+    fn store(&self, script: &Script) -> TestStore {
+        Faulty::new(Weakened::new(self.lab.store(), self.weakening.clone()), script)
+    }
+
+    fn queue(&self, script: &Script) -> TestQueue {
+        Faulty::new(self.lab.queue(), script)
+    }
+
+    fn telemetry(&self, function: &'static str) -> Telemetry {
+        let lines = Arc::clone(&self.metrics);
+        let sink: Sink = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
+        Telemetry::new(function, sink)
+    }
+
+    /// A webhook function that has just started.
+    pub(crate) fn webhook(&self, script: &Script) -> Webhook {
+        let ingress = IngressParts {
+            store: self.store(script),
+            queue: self.queue(script),
+            ambient: self.clock.clone(),
+            timing: self.timing,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+        };
+        let endpoints = Endpoints::new(self.endpoints.clone(), Catalog::built_in());
+        WebhookFunction::new(
+            ingress,
+            endpoints,
+            Materials::new(self.materials.clone()),
+            None,
+            self.telemetry("webhook"),
+        )
+    }
+
+    /// A worker function that has just started.
+    pub(crate) fn worker(&self, script: &Script) -> Worker {
+        let parts = WorkerParts {
+            store: self.store(script),
+            queue: self.queue(script),
+            ambient: self.clock.clone(),
+            handlers: (self.handlers)(),
+            catalog: Catalog::built_in(),
+            timing: self.timing,
+        };
+        WorkerFunction::new(parts, self.telemetry("worker"))
+    }
+
+    /// A relay function that has just started.
+    pub(crate) fn relay_function(&self, script: &Script) -> Relay {
+        let parts = RelayParts {
+            store: self.store(script),
+            queue: self.queue(script),
+            ambient: self.clock.clone(),
+            timing: self.timing,
+            budget: self.budget,
+        };
+        RelayFunction::new(parts, self.telemetry("relay"))
+    }
+
+    /// Delivers, signed now.
+    pub(crate) async fn deliver(&self, delivery: &Delivery) -> Outbound {
+        self.deliver_under(&Script::none(), delivery).await.unwrap()
+    }
+
+    /// Delivers to a function that meets faults; `None` if it was killed.
+    pub(crate) async fn deliver_under(&self, script: &Script, delivery: &Delivery) -> Option<Outbound> {
+        let webhook = self.webhook(script);
+        script.run(Box::pin(webhook.handle(delivery.event(&self.clock)))).await
+    }
+
+    /// One batch from the queue, as the event source would deliver it; `None` if the queue shows no message.
+    pub(crate) async fn batch(&self) -> Option<(Vec<Message>, Batch)> {
+        let queue = &self.lab.resources.queue;
+        let messages = self.lab.receive(&queue.url).await;
+        if messages.is_empty() {
+            return None;
+        }
+        let batch = serde_json::from_value(sqs_event(&messages, &queue.arn, "us-east-1")).unwrap();
+        Some((messages, batch))
+    }
+
+    /// Deletes what was acknowledged and holds the rest until [`redeliver`](Self::redeliver).
+    pub(crate) async fn conclude(&self, messages: Vec<Message>, response: Option<BatchResponse>) {
+        let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
+        // A killed function has no response: the event source deletes nothing.
+        let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(json!(response))));
+        let done =
+            |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
+        let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(done);
+        self.lab.delete(&done).await;
+        let receipts = kept.iter().map(|message| message.receipt_handle().unwrap().to_owned());
+        self.held.lock().unwrap().extend(receipts);
+        self.observe().await;
+    }
+
+    /// Works on one batch with a function that meets faults. Says whether there was one.
+    pub(crate) async fn work_under(&self, script: &Script) -> bool {
+        let Some((messages, batch)) = self.batch().await else { return false };
+        let worker = self.worker(script);
+        let response = script.run(Box::pin(worker.handle(batch))).await;
+        self.conclude(messages, response).await;
+        true
+    }
+
+    /// Works until the queue shows no message.
+    pub(crate) async fn work(&self) {
+        for _ in 0..BATCHES_MAX {
+            if !self.work_under(&Script::none()).await {
+                return;
+            }
+        }
+    }
+
+    /// Lets every message be seen again that was received and not deleted.
+    pub(crate) async fn redeliver(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        for receipt in held {
+            let show = self.lab.sqs.change_message_visibility().queue_url(&self.lab.resources.queue.url);
+            // It fails where the message is visible already, or was received again since.
+            drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
+        }
+    }
+
+    /// Takes every visible message out of the queue for good, and says how many there were.
+    pub(crate) async fn lose_hints(&self) -> usize {
+        let mut lost = 0;
+        loop {
+            let messages = self.lab.receive(&self.lab.resources.queue.url).await;
+            self.lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+            lost += messages.len();
+            if messages.len() < RECEIVE_MAX {
+                return lost;
+            }
+        }
+    }
+
+    /// One run of the relay.
+    pub(crate) async fn relay(&self) -> Value {
+        self.relay_under(&Script::none()).await.unwrap()
+    }
+
+    /// One run of a relay that meets faults; `None` if it was killed.
+    pub(crate) async fn relay_under(&self, script: &Script) -> Option<Value> {
+        let relay = self.relay_function(script);
+        let report = script.run(Box::pin(relay.handle(json!({ "source": "aws.events" })))).await;
+        self.observe().await;
+        report
+    }
+
+    /// Hands the text of a message to the relay as a dead letter.
+    pub(crate) async fn bury_under(&self, script: &Script, text: &str) -> Option<Value> {
+        let relay = self.relay_function(script);
+        let letter = json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text });
+        let response = script.run(Box::pin(relay.handle(json!({ "Records": [letter] })))).await;
+        self.observe().await;
+        response
+    }
+
+    /// Carries out an operator's write.
+    pub(crate) async fn operate(&self, write: &Write) -> hookonce_protocol::call::Written {
+        let written = self.lab.store().write(write).await;
+        self.observe().await;
+        written
+    }
+
+    /// Deletes a record as its expiry would.
+    pub(crate) async fn expire(&self, key: &RecordKey) {
+        self.lab.expire(Table::Inbox, key.as_str()).await;
+        self.chronicle.lock().unwrap().forget(key.as_str());
+    }
+
+    /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued.
+    pub(crate) async fn settle(&self) {
+        let mut pause = Millis::minutes(10);
+        for _ in 0..ROUNDS_MAX {
+            self.redeliver().await;
+            self.work().await;
+            if self.is_at_rest().await {
+                return;
+            }
+            self.clock.advance(pause);
+            pause = Millis(pause.0 * 2).min(Millis::hours(7));
+            self.relay().await;
+        }
+        panic!("not at rest after {ROUNDS_MAX} rounds: {:#?}", self.books().await.records);
+    }
+
+    async fn is_at_rest(&self) -> bool {
+        let records = self.observe().await;
+        !records.values().any(|record| record.status == Status::Pending) && self.lab.messages().await == 0
+    }
+
+    /// Takes note of every record as it is now.
+    pub(crate) async fn observe(&self) -> BTreeMap<String, Record> {
+        let records = self.records().await;
+        self.chronicle.lock().unwrap().observe(&records, &self.timing);
+        records
+    }
+
+    /// Every record as it is now.
+    pub(crate) async fn records(&self) -> BTreeMap<String, Record> {
+        Books::open(&self.lab.scan(Table::Inbox).await, Vec::new(), Vec::new()).records
+    }
+
+    /// Reads both tables.
+    pub(crate) async fn books(&self) -> Books {
+        let (inbox, domain) = (self.lab.scan(Table::Inbox).await, self.lab.scan(Table::Domain).await);
+        let broken = self.chronicle.lock().unwrap().broken();
+        Books::open(&inbox, domain, broken)
+    }
+
+    /// The metric lines so far.
+    pub(crate) fn metric_lines(&self) -> Vec<String> {
+        self.metrics.lock().unwrap().clone()
+    }
+
+    /// The sum of a metric over all lines so far.
+    pub(crate) fn metric(&self, name: &str) -> i64 {
+        let lines = self.metric_lines();
+        let value = |line: &String| serde_json::from_str::<Value>(line).unwrap()[name].as_i64();
+        lines.iter().filter_map(value).sum()
+    }
+}
+
+/// The body of an answer, as JSON.
+pub(crate) fn body(outbound: &Outbound) -> Value {
+    serde_json::from_str(&outbound.body).unwrap_or_else(|_| panic!("not JSON: {:?}", outbound.body))
+}
+
+/// Status and `status` or `error` of an answer.
+pub(crate) fn word(outbound: &Outbound) -> (u16, String) {
+    let body = body(outbound);
+    let word = body["status"].as_str().or(body["error"].as_str()).unwrap();
+    (outbound.status_code, word.to_owned())
+}

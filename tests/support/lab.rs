@@ -1,0 +1,141 @@
+//! The embedded backends, and a stack of tables and queues for each test.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
+use hookonce_local::backends::{Backends, DataLocation};
+use hookonce_local::clients;
+use hookonce_local::tables::{StackResources, StackShape, create_stack};
+use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::write::Table;
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
+
+/// Items that one `BatchWriteItem` deletes.
+const BATCH_WRITES_MAX: usize = 25;
+
+/// Messages that one receive returns.
+pub(crate) const RECEIVE_MAX: usize = 10;
+
+/// Nothing is swept unless a test asks for it.
+const NEVER: Duration = Duration::from_hours(1);
+
+/// One pair of servers for the whole run: a stack of its own costs a test a few milliseconds, servers of its own cost more.
+static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::start(DataLocation::Memory, NEVER).unwrap());
+static STACKS: AtomicUsize = AtomicUsize::new(0);
+
+/// The servers' addresses.
+pub(crate) fn urls() -> (&'static str, &'static str) {
+    (BACKENDS.dynamodb_url(), BACKENDS.sqs_url())
+}
+
+/// A stack of tables and queues that nobody else uses.
+#[derive(Debug, Clone)]
+pub(crate) struct Lab {
+    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    pub(crate) resources: StackResources,
+}
+
+impl Lab {
+    /// A fresh stack on the embedded servers.
+    pub(crate) async fn new() -> Self {
+        let (dynamodb_url, sqs_url) = urls();
+        Self::at(dynamodb_url, sqs_url).await
+    }
+
+    /// A fresh stack on any servers.
+    pub(crate) async fn at(dynamodb_url: &str, sqs_url: &str) -> Self {
+        let dynamodb = clients::dynamodb(dynamodb_url);
+        let sqs = clients::sqs(sqs_url);
+        let name = format!("test-{}", STACKS.fetch_add(1, Ordering::SeqCst));
+        let resources = create_stack(&dynamodb, &sqs, &StackShape::deployed(&name)).await.unwrap();
+        Self { dynamodb, sqs, resources }
+    }
+
+    pub(crate) fn store(&self) -> DynamoStore {
+        DynamoStore::new(self.dynamodb.clone(), &self.resources.inbox_table, &self.resources.domain_table)
+    }
+
+    pub(crate) fn queue(&self) -> SqsQueue {
+        SqsQueue::new(self.sqs.clone(), &self.resources.queue.url)
+    }
+
+    /// Every item of a table, straight from the server.
+    pub(crate) async fn scan(&self, table: Table) -> Vec<Item> {
+        let name = self.table(table);
+        let mut items = Vec::new();
+        let mut from = None;
+        loop {
+            let scan = self.dynamodb.scan().table_name(name).consistent_read(true).set_exclusive_start_key(from);
+            let page = scan.send().await.unwrap();
+            items.extend(page.items().iter().map(from_attributes));
+            from = page.last_evaluated_key;
+            if from.is_none() {
+                return items;
+            }
+        }
+    }
+
+    /// Deletes an item, as its expiry would.
+    pub(crate) async fn expire(&self, table: Table, key: &str) {
+        let delete = self.dynamodb.delete_item().table_name(self.table(table));
+        delete.key(PARTITION_KEY, AttributeValue::S(key.to_owned())).send().await.unwrap();
+    }
+
+    /// Deletes every item of a table.
+    pub(crate) async fn clear(&self, table: Table) {
+        let items = self.scan(table).await;
+        for chunk in items.chunks(BATCH_WRITES_MAX) {
+            let delete = |item: &Item| {
+                let key = to_attributes(item).remove(PARTITION_KEY).unwrap();
+                let delete = DeleteRequest::builder().key(PARTITION_KEY, key).build().unwrap();
+                WriteRequest::builder().delete_request(delete).build()
+            };
+            let requests = chunk.iter().map(delete).collect();
+            self.dynamodb.batch_write_item().request_items(self.table(table), requests).send().await.unwrap();
+        }
+    }
+
+    fn table(&self, table: Table) -> &str {
+        match table {
+            Table::Inbox => &self.resources.inbox_table,
+            Table::Domain => &self.resources.domain_table,
+        }
+    }
+
+    /// One short poll.
+    pub(crate) async fn receive(&self, queue_url: &str) -> Vec<Message> {
+        let request = self.sqs.receive_message().queue_url(queue_url).max_number_of_messages(10).wait_time_seconds(0);
+        let answer = request.message_system_attribute_names(MessageSystemAttributeName::All).send().await.unwrap();
+        answer.messages.unwrap_or_default()
+    }
+
+    /// Deletes received messages of the queue of hints.
+    pub(crate) async fn delete(&self, messages: &[&Message]) {
+        if messages.is_empty() {
+            return;
+        }
+        let entry = |(index, message): (usize, &&Message)| {
+            let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
+            entry.receipt_handle(message.receipt_handle().unwrap()).build().unwrap()
+        };
+        let entries = messages.iter().enumerate().map(entry).collect();
+        let delete = self.sqs.delete_message_batch().queue_url(&self.resources.queue.url).set_entries(Some(entries));
+        assert!(delete.send().await.unwrap().failed().is_empty());
+    }
+
+    /// Messages in the queue of hints, hidden ones included.
+    pub(crate) async fn messages(&self) -> u64 {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
+        let request = self.sqs.get_queue_attributes().queue_url(&self.resources.queue.url);
+        let answer = request.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
+        let attributes = answer.attributes.unwrap();
+        names.iter().map(|name| attributes[name].parse::<u64>().unwrap()).sum()
+    }
+}

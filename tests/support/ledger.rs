@@ -1,0 +1,182 @@
+//! The checker: what stands in the tables at the end, whatever anybody believes to have sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
+use hookonce_protocol::record::{Found, Outcome, Record, Status};
+
+/// Both tables, read, and what was seen to be wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Books {
+    pub(crate) records: BTreeMap<String, Record>,
+    pub(crate) domain: BTreeMap<String, Item>,
+    broken: Vec<String>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Verdict {
+    /// Expected facts that stand, each as often as it is expected.
+    pub(crate) applied: usize,
+    /// Effects beyond one for each domain key.
+    pub(crate) applied_twice: usize,
+    /// Expected facts that do not stand and that no record owes any more.
+    pub(crate) lost: usize,
+    /// Records that are dead.
+    pub(crate) dead: usize,
+    /// Records that still wait for their effect.
+    pub(crate) owed: usize,
+    /// Everything that contradicts an invariant.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Verdict {
+    /// So many facts applied, and nothing wrong.
+    pub(crate) fn applied(applied: usize) -> Self {
+        Self { applied, ..Self::default() }
+    }
+
+    /// The same with dead records.
+    pub(crate) fn dead(self, dead: usize) -> Self {
+        Self { dead, ..self }
+    }
+
+    /// Whether a checker would sound the alarm.
+    pub(crate) fn is_alarming(&self) -> bool {
+        self.applied_twice > 0 || self.lost > 0 || !self.broken.is_empty()
+    }
+}
+
+/// A domain key, taken apart.
+struct DomainKey<'a> {
+    /// Handler and fact, as `handler#fact`.
+    fact: &'a str,
+    generation: i64,
+    record: &'a str,
+}
+
+impl Books {
+    /// Reads the items of both tables. `broken` is what was seen to be wrong on the way here.
+    pub(crate) fn open(inbox: &[Item], domain: Vec<Item>, broken: Vec<String>) -> Self {
+        let mut books = Self { records: BTreeMap::new(), domain: BTreeMap::new(), broken };
+        for item in inbox {
+            match Found::from_item(Some(item)) {
+                Found::Record(record) => drop(books.records.insert(record.key.as_str().to_owned(), *record)),
+                Found::Nothing | Found::Unreadable(_) => books.broken.push(format!("not a record: {item:?}")),
+            }
+        }
+        books.domain = domain.into_iter().map(|item| (text(&item, "pk").to_owned(), item)).collect();
+        books
+    }
+
+    /// The record whose key ends like this.
+    pub(crate) fn record(&self, end: &str) -> &Record {
+        let mut found = self.records.values().filter(|record| record.key.as_str().ends_with(end));
+        let record = found.next().unwrap_or_else(|| panic!("no record ends in {end}: {:?}", self.records.keys()));
+        assert!(found.next().is_none(), "several records end in {end}");
+        record
+    }
+
+    /// Domain items whose key contains this.
+    pub(crate) fn items<'a>(&'a self, part: &'a str) -> impl Iterator<Item = (&'a String, &'a Item)> {
+        let items = self.domain.iter().filter(|(key, _)| !key.starts_with(DOMAIN_KEY_PREFIX));
+        items.filter(move |(key, _)| key.contains(part))
+    }
+
+    /// A whole number of a domain item; zero where it does not exist.
+    pub(crate) fn number(&self, key: &str, attribute: &str) -> i64 {
+        self.domain.get(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    /// Compares the tables with the facts that should stand. A fact that is named twice should stand twice, because an
+    /// operator forced it.
+    pub(crate) fn verdict<F: AsRef<str>>(&self, facts: &[F]) -> Verdict {
+        let keys = self.domain_keys();
+        let expected: BTreeSet<&str> = facts.iter().map(AsRef::as_ref).collect();
+        let mut verdict = Verdict { broken: self.broken.clone(), ..Verdict::default() };
+        for fact in &expected {
+            let wanted = facts.iter().filter(|other| other.as_ref() == *fact).count();
+            let stands = keys.iter().filter(|key| key.fact == *fact).count();
+            verdict.applied += stands.min(wanted);
+            verdict.lost += wanted.saturating_sub(stands);
+            verdict.applied_twice += stands.saturating_sub(wanted);
+        }
+        for key in keys.iter().filter(|key| !expected.contains(key.fact)) {
+            verdict.broken.push(format!("nobody expects the fact {}", key.fact));
+        }
+        verdict.dead = self.count(Status::Dead);
+        verdict.owed = self.count(Status::Pending);
+        // What is still owed, or kept for an operator, is not lost.
+        verdict.lost = verdict.lost.saturating_sub(verdict.owed + verdict.dead);
+        verdict.applied_twice += self.surplus_effects(&keys);
+        verdict.broken.extend(self.contradictions(&keys));
+        verdict
+    }
+
+    fn count(&self, status: Status) -> usize {
+        self.records.values().filter(|record| record.status == status).count()
+    }
+
+    fn domain_keys(&self) -> Vec<DomainKey<'_>> {
+        let keys = self.domain.iter().filter_map(|(key, item)| Some((key.strip_prefix(DOMAIN_KEY_PREFIX)?, item)));
+        keys.map(|(key, item)| {
+            let record = text(item, "record");
+            let forced = key.rsplit_once("#g").filter(|(head, _)| head.ends_with(record));
+            let forced = forced.and_then(|(head, generation)| Some((head, generation.parse().ok()?)));
+            match forced {
+                Some((head, generation)) => {
+                    DomainKey { fact: &head[..head.len() - record.len() - 1], generation, record }
+                }
+                None => DomainKey { fact: key, generation: 0, record },
+            }
+        })
+        .collect()
+    }
+
+    /// Effects that were counted more often than there are items or domain keys that stand for them.
+    fn surplus_effects(&self, keys: &[DomainKey<'_>]) -> usize {
+        let counted =
+            |part: &str, attribute: &str| -> i64 { self.items(part).map(|(key, _)| self.number(key, attribute)).sum() };
+        let facts = |handler: &str| keys.iter().filter(|key| key.fact.starts_with(handler)).count();
+        let pairs = [
+            (counted("#balance#", "entries"), self.items("#ledger#").count()),
+            (counted("#conversation#", "messages"), self.items("#message#").count()),
+            (counted("#repository#", "builds"), self.items("#build#").count()),
+            (counted("#count#", "applied"), facts("counting#")),
+            (counted("#status#", "changes"), keys.iter().filter(|key| key.fact.contains("/status/")).count()),
+        ];
+        let surplus = |(counted, distinct): (i64, usize)| usize::try_from(counted).unwrap().saturating_sub(distinct);
+        pairs.map(surplus).into_iter().sum()
+    }
+
+    /// Where records and domain keys tell different stories.
+    fn contradictions(&self, keys: &[DomainKey<'_>]) -> Vec<String> {
+        let mut broken = Vec::new();
+        for key in keys {
+            // A record that has expired is forgotten before its domain key.
+            let Some(record) = self.records.get(key.record) else { continue };
+            let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
+            if record.generation < key.generation || (record.generation == key.generation && !applied) {
+                broken.push(format!("{}: the effect of {} stands, the record says otherwise", key.record, key.fact));
+            }
+        }
+        for record in self.records.values().filter(|record| record.outcome == Some(Outcome::Applied)) {
+            let stands = |key: &DomainKey<'_>| key.record == record.key.as_str() && key.generation == record.generation;
+            if !keys.iter().any(stands) {
+                broken.push(format!("{}: it says APPLIED and no domain key stands for it", record.key));
+            }
+        }
+        let counted = |part: &str| self.items(part).count();
+        let entries: i64 = self.items("#balance#").map(|(key, _)| self.number(key, "entries")).sum();
+        if usize::try_from(entries).unwrap() < counted("#ledger#") {
+            broken.push("a ledger entry is in no balance".to_owned());
+        }
+        broken
+    }
+}
+
+/// The text of an attribute, empty where there is none.
+fn text<'a>(item: &'a Item, attribute: &str) -> &'a str {
+    item.get(attribute).and_then(Value::as_text).unwrap_or_default()
+}

@@ -1,0 +1,51 @@
+//! What a function logs, caught on the test's own thread.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Everything that was logged on this thread while this exists.
+pub(crate) struct Logs {
+    text: Text,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Logs {
+    /// Starts to catch what passes this filter, in the form that the functions log in.
+    pub(crate) fn catch(filter: &str) -> Self {
+        let text = Text::default();
+        let format = tracing_subscriber::fmt().json().flatten_event(true).with_writer(text.clone());
+        let subscriber = format.with_env_filter(EnvFilter::new(filter)).finish();
+        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// Takes what was logged so far.
+    pub(crate) fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.text.0.lock().unwrap())).unwrap()
+    }
+}
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Text {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}

@@ -1,0 +1,180 @@
+//! Servers on loopback that misbehave on the wire, where no decorator of a port can reach: below the SDK.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// One HTTP/1.1 message with a `content-length`, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpMessage {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl HttpMessage {
+    /// Reads one message; `None` at the end of the connection.
+    async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).await.ok()? == 0 {
+                return None;
+            }
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        stream.read_exact(&mut body).await.ok()?;
+        Some(Self { head, body })
+    }
+
+    async fn write(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
+        stream.write_all(self.head.as_bytes()).await.ok()?;
+        stream.write_all(&self.body).await.ok()?;
+        stream.flush().await.ok()
+    }
+
+    /// Whether this is a request for an operation of an AWS JSON service.
+    pub(crate) fn asks_for(&self, operation: &str) -> bool {
+        self.head.lines().any(|line| {
+            line.split_once(':').is_some_and(|(name, value)| {
+                name.eq_ignore_ascii_case("x-amz-target") && value.trim().ends_with(&format!(".{operation}"))
+            })
+        })
+    }
+}
+
+/// What becomes of a request that the proxy is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is carried out; the connection breaks instead of the reply.
+    ReplyLost,
+    /// Nothing is carried out, and nobody ever answers.
+    Swallowed,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    operation: &'static str,
+    fate: Fate,
+    times: usize,
+}
+
+/// A proxy in front of a server: it passes everything on, but for the trouble that a test makes.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    url: String,
+    trouble: Arc<Mutex<Vec<Trouble>>>,
+    requests: Arc<Mutex<Vec<HttpMessage>>>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// A proxy for the server at `url`.
+    pub(crate) async fn start(url: &str) -> Self {
+        let target = url.strip_prefix("http://").unwrap().to_owned();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let own_url = format!("http://{}", listener.local_addr().unwrap());
+        let (trouble, requests) = (Arc::<Mutex<Vec<Trouble>>>::default(), Arc::<Mutex<Vec<HttpMessage>>>::default());
+        let shared = (Arc::clone(&trouble), Arc::clone(&requests));
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (target, (trouble, requests)) = (target.clone(), shared.clone());
+                tokio::spawn(async move { pass_on(stream, &target, &trouble, &requests).await });
+            }
+        });
+        Self { url: own_url, trouble, requests, task }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Makes trouble for the next requests for an operation.
+    pub(crate) fn trouble(&self, operation: &'static str, fate: Fate, times: usize) {
+        self.trouble.lock().unwrap().push(Trouble { operation, fate, times });
+    }
+
+    /// The requests for an operation so far.
+    pub(crate) fn requests(&self, operation: &str) -> Vec<HttpMessage> {
+        self.requests.lock().unwrap().iter().filter(|request| request.asks_for(operation)).cloned().collect()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn pass_on(
+    stream: TcpStream,
+    target: &str,
+    trouble: &Mutex<Vec<Trouble>>,
+    requests: &Mutex<Vec<HttpMessage>>,
+) -> Option<()> {
+    let mut caller = BufReader::new(stream);
+    let mut server = BufReader::new(TcpStream::connect(target).await.ok()?);
+    loop {
+        let request = HttpMessage::read(&mut caller).await?;
+        requests.lock().unwrap().push(request.clone());
+        let fate = next_fate(&mut trouble.lock().unwrap(), &request);
+        if fate == Some(Fate::Swallowed) {
+            // Held open until the caller gives up.
+            return HttpMessage::read(&mut caller).await.map(drop);
+        }
+        request.write(&mut server).await?;
+        let reply = HttpMessage::read(&mut server).await?;
+        if fate == Some(Fate::ReplyLost) {
+            return None;
+        }
+        reply.write(&mut caller).await?;
+    }
+}
+
+fn next_fate(trouble: &mut [Trouble], request: &HttpMessage) -> Option<Fate> {
+    let next = trouble.iter_mut().find(|trouble| trouble.times > 0 && request.asks_for(trouble.operation))?;
+    next.times -= 1;
+    Some(next.fate)
+}
+
+/// A server that answers every request through a function, with a status and a JSON body.
+#[derive(Debug)]
+pub(crate) struct JsonServer {
+    pub(crate) url: String,
+    task: JoinHandle<()>,
+}
+
+impl JsonServer {
+    pub(crate) async fn start(answer: impl Fn(&HttpMessage) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answer = Arc::new(answer);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = Arc::clone(&answer);
+                tokio::spawn(async move {
+                    let mut caller = BufReader::new(stream);
+                    while let Some(request) = HttpMessage::read(&mut caller).await {
+                        let (status, body) = answer(&request);
+                        let length = body.len();
+                        let head = format!("HTTP/1.1 {status} -\r\ncontent-length: {length}\r\n\r\n");
+                        HttpMessage { head, body: body.into_bytes() }.write(&mut caller).await?;
+                    }
+                    Some(())
+                });
+            }
+        });
+        Self { url, task }
+    }
+}
+
+impl Drop for JsonServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,129 @@
+//! A template as plain JSON, and the few intrinsic functions that it uses.
+
+use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
+use serde_json::{Map, Value, json};
+
+/// A template in its long form: `!Ref x` is `{"Ref": "x"}`.
+pub(super) struct Template(Value);
+
+impl Template {
+    pub(super) fn parse(text: &str) -> Self {
+        let documents = Yaml::load_from_str(text).unwrap();
+        assert_eq!(documents.len(), 1, "one document");
+        Self(plain(&documents[0]))
+    }
+
+    /// The value at a path of names, resolved.
+    pub(super) fn at(&self, path: &[&str]) -> Value {
+        self.resolve(raw(&self.0, path))
+    }
+
+    /// A property of a resource, resolved.
+    pub(super) fn property(&self, resource: &str, path: &[&str]) -> Value {
+        self.resolve(raw(&self.0["Resources"][resource]["Properties"], path))
+    }
+
+    /// The text of a property in which values are inserted, before they are.
+    pub(super) fn raw_text(&self, resource: &str, property: &str) -> String {
+        self.0["Resources"][resource]["Properties"][property]["Fn::Sub"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The names of all parameters.
+    pub(super) fn parameters(&self) -> Vec<&str> {
+        self.0["Parameters"].as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    /// The names of all resources of a type.
+    pub(super) fn resources(&self, kind: &str) -> Vec<&str> {
+        let resources = self.0["Resources"].as_object().unwrap();
+        let of_kind = resources.iter().filter(|(_, resource)| resource["Type"] == kind);
+        of_kind.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The events of a function that are of one type, by name.
+    pub(super) fn events(&self, function: &str, kind: &str) -> Vec<(String, Value)> {
+        let events = self.property(function, &["Events"]);
+        let events = events.as_object().cloned().unwrap_or_default();
+        let of_kind = events.into_iter().filter(|(_, event)| event["Type"] == kind);
+        of_kind.map(|(name, event)| (name, event["Properties"].clone())).collect()
+    }
+
+    /// Intrinsic functions carried out as far as that is possible without an account: a parameter is its default, every
+    /// condition holds, a resource is its name, an attribute is `Name.Attribute`.
+    fn resolve(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(map) => match single(map) {
+                Some(("Ref", name)) => self.reference(name.as_str().unwrap()),
+                Some(("Fn::GetAtt", path)) => path.clone(),
+                Some(("Fn::Sub", text)) => json!(text.as_str().unwrap().replace("${", "").replace('}', "")),
+                Some(("Fn::FindInMap", path)) => {
+                    let names: Vec<_> = path.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+                    raw(&self.0["Mappings"], &names).clone()
+                }
+                Some(("Fn::If", branches)) => self.resolve(&branches[1]),
+                _ => {
+                    let resolved = map.iter().map(|(name, value)| (name.clone(), self.resolve(value)));
+                    Value::Object(resolved.filter(|(_, value)| !value.is_null()).collect())
+                }
+            },
+            Value::Array(values) => {
+                values.iter().map(|value| self.resolve(value)).filter(|value| !value.is_null()).collect()
+            }
+            plain => plain.clone(),
+        }
+    }
+
+    fn reference(&self, name: &str) -> Value {
+        if name == "AWS::NoValue" {
+            return Value::Null;
+        }
+        let parameter = &self.0["Parameters"][name];
+        if parameter.is_null() { json!(name) } else { parameter["Default"].clone() }
+    }
+}
+
+fn raw<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
+    path.iter().fold(value, |value, name| &value[*name])
+}
+
+fn single(map: &Map<String, Value>) -> Option<(&str, &Value)> {
+    if map.len() == 1 { map.iter().next().map(|(name, value)| (name.as_str(), value)) } else { None }
+}
+
+fn plain(yaml: &Yaml<'_>) -> Value {
+    match yaml {
+        Yaml::Value(scalar) => plain_scalar(scalar),
+        Yaml::Sequence(values) => values.iter().map(plain).collect(),
+        Yaml::Mapping(pairs) => {
+            let name = |name: &Yaml<'_>| plain(name).as_str().expect("names are text").to_owned();
+            Value::Object(pairs.iter().map(|(key, value)| (name(key), plain(value))).collect())
+        }
+        Yaml::Tagged(tag, inner) => {
+            let name = if tag.suffix == "Ref" { tag.suffix.clone() } else { format!("Fn::{}", tag.suffix) };
+            json!({ name: plain(inner) })
+        }
+        Yaml::Representation(..) | Yaml::Alias(_) | Yaml::BadValue => panic!("CloudFormation has no such node"),
+    }
+}
+
+fn plain_scalar(scalar: &Scalar<'_>) -> Value {
+    match scalar {
+        Scalar::Null => Value::Null,
+        Scalar::Boolean(flag) => json!(flag),
+        Scalar::Integer(number) => json!(number),
+        Scalar::FloatingPoint(number) => json!(number.into_inner()),
+        Scalar::String(text) => json!(text),
+    }
+}
+
+#[test]
+fn intrinsic_functions_are_carried_out() {
+    let template = Template::parse(
+        "Parameters: { Size: { Default: 7 } }\nMappings: { A: { B: { C: 5 } } }\nResources:\n  Thing:\n    Type: T\n    \
+         Properties:\n      One: !Ref Size\n      Two: !FindInMap [A, B, C]\n      Three: !Sub x/${Thing.Arn}/y\n      \
+         Four: !GetAtt Thing.Arn\n      Five: !If [Never, !Ref Thing, !Ref AWS::NoValue]\n      Six: [!Ref AWS::NoValue]",
+    );
+    let expected =
+        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/y", "Four": "Thing.Arn", "Five": "Thing", "Six": []});
+    assert_eq!(template.property("Thing", &[]), expected);
+}

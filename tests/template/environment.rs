@@ -1,0 +1,161 @@
+//! Each function's environment is exactly what the function reads, and contradicts nothing.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::config::{Common, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig};
+use serde_json::Value;
+
+use super::document::Template;
+use super::{changed, none, only, template};
+use crate::tidy::tokens;
+
+/// How a function reads its environment: what every function reads, or every fault.
+type Read = fn(&Environment) -> Result<Common, Vec<String>>;
+
+/// Each function, the type that its configuration is read into, and the reading.
+const FUNCTIONS: [(&str, &str, Read); 3] = [
+    ("WebhookFunction", "WebhookConfig", |environment| {
+        WebhookConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
+    }),
+    ("WorkerFunction", "WorkerConfig", |environment| {
+        WorkerConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
+    }),
+    ("RelayFunction", "RelayConfig", |environment| {
+        RelayConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
+    }),
+];
+
+/// The variables that a function gets, every optional one included.
+fn environment(template: &Template, function: &str) -> Environment {
+    let shared = template.at(&["Globals", "Function", "Environment", "Variables"]);
+    let own = template.property(function, &["Environment", "Variables"]);
+    let all = [shared, own].into_iter().filter_map(|variables| variables.as_object().cloned()).flatten();
+    all.map(|(name, value)| (name, text(&value))).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The variables that a function reads, as the sources name them: those of every function, and its own.
+fn reads(config: &str) -> BTreeSet<String> {
+    let path = "shared/runtime/src/config.rs";
+    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
+    let tokens = tokens::product(path, &source);
+    let mut strings = tokens::strings_of_impl(&tokens, config);
+    for shared in ["common", "timing"] {
+        strings.extend(tokens::strings_of_function(&tokens, shared));
+    }
+    strings.into_iter().filter(|text| VARIABLES.contains(&text.as_str())).collect()
+}
+
+fn findings(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (function, config, read) in FUNCTIONS {
+        let environment = environment(template, function);
+        match read(&environment) {
+            Ok(common) if common.timing == Timing::standard() => {}
+            Ok(_) => findings.push(format!("{function}: its durations are not those that the project was proven with")),
+            Err(faults) => findings.extend(faults.into_iter().map(|fault| format!("{function}: {fault}"))),
+        }
+        let set: BTreeSet<_> = environment.into_keys().collect();
+        let reads = reads(config);
+        findings.extend(reads.difference(&set).map(|name| format!("{function}: {name} is read and not set")));
+        findings.extend(set.difference(&reads).map(|name| format!("{function}: {name} is set and not read")));
+    }
+    findings
+}
+
+/// What the template does itself with a number that it also tells the functions.
+fn drifted(template: &Template) -> Vec<String> {
+    let environment = environment(template, "WorkerFunction");
+    let told = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());
+    let [(_, gateway)] = template.events("WebhookFunction", "HttpApi").try_into().unwrap();
+    let [(_, hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
+    let done = |path: &Value| path.as_i64();
+    let webhook_seconds =
+        told("HOOKONCE_WEBHOOK_TIMEOUT_MS").map(|ms| ms.div_euclid(1_000) + i64::from(ms % 1_000 > 0));
+    let window = Some(Timing::standard().batching_window.as_seconds());
+    [
+        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), told("HOOKONCE_WEBHOOK_TIMEOUT_MS")),
+        ("the webhook's time-out", done(&template.property("WebhookFunction", &["Timeout"])), webhook_seconds),
+        (
+            "the worker's time-out",
+            done(&template.property("WorkerFunction", &["Timeout"])),
+            told("HOOKONCE_WORKER_TIMEOUT_SECONDS"),
+        ),
+        (
+            "the queue's visibility timeout",
+            done(&template.property("HintQueue", &["VisibilityTimeout"])),
+            told("HOOKONCE_VISIBILITY_SECONDS"),
+        ),
+        (
+            "the queue's retention",
+            done(&template.property("HintQueue", &["MessageRetentionPeriod"])),
+            told("HOOKONCE_QUEUE_RETENTION_SECONDS"),
+        ),
+        (
+            "the dead-letter queue's retention",
+            done(&template.property("DeadLetterQueue", &["MessageRetentionPeriod"])),
+            told("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
+        ),
+        ("the batching window", done(&hints["MaximumBatchingWindowInSeconds"]), window),
+    ]
+    .into_iter()
+    .filter(|(_, done, told)| done.is_none() || done != told)
+    .map(|(what, done, told)| format!("{what} is {done:?}, the functions are told {told:?}"))
+    .collect()
+}
+
+#[test]
+fn every_variable_that_a_function_reads_is_set_and_none_else() {
+    none(&findings(&template()));
+    let lease = "        HOOKONCE_LEASE_SECONDS: !FindInMap [Protocol, Lease, Seconds]\n";
+    let without = findings(&changed(lease, ""));
+    assert_eq!(without.len(), FUNCTIONS.len(), "{without:?}");
+    assert!(without.iter().all(|finding| finding.ends_with("HOOKONCE_LEASE_SECONDS is read and not set")));
+    let own = "          HOOKONCE_RELAY_SENDS_PER_SECOND:";
+    let others = format!("          HOOKONCE_PUBLIC_URL: x\n{own}");
+    only(&findings(&changed(own, &others)), "RelayFunction: HOOKONCE_PUBLIC_URL is set and not read");
+    let misspelt = findings(&changed("HOOKONCE_QUEUE_URL", "HOOKONCE_QUEUE_URI"));
+    assert!(misspelt.iter().any(|finding| finding.contains("HOOKONCE_QUEUE_URL is not set")), "{misspelt:?}");
+    assert!(misspelt.iter().any(|finding| finding.contains("HOOKONCE_QUEUE_URI is set and not read")), "{misspelt:?}");
+}
+
+#[test]
+fn every_listed_variable_is_read_by_some_function() {
+    let all: BTreeSet<_> = FUNCTIONS.into_iter().flat_map(|(_, config, _)| reads(config)).collect();
+    assert_eq!(all, VARIABLES.iter().map(|name| (*name).to_owned()).collect());
+}
+
+#[test]
+fn the_templates_own_numbers_satisfy_the_protocol() {
+    for (from, to) in [
+        ("Milliseconds: 2500", "Milliseconds: 3000"),
+        ("Seconds: 360 # six", "Seconds: 359 # six"),
+        ("Days: 35", "Days: 30"),
+        ("Days: 95", "Days: 90"),
+        ("Seconds: 1209600", "Seconds: 604800"),
+        ("Days: 21", "Days: 7"),
+    ] {
+        let found = findings(&changed(from, to));
+        assert_eq!(found.len(), FUNCTIONS.len(), "{to}: {found:?}");
+        assert!(found.iter().all(|finding| finding.contains("must")), "{to}: {found:?}");
+    }
+}
+
+#[test]
+fn what_the_functions_are_told_is_what_is_deployed() {
+    none(&drifted(&template()));
+    only(
+        &drifted(&changed("VisibilityTimeout: !FindInMap [Worker, Visibility, Seconds]", "VisibilityTimeout: 400")),
+        "visib",
+    );
+    only(
+        &drifted(&changed("TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]", "TimeoutInMillis: 5000")),
+        "gateway",
+    );
+    only(&drifted(&changed("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59")), "worker");
+}

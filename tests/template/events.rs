@@ -1,0 +1,125 @@
+//! How the functions are invoked.
+
+use std::path::Path;
+
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::timing::Timing;
+use serde_json::{Value, json};
+
+use super::document::Template;
+use super::{changed, none, only, template};
+
+/// Every event source mapping of a queue.
+fn mappings(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for function in template.resources("AWS::Serverless::Function") {
+        let timeout = template.property(function, &["Timeout"]).as_i64().unwrap_or(i64::MAX / 6);
+        for (name, mapping) in template.events(function, "SQS") {
+            count += 1;
+            let mut require = |holds: bool, what: &str| {
+                if !holds {
+                    findings.push(format!("{function}.{name}: {what}"));
+                }
+            };
+            // A misspelt response type acknowledges every message of a batch, whatever became of it.
+            require(mapping["FunctionResponseTypes"] == json!(["ReportBatchItemFailures"]), "no partial failures");
+            require(mapping["ScalingConfig"]["MaximumConcurrency"].as_i64().is_some_and(|max| max >= 2), "no bound");
+            require(mapping["BatchSize"].as_i64().is_some_and(|size| size <= 10), "batches of more than ten");
+            let queue = mapping["Queue"].as_str().unwrap_or_default().trim_end_matches(".Arn").to_owned();
+            let visibility = template.property(&queue, &["VisibilityTimeout"]).as_i64().unwrap_or(0);
+            let window = mapping["MaximumBatchingWindowInSeconds"].as_i64().unwrap_or(i64::MAX / 2);
+            require(visibility >= 6 * timeout + window, "visibility below six time-outs and the batching window");
+        }
+    }
+    if count != 2 {
+        findings.push(format!("{count} mappings, of the hints and of the dead letters"));
+    }
+    findings
+}
+
+/// What else the protocol counts on.
+fn surroundings(template: &Template) -> Vec<String> {
+    let schedule = template.events("RelayFunction", "Schedule");
+    let rates: Vec<_> = schedule.iter().map(|(_, schedule)| schedule["Schedule"].clone()).collect();
+    let redrive = template.property("HintQueue", &["RedrivePolicy"]);
+    let receives = redrive["maxReceiveCount"].as_i64().unwrap_or(0);
+    let routes = template.events("WebhookFunction", "HttpApi");
+    let route = routes.iter().map(|(_, route)| (&route["Path"], &route["PayloadFormatVersion"])).collect::<Vec<_>>();
+    [
+        ("the relay's budget is for one run a minute", rates == [json!("rate(1 minute)")]),
+        ("the relay's budget is for one run a minute", Budget::standard().period.as_seconds() == 60),
+        ("the queue must not give up before the record does", receives > 4 * Timing::standard().attempts_max),
+        ("given-up messages go to the dead-letter queue", redrive["deadLetterTargetArn"] == "DeadLetterQueue.Arn"),
+        ("one route, payload 2.0", route == [(&json!("/webhooks/{endpoint}"), &json!("2.0"))]),
+    ]
+    .into_iter()
+    .filter(|(_, holds)| !holds)
+    .map(|(what, _)| what.to_owned())
+    .collect()
+}
+
+/// The function is built from the crate that its handler names.
+fn builds(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    for function in template.resources("AWS::Serverless::Function") {
+        let word = |name: &str| template.property(function, &[name]).as_str().unwrap_or_default().to_owned();
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(word("CodeUri")).join("Cargo.toml");
+        let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap_or_default().parse().unwrap();
+        let package = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
+        if package != Some(word("Handler").as_str()) {
+            findings.push(format!("{function}: its handler is not the binary of {}", word("CodeUri")));
+        }
+        if template.at(&["Resources", function, "Metadata", "BuildMethod"]) != "rust-cargolambda" {
+            findings.push(format!("{function}: nothing builds it"));
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_queue_reports_partial_failures_and_waits_six_time_outs() {
+    none(&mappings(&template()));
+    only(&mappings(&changed("[ReportBatchItemFailures]", "[ReportBatchItemFailure]")), "no partial failures");
+    only(
+        &mappings(&changed("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "")),
+        "no partial failures",
+    );
+    only(
+        &mappings(&changed("Seconds: 360\n  Queue", "Seconds: 359\n  Queue")),
+        "RelayFunction.DeadLetters: visibility",
+    );
+    only(&mappings(&changed("ScalingConfig: { MaximumConcurrency: 2 }", "Enabled: true")), "no bound");
+}
+
+#[test]
+fn the_surroundings_are_as_the_protocol_counts_on() {
+    none(&surroundings(&template()));
+    only(&surroundings(&changed("rate(1 minute)", "rate(5 minutes)")), "minute");
+    only(&surroundings(&changed("maxReceiveCount: 100", "maxReceiveCount: 3")), "give up");
+}
+
+#[test]
+fn each_function_is_built_from_its_crate() {
+    none(&builds(&template()));
+    only(&builds(&changed("Handler: hookonce-relay", "Handler: bootstrap")), "RelayFunction");
+}
+
+#[test]
+fn outputs_name_what_the_commands_need() {
+    let outputs = template().at(&["Outputs"]);
+    let value = |name: &str| outputs[name]["Value"].clone();
+    let names = ["InboxTable", "DomainTable", "QueueUrl", "DeadLetterQueueUrl", "EndpointsPrefix", "WebhookUrl"];
+    let values: Vec<Value> = names.iter().map(|name| value(name)).collect();
+    assert_eq!(
+        values,
+        [
+            json!("InboxTable"),
+            json!("DomainTable"),
+            json!("HintQueue"),
+            json!("DeadLetterQueue"),
+            json!("/hookonce/AWS::StackName/endpoints/"),
+            json!("https://Gateway.execute-api.AWS::Region.AWS::URLSuffix/webhooks/"),
+        ]
+    );
+}

@@ -1,0 +1,81 @@
+//! The tables are as the adapters use them, and are not lost with the stack.
+
+use hookonce_protocol::item::PARTITION_KEY;
+use hookonce_protocol::record::attribute;
+use hookonce_runtime::aws::{DUE_INDEX, JOURNAL_INDEX};
+use serde_json::{Value, json};
+
+use super::document::Template;
+use super::{changed, none, only, template};
+
+fn key(hash: &str, range: Option<&str>) -> Value {
+    let part = |name: &str, kind| json!({"AttributeName": name, "KeyType": kind});
+    let mut parts = vec![part(hash, "HASH")];
+    parts.extend(range.map(|range| part(range, "RANGE")));
+    json!(parts)
+}
+
+fn index(name: &str, hash: &str, range: &str) -> Value {
+    json!({"IndexName": name, "KeySchema": key(hash, Some(range)), "Projection": {"ProjectionType": "KEYS_ONLY"}})
+}
+
+fn findings(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    for table in template.resources("AWS::DynamoDB::Table") {
+        let property = |path: &[&str]| template.property(table, path);
+        let policies = ["DeletionPolicy", "UpdateReplacePolicy"];
+        let retained = policies.iter().all(|policy| template.at(&["Resources", table, policy]) == "Retain");
+        let ttl = json!({"AttributeName": attribute::EXPIRES_AT, "Enabled": true});
+        let rules = [
+            ("is not retained", retained),
+            ("is not protected", property(&["DeletionProtectionEnabled"]) == true),
+            (
+                "has no point-in-time recovery",
+                property(&["PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"]) == true,
+            ),
+            ("does not expire by the attribute that is written", property(&["TimeToLiveSpecification"]) == ttl),
+            ("has another key", property(&["KeySchema"]) == key(PARTITION_KEY, None)),
+            ("is not on demand", property(&["BillingMode"]) == "PAY_PER_REQUEST"),
+        ];
+        findings.extend(rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{table} {what}")));
+    }
+    let indexes = json!([
+        index(DUE_INDEX, attribute::DUE_SHARD, attribute::DUE_AT),
+        index(JOURNAL_INDEX, attribute::JOURNAL_SHARD, attribute::RECEIVED_AT),
+    ]);
+    if template.property("InboxTable", &["GlobalSecondaryIndexes"]) != indexes {
+        findings.push("InboxTable has other indexes than the adapters query".to_owned());
+    }
+    findings
+}
+
+/// What else is kept is encrypted where that has to be asked for.
+fn queues(template: &Template) -> Vec<String> {
+    let open = |queue: &&str| template.property(queue, &["SqsManagedSseEnabled"]) != true;
+    template.resources("AWS::SQS::Queue").into_iter().filter(open).map(|queue| format!("{queue} is open")).collect()
+}
+
+/// Every log group ends some day.
+fn logs(template: &Template) -> Vec<String> {
+    let endless = |logs: &&str| !template.property(logs, &["RetentionInDays"]).is_i64();
+    let groups = template.resources("AWS::Logs::LogGroup").into_iter();
+    groups.filter(endless).map(|logs| format!("{logs} keeps logs for ever")).collect()
+}
+
+#[test]
+fn tables_fit_the_adapters_and_outlive_the_stack() {
+    none(&findings(&template()));
+    only(&findings(&changed("IndexName: due", "IndexName: Due")), "other indexes");
+    only(
+        &findings(&changed("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true")),
+        "InboxTable does not expire",
+    );
+    only(&findings(&changed("DeletionPolicy: Retain", "DeletionPolicy: Delete")), "InboxTable is not retained");
+}
+
+#[test]
+fn queues_are_encrypted_and_logs_end() {
+    none(&queues(&template()));
+    none(&logs(&template()));
+    only(&queues(&changed("SqsManagedSseEnabled: true", "SqsManagedSseEnabled: false")), "HintQueue");
+}

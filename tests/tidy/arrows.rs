@@ -1,0 +1,171 @@
+//! Dependencies point one way: protocol <- providers <- runtime <- functions <- tools.
+
+use super::tokens::{identifiers, product};
+use super::{Files, none, planted, project, rust};
+
+/// What the manifests below one folder may not name.
+struct Arrow {
+    folder: &'static str,
+    /// Members of this workspace that stand before it.
+    members: &'static [&'static str],
+    /// Crates of others that would give it something it must not have; a name that ends in `-` stands for its family.
+    foreign: &'static [&'static str],
+}
+
+const ARROWS: &[Arrow] = &[
+    // No async, no clock, no randomness, no network, no SDK: what is model-checked is what runs.
+    Arrow {
+        folder: "shared/protocol/",
+        members: &[],
+        foreign: &[
+            "aws-config",
+            "aws-sdk-",
+            "aws-smithy-",
+            "aws_",
+            "futures",
+            "http",
+            "hyper",
+            "lambda_",
+            "rand",
+            "reqwest",
+            "time",
+            "tokio",
+            "tracing",
+            "uuid",
+        ],
+    },
+    // No storage and no waiting: a certificate that has to be fetched is asked for, not fetched.
+    Arrow {
+        folder: "shared/providers/",
+        members: &["hookonce-protocol"],
+        foreign: &[
+            "aws-config",
+            "aws-sdk-",
+            "aws-smithy-",
+            "aws_",
+            "futures",
+            "hyper",
+            "lambda_",
+            "rand",
+            "reqwest",
+            "tokio",
+            "tracing",
+            "zstd",
+        ],
+    },
+    Arrow {
+        folder: "shared/runtime/",
+        members: &["hookonce-protocol", "hookonce-providers"],
+        foreign: &["axum", "clap", "dynoxide", "lambda_", "rustack-"],
+    },
+    Arrow {
+        folder: "functions/",
+        members: &["hookonce-protocol", "hookonce-providers", "hookonce-runtime"],
+        foreign: &["aws-config", "aws-sdk-", "aws-smithy-", "axum", "clap", "dynoxide", "rustack-"],
+    },
+];
+
+/// Adapters are chosen where a process is put together, and named nowhere else.
+const ADAPTERS: &[&str] = &["DynamoStore", "SqsQueue", "SsmEndpoints", "aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
+const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
+
+/// What a pure crate has no word for.
+const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
+
+fn manifests(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+        let Some(arrow) = ARROWS.iter().find(|arrow| path.starts_with(arrow.folder)) else { continue };
+        let manifest: toml::Table = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        let own = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
+        for name in dependencies(&manifest).into_iter().filter(|name| Some(name.as_str()) != own) {
+            let member = name.starts_with("hookonce");
+            let foreign = arrow.foreign.iter().any(|other| is_of(&name, other));
+            if (member && !arrow.members.contains(&name.as_str())) || foreign {
+                findings.push(format!("{path} must not depend on {name}"));
+            }
+        }
+    }
+    findings
+}
+
+/// Names in every table of dependencies, those of a target included.
+fn dependencies(table: &toml::Table) -> Vec<String> {
+    let mut names = Vec::new();
+    for (key, value) in table {
+        let Some(inner) = value.as_table() else { continue };
+        if key.ends_with("dependencies") {
+            names.extend(inner.keys().cloned());
+        } else {
+            names.extend(dependencies(inner));
+        }
+    }
+    names
+}
+
+fn is_of(name: &str, other: &str) -> bool {
+    name == other || (other.ends_with(['-', '_']) && name.starts_with(other))
+}
+
+fn adapters(files: &Files) -> Vec<String> {
+    let allowed = |path: &str| {
+        ADAPTERS_AT.iter().any(|at| path.starts_with(at))
+            || (path.starts_with("functions/") && path.ends_with("/src/main.rs"))
+    };
+    naming(files, |path| !allowed(path), ADAPTERS)
+}
+
+fn impure(files: &Files) -> Vec<String> {
+    naming(files, |path| path.starts_with("shared/protocol/src/"), IMPURE)
+}
+
+/// Product code below some paths that uses one of these identifiers.
+fn naming(files: &Files, looked_at: impl Fn(&str) -> bool, unwanted: &[&str]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in rust(files).filter(|(path, _)| looked_at(path)) {
+        let used = identifiers(&product(path, text));
+        let found = unwanted.iter().filter(|name| used.iter().any(|used| used == *name));
+        findings.extend(found.map(|name| format!("{path} must not name {name}")));
+    }
+    findings
+}
+
+#[test]
+fn no_dependency_runs_back() {
+    none(&manifests(&project()));
+    for (path, name) in [
+        ("shared/protocol/Cargo.toml", "hookonce-providers"),
+        ("shared/protocol/Cargo.toml", "hookonce-runtime"),
+        ("shared/protocol/Cargo.toml", "aws-sdk-dynamodb"),
+        ("shared/protocol/Cargo.toml", "tokio"),
+        ("shared/providers/Cargo.toml", "hookonce-runtime"),
+        ("shared/runtime/Cargo.toml", "hookonce-worker"),
+        ("shared/runtime/Cargo.toml", "hookonce-local"),
+        ("functions/webhook/Cargo.toml", "hookonce-worker"),
+        ("functions/relay/Cargo.toml", "hookonce-local"),
+    ] {
+        for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.build-dependencies"] {
+            let found = manifests(&planted([(path, &format!("[{table}]\n{name}.workspace = true\n"))]));
+            assert_eq!(found, [format!("{path} must not depend on {name}")]);
+        }
+    }
+    none(&manifests(&planted([(
+        "functions/worker/Cargo.toml",
+        "[dependencies]\nhookonce-runtime.workspace = true\n",
+    )])));
+}
+
+#[test]
+fn adapters_are_named_only_where_a_process_is_put_together() {
+    none(&adapters(&project()));
+    let text = "use hookonce_runtime::aws::DynamoStore;";
+    assert_eq!(adapters(&planted([("functions/worker/src/lib.rs", text)])).len(), 1);
+    none(&adapters(&planted([("functions/worker/src/main.rs", text)])));
+}
+
+#[test]
+fn the_protocol_is_pure() {
+    none(&impure(&project()));
+    assert_eq!(impure(&planted([("shared/protocol/src/a.rs", "async fn a() {}")])).len(), 1);
+    none(&impure(&planted([("shared/protocol/src/a.rs", "//! nothing async here")])));
+}

@@ -1,0 +1,66 @@
+//! Rules on the sources themselves: what a review would otherwise have to look for.
+//!
+//! Each rule is a function from a set of files to the sentences that say what is wrong with them. It is run on this
+//! project, and on a planted violation, so that a rule that finds nothing is known to be able to find something.
+
+mod arrows;
+mod codes;
+mod documents;
+mod size;
+pub(crate) mod tokens;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Text files by their path from the root of the workspace, with forward slashes. A file that is not text is empty.
+type Files = BTreeMap<String, String>;
+
+/// Folders that hold nothing of the project.
+const SKIPPED: &[&str] = &[".git", ".aws-sam", ".hookonce", "__pycache__", "node_modules", "target"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every file of the project as it is now.
+fn project() -> Files {
+    let mut files = Files::new();
+    read_folder(&root(), "", &mut files);
+    assert!(files.contains_key("Cargo.toml"), "the root of the workspace is not where it was");
+    files
+}
+
+fn read_folder(folder: &Path, prefix: &str, files: &mut Files) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+            read_folder(&entry.path(), &format!("{path}/"), files);
+        } else if kind.is_file() {
+            let text = std::fs::read(entry.path()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            files.insert(path, text.unwrap_or_default());
+        }
+    }
+}
+
+/// A set of planted files.
+fn planted<const N: usize>(files: [(&str, &str); N]) -> Files {
+    files.map(|(path, text)| (path.to_owned(), text.to_owned())).into()
+}
+
+/// The Rust sources of a set.
+fn rust(files: &Files) -> impl Iterator<Item = (&str, &str)> {
+    files.iter().filter(|(path, _)| has_extension(path, "rs")).map(|(path, text)| (path.as_str(), text.as_str()))
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
+/// Fails with every finding, one in a line.
+fn none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}

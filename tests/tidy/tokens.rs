@@ -1,0 +1,155 @@
+//! Rust sources as tokens: comments are gone, and what stands in a string is not taken for code.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+/// The tokens of a source, without its attributes and without its test modules.
+pub(crate) fn product(path: &str, text: &str) -> Vec<TokenTree> {
+    without_tests(parse(path, text))
+}
+
+/// Every token of a source.
+pub(crate) fn parse(path: &str, text: &str) -> TokenStream {
+    text.parse().unwrap_or_else(|error| panic!("{path} is not Rust: {error}"))
+}
+
+fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
+    let mut kept = Vec::new();
+    let mut tokens = tokens.into_iter().peekable();
+    let mut in_test_item = false;
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                // `#[..]` or `#![..]`
+                if matches!(tokens.peek(), Some(TokenTree::Punct(bang)) if bang.as_char() == '!') {
+                    tokens.next();
+                }
+                let attribute = tokens.next().map(|attribute| attribute.to_string().replace(' ', ""));
+                in_test_item |= attribute.as_deref() == Some("[cfg(test)]");
+            }
+            TokenTree::Group(group) if in_test_item && group.delimiter() == Delimiter::Brace => in_test_item = false,
+            TokenTree::Punct(punct) if in_test_item && punct.as_char() == ';' => in_test_item = false,
+            _ if in_test_item => {}
+            TokenTree::Group(group) => {
+                let inner = without_tests(group.stream()).into_iter().collect();
+                let mut stripped = Group::new(group.delimiter(), inner);
+                stripped.set_span(group.span());
+                kept.push(TokenTree::Group(stripped));
+            }
+            other => kept.push(other),
+        }
+    }
+    kept
+}
+
+/// Every identifier, at any depth.
+pub(crate) fn identifiers(tokens: &[TokenTree]) -> Vec<String> {
+    let mut found = Vec::new();
+    each(tokens, &mut |token| found.extend(identifier(token)));
+    found
+}
+
+/// The content of every plain string literal, at any depth.
+pub(crate) fn strings(tokens: &[TokenTree]) -> Vec<String> {
+    let mut found = Vec::new();
+    each(tokens, &mut |token| {
+        if let TokenTree::Literal(literal) = token {
+            let text = literal.to_string();
+            if let Some(content) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+                found.push(content.to_owned());
+            }
+        }
+    });
+    found
+}
+
+/// The strings in the bodies of the functions of this name.
+pub(crate) fn strings_of_function(tokens: &[TokenTree], name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut after_fn = false;
+    let mut wanted = false;
+    for token in tokens {
+        if let Some((delimiter, inner)) = group(token) {
+            if wanted && delimiter == Delimiter::Brace {
+                wanted = false;
+                found.extend(strings(&inner));
+            } else {
+                found.extend(strings_of_function(&inner, name));
+            }
+        }
+        let ident = identifier(token);
+        wanted |= after_fn && ident.as_deref() == Some(name);
+        after_fn = ident.as_deref() == Some("fn");
+    }
+    found
+}
+
+/// The strings in the braces right behind this name, where it is not implemented: the variants of an enum.
+pub(crate) fn strings_of_enum(tokens: &[TokenTree], name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut before = [None, None];
+    for token in tokens {
+        if let Some((delimiter, inner)) = group(token) {
+            let [first, second] = &before;
+            let named = second.as_deref() == Some(name) && first.as_deref() != Some("impl");
+            if named && delimiter == Delimiter::Brace {
+                found.extend(strings(&inner));
+            } else {
+                found.extend(strings_of_enum(&inner, name));
+            }
+        }
+        before.rotate_left(1);
+        before[1] = identifier(token);
+    }
+    found
+}
+
+/// The strings in the inherent implementations of a type.
+pub(crate) fn strings_of_impl(tokens: &[TokenTree], name: &str) -> Vec<String> {
+    let is = |token: &TokenTree, word: &str| identifier(token).as_deref() == Some(word);
+    let mut found = Vec::new();
+    for window in tokens.windows(3) {
+        let [first, second, third] = window else { continue };
+        if let (true, true, Some((Delimiter::Brace, inner))) = (is(first, "impl"), is(second, name), group(third)) {
+            found.extend(strings(&inner));
+        }
+    }
+    found
+}
+
+fn identifier(token: &TokenTree) -> Option<String> {
+    if let TokenTree::Ident(ident) = token { Some(ident.to_string()) } else { None }
+}
+
+fn group(token: &TokenTree) -> Option<(Delimiter, Vec<TokenTree>)> {
+    if let TokenTree::Group(group) = token {
+        Some((group.delimiter(), group.stream().into_iter().collect()))
+    } else {
+        None
+    }
+}
+
+fn each(tokens: &[TokenTree], visit: &mut impl FnMut(&TokenTree)) {
+    for token in tokens {
+        visit(token);
+        if let Some((_, inner)) = group(token) {
+            each(&inner, visit);
+        }
+    }
+}
+
+#[test]
+fn tests_comments_and_attributes_are_not_product_code() {
+    let text = r#"
+        #![doc = "OUTSIDE_ONE"]
+        /// "OUTSIDE_TWO"
+        fn kept() { let _ = "INSIDE"; } // "OUTSIDE_THREE"
+        #[cfg(test)]
+        mod tests { const NOT: &str = "OUTSIDE_FOUR"; }
+        fn after() { let _ = "AFTER"; }
+    "#;
+    assert_eq!(strings(&product("planted.rs", text)), ["INSIDE", "AFTER"]);
+    assert_eq!(strings_of_function(&product("planted.rs", text), "after"), ["AFTER"]);
+    let text = r#"word! { Kind { One = "ONE" } } impl Kind { fn a(kind: Kind) -> &str { "TWO" } }"#;
+    assert_eq!(strings_of_enum(&product("planted.rs", text), "Kind"), ["ONE"]);
+    assert_eq!(strings_of_impl(&product("planted.rs", text), "Kind"), ["TWO"]);
+}

@@ -1,0 +1,106 @@
+//! Counts what stands in the tables. Nothing that a sender or a function believes goes in.
+
+use std::collections::BTreeSet;
+
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::invariant;
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Table;
+use hookonce_runtime::aws::DynamoStore;
+
+use crate::samples::Expected;
+
+/// What stands in the tables at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Census {
+    /// Expected events whose effect stands.
+    pub(crate) applied: usize,
+    /// Effects that stand more than once.
+    pub(crate) applied_twice: usize,
+    /// Expected events without an effect, and not dead.
+    pub(crate) lost: usize,
+    /// Dead records.
+    pub(crate) dead: usize,
+    /// Records that still owe their effect.
+    pub(crate) pending: usize,
+    /// Records that cannot have come from the protocol.
+    pub(crate) violations: usize,
+}
+
+/// Where a handler keeps a count that only ever grows with an effect, and how its effects' own items are called.
+const COUNTED: [(&str, &str, &str); 3] = [
+    ("#balance#", "entries", "#ledger#"),
+    ("#conversation#", "messages", "#message#"),
+    ("#repository#", "builds", "#build#"),
+];
+
+/// Counts once.
+///
+/// # Errors
+/// [`Unavailable`] when the store did not answer.
+pub(crate) async fn take(store: &DynamoStore, expected: &[Expected], timing: &Timing) -> Result<Census, Unavailable> {
+    let records = store.scan(Table::Inbox).await?;
+    let domain = store.scan(Table::Domain).await?;
+    Ok(count(&records, &domain, expected, timing))
+}
+
+fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timing) -> Census {
+    let records: Vec<_> = records.iter().map(Record::decode).collect();
+    let readable: Vec<_> = records.iter().flatten().collect();
+    let standing = |status: Status| readable.iter().filter(|record| record.status == status).count();
+    let violations = readable.iter().map(|record| invariant::violations(record, timing).len()).sum::<usize>();
+    let keys: BTreeSet<_> = domain.iter().filter_map(key).collect();
+    let applied = expected.iter().filter(|event| keys.contains(event.domain_key.as_str())).count();
+    let dead = standing(Status::Dead);
+    Census {
+        applied,
+        applied_twice: doubled(domain),
+        lost: expected.len().saturating_sub(applied + dead),
+        dead,
+        pending: standing(Status::Pending),
+        violations: violations + (records.len() - readable.len()),
+    }
+}
+
+/// Each effect adds one to a counter and creates one item, so the sums agree unless an effect was repeated.
+fn doubled(domain: &[Item]) -> usize {
+    let apart = COUNTED.iter().map(|(counter, attribute, effect)| {
+        let named =
+            |part: &str, item: &&Item| key(item).is_some_and(|key| !key.starts_with("dk#") && key.contains(part));
+        let counters = domain.iter().filter(|item| named(counter, item));
+        let counted: i64 = counters.filter_map(|item| item.get(*attribute).and_then(Value::as_i64)).sum();
+        let effects = domain.iter().filter(|item| named(effect, item)).count();
+        usize::try_from(counted).unwrap_or(0).abs_diff(effects)
+    });
+    apart.sum()
+}
+
+fn key(item: &Item) -> Option<&str> {
+    item.get(PARTITION_KEY).and_then(Value::as_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(key: &str, fields: &[(&str, i64)]) -> Item {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+        fields.chain([(PARTITION_KEY.to_owned(), Value::from(key))]).collect()
+    }
+
+    #[test]
+    fn an_effect_that_stands_twice_is_seen() {
+        let once = [item("s#ledger#a", &[]), item("s#balance#x#eur", &[("entries", 1)])];
+        let twice = [item("s#ledger#a", &[]), item("s#balance#x#eur", &[("entries", 2)])];
+        assert_eq!((doubled(&once), doubled(&twice)), (0, 1));
+    }
+
+    #[test]
+    fn an_event_without_an_effect_is_lost() {
+        let expected = ["a", "b"].map(|fact| Expected { domain_key: format!("dk#payments#{fact}") });
+        let census = count(&[], &[item("dk#payments#a", &[])], &expected, &Timing::standard());
+        assert_eq!((census.applied, census.lost), (1, 1));
+    }
+}

@@ -1,0 +1,10 @@
+//! The commands, one module each.
+
+pub(crate) mod demo;
+pub(crate) mod dev;
+pub(crate) mod endpoint;
+pub(crate) mod list;
+pub(crate) mod providers;
+pub(crate) mod send;
+pub(crate) mod show;
+pub(crate) mod verify;

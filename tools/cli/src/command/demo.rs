@@ -1,0 +1,311 @@
+//! `hookonce demo`: the whole inbox for a moment, under racing, regrouped, forged and stale deliveries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt as _;
+use hookonce_local::backends::DataLocation;
+use hookonce_local::clients;
+use hookonce_local::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::{Catalog, Provider};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::telemetry::chain;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::endpoint;
+use super::providers::find;
+use crate::census::{self, Census};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
+use crate::sender::{Delivered, Delivery, Sender, now_unix};
+use crate::target::{DataFolder, Target, store_unavailable};
+
+/// How long the demo waits for the last effect.
+const SETTLE_MAX: Duration = Duration::from_mins(3);
+
+/// How often it looks.
+const LOOK_PERIOD: Duration = Duration::from_millis(250);
+
+/// How far back a stale request is signed: outside every provider's tolerance.
+const STALE_SECONDS: i64 = -3_600;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Distinct events.
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    deliveries: u32,
+    /// Deliveries that carry each event.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    copies: u32,
+    /// Deliveries under way at once.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
+    concurrency: u32,
+    /// The same seed sends the same requests in the same order.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Deliver to this gateway instead of a stack of its own; its endpoints stripe, whatsapp and github are used.
+    #[arg(long)]
+    url: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What happened. Counted from answers, and from the tables at the end.
+#[derive(Debug, Serialize)]
+struct Report {
+    sent: usize,
+    accepted: usize,
+    duplicate: usize,
+    refused: usize,
+    unanswered: usize,
+    retried: usize,
+    events: usize,
+    applied: usize,
+    applied_twice: usize,
+    lost: usize,
+    dead: usize,
+    pending: usize,
+    violations: usize,
+    p50_ms: u64,
+    p99_ms: u64,
+    /// What all functions called, by the operation's name; empty for a stack that is not this process's own.
+    store_calls: BTreeMap<String, u64>,
+    /// What the webhook function called: one PutItem for each genuine delivery, one SendMessage for each accepted one.
+    webhook_calls: BTreeMap<String, u64>,
+    seed: u64,
+}
+
+/// The stack that the demo delivers to.
+struct Ground {
+    own: Option<Stack>,
+    url: String,
+    store: DynamoStore,
+    secrets: BTreeMap<&'static str, String>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let plan = samples::plan(
+        usize::try_from(arguments.deliveries).unwrap_or(usize::MAX),
+        usize::try_from(arguments.copies).unwrap_or(usize::MAX),
+        arguments.seed,
+        &run_name(&arguments),
+    );
+    let ground = Ground::prepare(&arguments).await?;
+    let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
+    let delivered = deliver(&ground, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
+    let census = settle(&ground.store, &plan).await?;
+    let calls = ground.own.as_ref().map(|stack| stack.calls().clone()).unwrap_or_default();
+    let report = report(&delivered, census, &calls, plan.expected.len(), arguments.seed);
+    if let Some(stack) = ground.own {
+        stack.shutdown().await;
+    }
+    let good = report.is_good(expected_refused, &calls);
+    if arguments.json {
+        output::json(&report);
+    } else {
+        print(&report, good);
+    }
+    Ok(if good { Exit::Done } else { Exit::No })
+}
+
+/// A stack that lives on has seen earlier runs, so each run there needs ids of its own.
+fn run_name(arguments: &Arguments) -> String {
+    if arguments.url.is_some() { now_unix().to_string() } else { "demo".to_owned() }
+}
+
+impl Ground {
+    async fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
+        if let Some(url) = &arguments.url {
+            let store = arguments.target.store().await?;
+            let secrets = secrets(&arguments.target.folder)?;
+            let url = url.trim_end_matches('/').to_owned();
+            return Ok(Self { own: None, url, store, secrets, _folder: None });
+        }
+        let temporary = tempfile::tempdir()
+            .map_err(|error| Failure::unavailable(format!("no temporary folder: {error}"), "check TMPDIR"))?;
+        let folder = DataFolder { data: temporary.path().to_owned() };
+        for (id, provider) in ENDPOINTS {
+            let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
+            endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
+        }
+        let config = StackConfig {
+            servers: Servers::Embedded(DataLocation::Memory),
+            functions: Functions::InProcess { port: 0 },
+            endpoints: folder.endpoints().folder().to_owned(),
+            timing: Timing::standard(),
+            metrics: Arc::new(|_| ()),
+        };
+        let stack = Box::pin(Stack::start(config))
+            .await
+            .map_err(|error| Failure::unavailable(chain(&error), "check that loopback ports can be opened"))?;
+        // A client of its own, so that counting the tables is not counted.
+        let place = stack.place();
+        let client = clients::dynamodb(&place.dynamodb_url);
+        let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);
+        let secrets = secrets(&folder)?;
+        Ok(Self { url: stack.url().to_owned(), own: Some(stack), store, secrets, _folder: Some(temporary) })
+    }
+
+    fn delivery(&self, sample: &Sample) -> Result<Delivery, Failure> {
+        let (id, provider) = ENDPOINTS.get(sample.endpoint).copied().unwrap_or_default();
+        let provider = find(Catalog::built_in(), provider)?;
+        let secret = match sample.kind {
+            Kind::Forged => forged_secret(provider),
+            Kind::Single | Kind::Batch | Kind::Stale => self.secrets.get(id).cloned().unwrap_or_default(),
+        };
+        Ok(Delivery {
+            url: format!("{}/webhooks/{id}", self.url),
+            provider,
+            secret,
+            headers: sample.headers.clone(),
+            body: sample.body.clone(),
+            clock_offset_seconds: if sample.kind == Kind::Stale { STALE_SECONDS } else { 0 },
+        })
+    }
+}
+
+fn forged_secret(provider: &Provider) -> String {
+    endpoint::fresh(provider, BTreeMap::new()).secrets.into_iter().next().unwrap_or_default()
+}
+
+fn secrets(folder: &DataFolder) -> Result<BTreeMap<&'static str, String>, Failure> {
+    let newest = |id: &EndpointId| Ok(endpoint::read(folder, id)?.secrets.into_iter().next().unwrap_or_default());
+    ENDPOINTS.iter().map(|(id, _)| Ok((*id, newest(&endpoint::parse_id(id)?)?))).collect()
+}
+
+async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec<(Kind, Delivered)>, Failure> {
+    let deliveries =
+        plan.requests.iter().map(|it| Ok((it.kind, ground.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
+    let bar = bar("delivering", deliveries.len());
+    let sender = Sender::new();
+    let delivered = futures::stream::iter(deliveries)
+        .map(|(kind, delivery)| {
+            let (sender, bar) = (sender.clone(), bar.clone());
+            async move {
+                let delivered = sender.deliver(&delivery).await;
+                bar.inc(1);
+                delivered.map(|delivered| (kind, delivered))
+            }
+        })
+        .buffer_unordered(concurrency)
+        .collect::<Vec<_>>()
+        .await;
+    bar.finish_and_clear();
+    delivered
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::usage(error.to_string(), "the endpoint's secret does not fit its provider"))
+}
+
+/// Waits until nothing is owed any more, and counts.
+async fn settle(store: &DynamoStore, plan: &Plan) -> Result<Census, Failure> {
+    let events = plan.expected.len();
+    let bar = bar("applying", events);
+    let looks = SETTLE_MAX.as_millis() / LOOK_PERIOD.as_millis();
+    let mut census = Census::default();
+    for _ in 0..looks {
+        census = census::take(store, &plan.expected, &Timing::standard()).await.map_err(|_| store_unavailable())?;
+        bar.set_position(u64::try_from(census.applied).unwrap_or(0));
+        if census.pending == 0 && census.applied + census.dead >= events {
+            break;
+        }
+        tokio::time::sleep(LOOK_PERIOD).await;
+    }
+    bar.finish_and_clear();
+    Ok(census)
+}
+
+fn bar(label: &'static str, length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>12} {bar:40} {pos}/{len}");
+    let bar = ProgressBar::new(u64::try_from(length).unwrap_or(u64::MAX)).with_message(label);
+    if let Ok(style) = style { bar.with_style(style) } else { bar }
+}
+
+fn report(delivered: &[(Kind, Delivered)], census: Census, calls: &FunctionCalls, events: usize, seed: u64) -> Report {
+    let word = |word: &str| delivered.iter().filter(|(_, it)| it.word == word).count();
+    let refused = |status: u16| (400..500).contains(&status);
+    let genuine = |kind: &Kind| matches!(kind, Kind::Single | Kind::Batch);
+    let mut times: Vec<_> = delivered.iter().filter(|(kind, _)| genuine(kind)).map(|(_, it)| it.duration).collect();
+    times.sort_unstable();
+    let percentile = |percent: usize| {
+        let time = times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+        time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
+    Report {
+        sent: delivered.len(),
+        accepted: word("accepted"),
+        duplicate: word("duplicate"),
+        refused: delivered.iter().filter(|(_, it)| it.status.is_some_and(refused)).count(),
+        unanswered: delivered.iter().filter(|(_, it)| it.status.is_none_or(|status| status >= 500)).count(),
+        retried: delivered.iter().filter(|(_, it)| it.attempts > 1).count(),
+        events,
+        applied: census.applied,
+        applied_twice: census.applied_twice,
+        lost: census.lost,
+        dead: census.dead,
+        pending: census.pending,
+        violations: census.violations,
+        p50_ms: percentile(50),
+        p99_ms: percentile(99),
+        store_calls: calls.total(),
+        webhook_calls: calls.webhook.by_name(),
+        seed,
+    }
+}
+
+impl Report {
+    /// Every genuine event took effect once, and only what was not genuine was refused.
+    fn is_good(&self, expected_refused: usize, calls: &FunctionCalls) -> bool {
+        let once = self.applied == self.events && self.applied_twice == 0;
+        let whole = self.lost == 0 && self.dead == 0 && self.pending == 0 && self.violations == 0;
+        let answered = self.refused == expected_refused && self.unanswered == 0;
+        once && whole && answered && self.hot_path_is_exact(calls)
+    }
+
+    /// One PutItem for each genuine delivery, one SendMessage for each accepted one. A retried delivery may have cost
+    /// one more, and calls of another process are not known.
+    fn hot_path_is_exact(&self, calls: &FunctionCalls) -> bool {
+        let claims = u64::try_from(self.accepted + self.duplicate).unwrap_or(u64::MAX);
+        let hints = u64::try_from(self.accepted).unwrap_or(u64::MAX);
+        let known = !self.webhook_calls.is_empty() && self.retried == 0;
+        !known || (calls.webhook.of("PutItem") == claims && calls.webhook.of("SendMessage") == hints)
+    }
+}
+
+fn print(report: &Report, good: bool) {
+    output::line(&format!(
+        "{} deliveries of {} distinct events, raced, regrouped, some forged or stale:\n",
+        report.sent, report.events
+    ));
+    let mut table = output::table(&[]);
+    let mut row = |name: &str, count: usize, meaning: &str| {
+        table.add_row([name.to_owned(), count.to_string(), meaning.to_owned()]);
+    };
+    row("accepted", report.accepted, "the first to claim their id");
+    row("duplicate", report.duplicate, "answered 200 at once, and nothing else");
+    row("refused", report.refused, "forged or stale");
+    row("applied", report.applied, "events whose effect stands in the tables");
+    row("applied twice", report.applied_twice, "");
+    row("lost", report.lost, "");
+    row("dead", report.dead, "");
+    output::print(&table);
+    output::line(&format!("\nanswered in {} ms (median), {} ms (99th percentile)", report.p50_ms, report.p99_ms));
+    output::line(if good {
+        "\nEvery genuine event took effect exactly once."
+    } else {
+        "\nSomething is wrong: an effect is missing, doubled or unexplained. Run again with --json and --log info."
+    });
+    output::note(
+        "\nNext: `hookonce dev` keeps it running, `hookonce send` delivers your own sample, README.md goes on.",
+    );
+}

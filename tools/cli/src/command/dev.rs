@@ -1,0 +1,139 @@
+//! `hookonce dev`: the whole inbox on this machine, until Ctrl-C.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clap::Args;
+use hookonce_local::backends::DataLocation;
+use hookonce_local::clients::REGION;
+use hookonce_local::stack::{Functions, Place, Servers, Stack, StackConfig};
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::Catalog;
+
+use super::endpoint;
+use super::providers::find;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::target::{DataFolder, RunningStack, write};
+
+/// What a fresh folder starts with: endpoint and provider, one for each handler that ships.
+const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The port to receive webhooks on.
+    #[arg(long, default_value_t = 8787)]
+    port: u16,
+    /// Print a line of metrics for each invocation.
+    #[arg(long)]
+    metrics: bool,
+    /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
+    #[arg(long, value_name = "URL", conflicts_with = "port")]
+    functions: Option<String>,
+    /// Use this DynamoDB instead of the embedded one.
+    #[arg(long, value_name = "URL", requires = "sqs_url")]
+    dynamodb_url: Option<String>,
+    /// Use this SQS instead of the embedded one.
+    #[arg(long, value_name = "URL", requires = "dynamodb_url")]
+    sqs_url: Option<String>,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let folder = arguments.folder;
+    if endpoint::read_all(&folder)?.is_empty() {
+        for (id, provider) in FIRST_ENDPOINTS {
+            let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
+            endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
+        }
+    }
+    let show_metrics = arguments.metrics;
+    let config = StackConfig {
+        servers: match (arguments.dynamodb_url, arguments.sqs_url) {
+            (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
+            _ => Servers::Embedded(DataLocation::Directory(folder.tables())),
+        },
+        functions: match arguments.functions {
+            Some(url) => Functions::At(url),
+            None => Functions::InProcess { port: arguments.port },
+        },
+        endpoints: folder.endpoints().folder().to_owned(),
+        timing: Timing::standard(),
+        metrics: Arc::new(move |line| {
+            if show_metrics {
+                output::note(line);
+            }
+        }),
+    };
+    let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
+        Failure::unavailable(
+            hookonce_runtime::telemetry::chain(&error),
+            "another stack may hold the port or the folder: pass --port or --data",
+        )
+    })?;
+    let place = stack.place();
+    write_environment(&folder, place)?;
+    let running = RunningStack {
+        url: stack.url().to_owned(),
+        dynamodb_url: place.dynamodb_url.clone(),
+        inbox_table: place.resources.inbox_table.clone(),
+        domain_table: place.resources.domain_table.clone(),
+        pid: std::process::id(),
+    };
+    let announcement = running.announce(&folder)?;
+    greet(&folder, &running)?;
+    stopped().await;
+    output::note("stopping: what is under way ends first");
+    drop(announcement);
+    stack.shutdown().await;
+    Ok(Exit::Done)
+}
+
+fn greet(folder: &DataFolder, running: &RunningStack) -> Result<(), Failure> {
+    output::line(&format!("hookonce is running at {}", running.url));
+    for (id, document) in endpoint::read_all(folder)? {
+        output::line(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
+    }
+    output::note("\nIn another terminal:");
+    output::note("  hookonce send --provider stripe --file events/deliveries/stripe-invoice-paid.json --copies 3");
+    output::note("  hookonce list");
+    output::note("  hookonce endpoint show stripe --reveal");
+    output::note("Ctrl-C stops it; the tables stay.\n");
+    Ok(())
+}
+
+/// Writes what the functions read where another process runs them. `cargo lambda watch --env-file` takes it as it is.
+fn write_environment(folder: &DataFolder, place: &Place) -> Result<(), Failure> {
+    let endpoints = folder.endpoints().folder().to_owned();
+    let endpoints = format!("file:{}", endpoints.canonicalize().unwrap_or(endpoints).display());
+    let variables = [
+        ("AWS_ENDPOINT_URL_DYNAMODB", place.dynamodb_url.as_str()),
+        ("AWS_ENDPOINT_URL_SQS", &place.sqs_url),
+        ("AWS_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("HOOKONCE_INBOX_TABLE", &place.resources.inbox_table),
+        ("HOOKONCE_DOMAIN_TABLE", &place.resources.domain_table),
+        ("HOOKONCE_QUEUE_URL", &place.resources.queue.url),
+        ("HOOKONCE_ENDPOINTS", &endpoints),
+    ];
+    let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    write(&folder.environment(), &lines.concat())
+}
+
+/// Waits for Ctrl-C, or for the signal that service managers send.
+async fn stopped() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

@@ -1,0 +1,191 @@
+//! `hookonce list`: records, newest first, or by state.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
+use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::sender::now_unix;
+use crate::target::{Target, store_unavailable};
+
+/// How far back a list may look: further, and the records have expired.
+const HOURS_MAX: i64 = 24 * 95;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only records that stand like this.
+    #[arg(long, value_name = "STATE", value_parser = parse_status)]
+    state: Option<Status>,
+    /// Only records of this endpoint.
+    #[arg(long, value_name = "ID")]
+    endpoint: Option<String>,
+    /// Only events of this type.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only records whose last error has this code.
+    #[arg(long, value_name = "CODE")]
+    error: Option<String>,
+    /// Received after this: a moment, or a length of time before now.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment, default_value = "24h")]
+    since: EpochMs,
+    /// Received before this.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment, default_value = "0s")]
+    until: EpochMs,
+    /// At most so many.
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+fn parse_status(text: &str) -> Result<Status, String> {
+    Status::parse(&text.to_ascii_uppercase()).ok_or_else(|| {
+        let all: Vec<_> = Status::ALL.iter().map(|status| status.as_str()).collect();
+        format!("one of {}", all.join(", "))
+    })
+}
+
+fn parse_moment(text: &str) -> Result<EpochMs, String> {
+    if let Ok(length) = humantime::parse_duration(text) {
+        let before = Duration::from_secs(u64::try_from(now_unix()).unwrap_or(0) + 1).saturating_sub(length);
+        return Ok(EpochMs(i64::try_from(before.as_millis()).unwrap_or(0)));
+    }
+    let at: SystemTime = humantime::parse_rfc3339_weak(text)
+        .map_err(|_| "a length such as 90m, 24h or 7d, or a moment such as 2026-11-20T08:00:00Z".to_owned())?;
+    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "a moment after 1970".to_owned())?;
+    i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "a moment of this age".to_owned())
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let store = arguments.target.store().await?;
+    let mut found = Listing::default();
+    for query in queries(&arguments, Timing::standard().shards) {
+        found.read(&store, &query, &arguments).await?;
+        if found.records.len() >= arguments.limit {
+            break;
+        }
+    }
+    found.records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
+    found.records.truncate(arguments.limit);
+    if arguments.json {
+        output::json(&found.records.iter().map(summary).collect::<Vec<_>>());
+    } else {
+        print(&found.records);
+    }
+    Ok(Exit::Done)
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Listing {
+    seen: BTreeSet<RecordKey>,
+    records: Vec<Record>,
+}
+
+impl Listing {
+    async fn read(&mut self, store: &DynamoStore, query: &IndexQuery, arguments: &Arguments) -> Result<(), Failure> {
+        let keys = store.index_keys(query, arguments.limit.max(100)).await.map_err(|_| store_unavailable())?;
+        let keys: Vec<_> = keys.into_iter().filter(|key| self.seen.insert(key.clone())).collect();
+        for found in store.read_each(&keys).await {
+            match found.map_err(|_| store_unavailable())? {
+                Found::Record(record) if arguments.wants(&record) => self.records.push(*record),
+                Found::Record(_) | Found::Unreadable(_) | Found::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    fn wants(&self, record: &Record) -> bool {
+        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        self.state.is_none_or(|state| state == record.status)
+            && same(&self.endpoint, record.key.parts().0)
+            && same(&self.event_type, &record.event_type)
+            && same(&self.error, record.last_error.as_deref().unwrap_or_default())
+            && (self.since..=self.until).contains(&record.received_at)
+    }
+}
+
+/// What waits and what is dead has an index of its own; everything else is found by when it was received.
+fn queries(arguments: &Arguments, shards: u16) -> Vec<IndexQuery> {
+    let due = |partition: fn(u16) -> String| {
+        (0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()
+    };
+    match arguments.state {
+        Some(Status::Dead) => due(dead_shard),
+        Some(Status::Pending) => due(pending_shard),
+        Some(Status::Processed | Status::Discarded) | None => journal(arguments.since, arguments.until, shards),
+    }
+}
+
+fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<IndexQuery> {
+    let hour = Millis::hours(1);
+    let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
+    // The last step may fall before `from` and still be in its hour.
+    let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
+    hours
+        .flat_map(|at| {
+            (0..shards).map(move |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until })
+        })
+        .collect()
+}
+
+/// One record as programs read it.
+pub(crate) fn summary(record: &Record) -> Value {
+    let (endpoint, key) = record.key.parts();
+    json!({
+        "endpoint": endpoint,
+        "key": key,
+        "state": record.status.as_str(),
+        "outcome": record.outcome.map(Outcome::as_str),
+        "provider": record.provider,
+        "type": record.event_type,
+        "received_at_ms": record.received_at.0,
+        "processed_at_ms": record.processed_at.map(|at| at.0),
+        "dead_at_ms": record.dead_at.map(|at| at.0),
+        "dead_reason": record.dead_reason.map(DeadReason::as_str),
+        "due_at_ms": record.due.as_ref().map(|due| due.at.0),
+        "attempts": record.attempts,
+        "resends": record.resends,
+        "duplicates": record.duplicate_count,
+        "generation": record.generation,
+        "last_error": record.last_error,
+        "parent": record.parent.as_ref().map(|parent| parent.parts().1.to_owned()),
+    })
+}
+
+fn print(records: &[Record]) {
+    let mut table = output::table(&["received", "state", "endpoint", "type", "tries", "dups", "error", "key"]);
+    for record in records {
+        let (endpoint, key) = record.key.parts();
+        let state = match record.outcome {
+            Some(outcome) => outcome.as_str(),
+            None => record.status.as_str(),
+        };
+        table.add_row([
+            output::moment(record.received_at).as_str(),
+            state,
+            endpoint,
+            &record.event_type,
+            &record.attempts.to_string(),
+            &record.duplicate_count.to_string(),
+            record.last_error.as_deref().unwrap_or("-"),
+            key,
+        ]);
+    }
+    output::print(&table);
+    output::note(&format!("{} record(s)", records.len()));
+}

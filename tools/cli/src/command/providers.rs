@@ -1,0 +1,89 @@
+//! `hookonce providers`: the catalog.
+
+use clap::Args;
+use hookonce_providers::{Catalog, Provider};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// One provider's id.
+    id: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let catalog = Catalog::built_in();
+    match &arguments.id {
+        Some(id) => show(find(catalog, id)?, arguments.json),
+        None => list(catalog, arguments.json),
+    }
+    Ok(Exit::Done)
+}
+
+/// The provider of this id.
+///
+/// # Errors
+/// [`Failure::Usage`] when the catalog has none.
+pub(crate) fn find(catalog: &'static Catalog, id: &str) -> Result<&'static Provider, Failure> {
+    catalog
+        .provider(id)
+        .ok_or_else(|| Failure::usage(format!("there is no provider {id:?}"), "`hookonce providers` lists them all"))
+}
+
+fn list(catalog: &Catalog, json: bool) {
+    if json {
+        return output::json(&catalog.iter().collect::<Vec<_>>());
+    }
+    let mut table = output::table(&["id", "name", "deadline", "retries"]);
+    for provider in catalog.iter() {
+        let facts = provider.facts();
+        table.add_row([provider.id(), provider.name(), short(&facts.deadline), short(&facts.retries)]);
+    }
+    output::print(&table);
+    output::note("\nhookonce providers ID tells everything about one of them.");
+}
+
+/// The beginning of a fact, up to its first full stop.
+fn short(fact: &str) -> &str {
+    let end = fact.find([';', '(']).unwrap_or(fact.len());
+    let end =
+        fact.char_indices().map(|(at, _)| at).take_while(|at| *at <= 48).last().map_or(0, |at| end.min(at.max(1)));
+    fact.get(..end).unwrap_or(fact).trim()
+}
+
+fn show(provider: &Provider, json: bool) {
+    if json {
+        return output::json(provider);
+    }
+    let mut table = output::table(&[]);
+    let value = serde_json::to_value(provider).unwrap_or_default();
+    let mut rows = Vec::new();
+    flatten("", &value, &mut rows);
+    for (name, value) in rows {
+        table.add_row([name, value]);
+    }
+    output::print(&table);
+}
+
+fn flatten(prefix: &str, value: &serde_json::Value, rows: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&name, value, rows);
+            }
+        }
+        serde_json::Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                flatten(&format!("{prefix}[{index}]"), value, rows);
+            }
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::String(text) => rows.push((prefix.to_owned(), text.clone())),
+        other => rows.push((prefix.to_owned(), other.to_string())),
+    }
+}

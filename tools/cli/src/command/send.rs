@@ -1,0 +1,144 @@
+//! `hookonce send`: delivers a sample as its provider would.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use futures::StreamExt as _;
+use hookonce_protocol::key::EndpointId;
+use hookonce_providers::Catalog;
+use serde_json::json;
+
+use super::endpoint;
+use super::providers::find;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::sender::{Delivered, Delivery, Sender};
+use crate::target::DataFolder;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The provider's id in the catalog.
+    #[arg(long, value_name = "ID")]
+    provider: String,
+    /// The body to deliver.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Where to deliver; the running local stack if absent.
+    #[arg(long)]
+    url: Option<String>,
+    /// The secret to sign with; the endpoint's newest if absent.
+    #[arg(long, value_name = "TEXT")]
+    secret: Option<String>,
+    /// The endpoint of the running local stack; the provider's only one if absent.
+    #[arg(long, value_name = "ID")]
+    endpoint: Option<String>,
+    /// A header beside the signature, such as x-github-event:push.
+    #[arg(long, value_name = "NAME:VALUE")]
+    header: Vec<String>,
+    /// How often to deliver it.
+    #[arg(long, default_value_t = 1)]
+    copies: usize,
+    /// Deliveries under way at once.
+    #[arg(long, default_value_t = 1)]
+    concurrency: usize,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let provider = find(Catalog::built_in(), &arguments.provider)?;
+    let body = std::fs::read(&arguments.file).map_err(|error| {
+        Failure::usage(format!("{} cannot be read: {error}", arguments.file.display()), "sample bodies are in events/")
+    })?;
+    let (url, secret) = address(&arguments)?;
+    let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
+    let delivery = Delivery { url, provider, secret, headers, body, clock_offset_seconds: 0 };
+    let sender = Sender::new();
+    let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
+    let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
+    let delivered = delivered.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| {
+        Failure::usage(error.to_string(), format!("`hookonce providers {}` tells how it signs", provider.id()))
+    })?;
+    print(&delivered, arguments.json);
+    exit(&delivered, &delivery.url)
+}
+
+fn address(arguments: &Arguments) -> Result<(String, String), Failure> {
+    if let (Some(url), Some(secret)) = (&arguments.url, &arguments.secret) {
+        return Ok((url.clone(), secret.clone()));
+    }
+    let id = match &arguments.endpoint {
+        Some(id) => endpoint::parse_id(id)?,
+        None => only_endpoint(arguments)?,
+    };
+    let url = match &arguments.url {
+        Some(url) => url.clone(),
+        None => format!("{}/webhooks/{id}", arguments.folder.running()?.url),
+    };
+    let secret = match &arguments.secret {
+        Some(secret) => secret.clone(),
+        None => endpoint::read(&arguments.folder, &id)?.secrets.into_iter().next().unwrap_or_default(),
+    };
+    Ok((url, secret))
+}
+
+fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {
+    let endpoints = endpoint::read_all(&arguments.folder)?;
+    let mut ids =
+        endpoints.into_iter().filter(|(_, document)| document.provider == arguments.provider).map(|(id, _)| id);
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(Failure::usage(
+            format!("no endpoint receives from {}", arguments.provider),
+            format!("hookonce endpoint add {0} --provider {0}", arguments.provider),
+        )),
+        (Some(_), Some(_)) => Err(Failure::usage(
+            format!("several endpoints receive from {}", arguments.provider),
+            "name one with --endpoint",
+        )),
+    }
+}
+
+fn pair(header: &str) -> Result<(String, String), Failure> {
+    let pair = header.split_once(':').map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+    pair.ok_or_else(|| {
+        Failure::usage(format!("{header:?} is not NAME:VALUE"), "for instance --header x-github-event:push")
+    })
+}
+
+fn print(delivered: &[Delivered], as_json: bool) {
+    if as_json {
+        let rows = delivered.iter().map(|one| {
+            json!({
+                "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
+                "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
+            })
+        });
+        return output::json(&rows.collect::<Vec<_>>());
+    }
+    let mut table = output::table(&["status", "answer", "id", "attempts", "took"]);
+    for one in delivered {
+        table.add_row([
+            one.status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
+            one.word.clone(),
+            one.id.clone().unwrap_or_default(),
+            one.attempts.to_string(),
+            format!("{} ms", one.duration.as_millis()),
+        ]);
+    }
+    output::print(&table);
+}
+
+fn exit(delivered: &[Delivered], url: &str) -> Result<Exit, Failure> {
+    if delivered.iter().any(|one| one.status.is_none()) {
+        return Err(Failure::unavailable(
+            format!("{url} did not answer"),
+            "start a stack with `hookonce dev`, or check --url",
+        ));
+    }
+    let all = delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
+    Ok(if all { Exit::Done } else { Exit::No })
+}

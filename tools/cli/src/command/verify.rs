@@ -1,0 +1,209 @@
+//! `hookonce verify`: judges a captured request, without storing anything.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{
+    Catalog, Contents, EventKey, Explanation, Keyring, Provider, Received, Refusal, Request, Settings, VerifiedDelivery,
+};
+use hookonce_webhook::answer::{self, Denial};
+use hookonce_webhook::gateway::Outbound;
+use serde::{Deserialize, Serialize};
+
+use super::providers::find;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?}; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    request: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A request as it was captured, and what the endpoint would hold.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Captured {
+    provider: String,
+    method: String,
+    url: String,
+    headers: BTreeMap<String, HeaderValues>,
+    body_base64: String,
+    secrets: Vec<String>,
+    now_unix: i64,
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+}
+
+/// One header may have come several times.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum HeaderValues {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// What the inbox would have said.
+#[derive(Serialize)]
+struct Report {
+    verdict: &'static str,
+    code: Option<&'static str>,
+    matched_secret: Option<usize>,
+    events: Vec<ReportedEvent>,
+    response: Response,
+}
+
+#[derive(Serialize)]
+struct ReportedEvent {
+    key: String,
+    #[serde(rename = "type")]
+    event_type: String,
+}
+
+#[derive(Serialize)]
+struct Response {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl From<Outbound> for Response {
+    fn from(outbound: Outbound) -> Self {
+        Self { status: outbound.status_code, headers: outbound.headers, body: outbound.body }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let captured = read(&arguments.request)?;
+    let provider = find(Catalog::built_in(), &captured.provider)?;
+    let (report, explanation) = judge(provider, &captured)?;
+    let accepted = report.verdict != "rejected";
+    if arguments.json {
+        output::json(&report);
+    } else {
+        print(&report, &explanation);
+    }
+    Ok(if accepted { Exit::Done } else { Exit::No })
+}
+
+fn read(path: &Path) -> Result<Captured, Failure> {
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|file| text = file)
+    };
+    read.map_err(|error| {
+        Failure::usage(format!("{} cannot be read: {error}", path.display()), "pass a file, or - for standard input")
+    })?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(
+            format!(
+                "the captured request is not of the expected form (line {}, column {})",
+                error.line(),
+                error.column()
+            ),
+            "give provider, method, url, headers, body_base64, secrets, now_unix and, where needed, settings",
+        )
+    })
+}
+
+fn judge(provider: &'static Provider, captured: &Captured) -> Result<(Report, Explanation), Failure> {
+    let body = STANDARD
+        .decode(&captured.body_base64)
+        .map_err(|_| Failure::usage("body_base64 is not standard base64", "encode the raw body with `base64 -w0`"))?;
+    let headers: Vec<_> = captured.headers.iter().flat_map(|(name, values)| pairs(name, values)).collect();
+    let request = Request { method: &captured.method, url: &captured.url, headers: &headers, body: &body };
+    let settings = Settings::from(captured.settings.clone());
+    let now = EpochSec(captured.now_unix);
+    let explanation = provider.explain(&request, &captured.secrets, &settings, None, now);
+    let received = match Keyring::new(provider, &captured.secrets) {
+        Ok(keyring) => provider.receive(&request, &keyring, &settings, None, now),
+        // What the endpoint would hold cannot be used; the explanation says which secret and why.
+        Err(_) => Err(Refusal::NotConfigured),
+    };
+    let report = match received {
+        Ok(Received::Handshake(handshake)) => Report {
+            verdict: "handshake",
+            code: None,
+            matched_secret: None,
+            events: Vec::new(),
+            response: answer::handshake(handshake).into(),
+        },
+        Ok(Received::Delivery(delivery)) => accepted(provider, &delivery),
+        Ok(Received::NeedsMaterial(_)) => rejected(Denial::MaterialUnavailable(provider.answers().retry_please)),
+        Err(refusal) => rejected(Denial::refused(refusal, provider.answers())),
+    };
+    Ok((report, explanation))
+}
+
+fn pairs(name: &str, values: &HeaderValues) -> Vec<(String, Vec<u8>)> {
+    let values = match values {
+        HeaderValues::One(value) => std::slice::from_ref(value),
+        HeaderValues::Several(values) => values.as_slice(),
+    };
+    values.iter().map(|value| (name.to_owned(), value.clone().into_bytes())).collect()
+}
+
+fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {
+    let events = delivery
+        .contents()
+        .events()
+        .iter()
+        .map(|part| ReportedEvent { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() });
+    Report {
+        verdict: "accepted",
+        code: None,
+        matched_secret: Some(delivery.secret_index()),
+        events: events.collect(),
+        response: answer::report(&provider.answers().accepted, "accepted", &record_id(delivery)).into(),
+    }
+}
+
+/// The id that the answer would name, whatever the endpoint is called.
+fn record_id(delivery: &VerifiedDelivery) -> String {
+    let Ok(endpoint) = EndpointId::parse("any") else { return String::new() };
+    let key = match delivery.contents() {
+        Contents::Single(part) => match &part.key {
+            EventKey::Delivery(id) => RecordKey::delivery(&endpoint, id),
+            EventKey::Event(id) => RecordKey::event(&endpoint, id),
+        },
+        Contents::Several(_) => RecordKey::envelope(&endpoint, &delivery.body_sha256()),
+    };
+    key.parts().1.to_owned()
+}
+
+fn rejected(denial: Denial) -> Report {
+    let (_, code) = denial.parts();
+    Report {
+        verdict: "rejected",
+        code: Some(code),
+        matched_secret: None,
+        events: Vec::new(),
+        response: denial.outbound().into(),
+    }
+}
+
+fn print(report: &Report, explanation: &Explanation) {
+    output::line(&explanation.to_string());
+    if let Some(index) = report.matched_secret {
+        output::line(&format!("  secret {index} matched (0 is the newest)"));
+    }
+    for event in &report.events {
+        output::line(&format!("  event {} of type {}", event.key, event.event_type));
+    }
+    if let Some(code) = report.code {
+        output::line(&format!("  {code}: docs/errors/{code}.md says more"));
+    }
+    output::line(&format!("  the inbox answers {}", report.response.status));
+}

@@ -1,0 +1,79 @@
+//! `hookonce`: the command line.
+//!
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 the answer is no, 2 wrong
+//! usage, 3 the other side is unavailable.
+
+#![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
+
+mod census;
+mod command;
+mod failure;
+mod output;
+mod samples;
+mod sender;
+mod target;
+
+use clap::{Parser, Subcommand};
+use failure::Exit;
+
+/// A webhook inbox that lets every event take effect once.
+#[derive(Debug, Parser)]
+#[command(name = "hookonce", version, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Log filter for standard error, such as `info` or `hookonce_runtime=debug`.
+    #[arg(long, global = true, default_value = "warn,dynoxide=off,rustack=off", value_name = "FILTER")]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the whole inbox for a moment, race deliveries at it, and count what happened.
+    Demo(command::demo::Arguments),
+    /// Run the whole inbox on this machine until Ctrl-C.
+    Dev(command::dev::Arguments),
+    /// Sign a sample as its provider would, and deliver it.
+    Send(command::send::Arguments),
+    /// Say whether a captured request is genuine, and why not.
+    Verify(command::verify::Arguments),
+    /// Show the providers that hookonce knows.
+    Providers(command::providers::Arguments),
+    /// Manage endpoints and their secrets.
+    #[command(subcommand)]
+    Endpoint(command::endpoint::Command),
+    /// List records.
+    List(command::list::Arguments),
+    /// Show one record.
+    Show(command::show::Arguments),
+}
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(&arguments.log);
+    let result = match arguments.command {
+        Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
+        Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
+        Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
+        Command::Verify(arguments) => command::verify::run(&arguments),
+        Command::Providers(arguments) => command::providers::run(&arguments),
+        Command::Endpoint(command) => command::endpoint::run(command),
+        Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
+        Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::failure(&failure);
+            Exit::from(&failure).into()
+        }
+    }
+}
+
+fn log_to_stderr(filter: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "warn".into());
+    let format = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    // A second initialisation is the only failure, and there is no second one.
+    let _ = format.try_init();
+}

@@ -1,0 +1,64 @@
+//! What people and programs read.
+
+use std::io::Write as _;
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use hookonce_protocol::time::EpochMs;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Writes one line of data.
+pub(crate) fn line(text: &str) {
+    // A reader that went away, such as `head`, is not an error worth a word.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Writes one line for the person who waits.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes data as indented JSON.
+pub(crate) fn json(data: &impl Serialize) {
+    // Plain data serialises without failure.
+    line(&serde_json::to_string_pretty(data).unwrap_or_default());
+}
+
+/// Writes raw bytes.
+pub(crate) fn bytes(bytes: &[u8]) {
+    let _ = std::io::stdout().write_all(bytes);
+}
+
+/// Writes a failure and what to do next.
+pub(crate) fn failure(failure: &Failure) {
+    note(&format!("error: {failure}"));
+    if !failure.hint().is_empty() {
+        note(&format!("  try: {}", failure.hint()));
+    }
+}
+
+/// A table without borders: aligned, short, and easy to cut.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    if !header.is_empty() {
+        table.set_header(header.iter().map(|name| name.to_uppercase()));
+    }
+    table
+}
+
+/// Writes a table.
+pub(crate) fn print(table: &Table) {
+    for row in table.lines() {
+        line(row.trim_end());
+    }
+}
+
+/// A point in time for people.
+pub(crate) fn moment(at: EpochMs) -> String {
+    let millis = u64::try_from(at.0).unwrap_or(0);
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);
+    humantime::format_rfc3339_millis(at).to_string()
+}

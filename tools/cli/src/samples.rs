@@ -1,0 +1,197 @@
+//! Sample events of the three providers whose handlers ship, and the deliveries that carry them.
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
+
+/// The endpoints that the samples go to.
+pub(crate) const ENDPOINTS: [(&str, &str); 3] =
+    [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
+
+/// What one distinct event is expected to leave behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The domain key item that says that it was applied.
+    pub(crate) domain_key: String,
+}
+
+/// What kind of request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Genuine, holding one event.
+    Single,
+    /// Genuine, holding several events.
+    Batch,
+    /// Signed with another secret.
+    Forged,
+    /// Signed long ago.
+    Stale,
+}
+
+/// One request to send.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    /// Index into [`ENDPOINTS`].
+    pub(crate) endpoint: usize,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Headers beside the signature.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+}
+
+/// Everything that a demo sends, and what it expects.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// The requests, in the order that they are started.
+    pub(crate) requests: Vec<Sample>,
+    /// One entry for each distinct event.
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// Makes `events` distinct events, each carried by `copies` deliveries, some regrouped, with some forged and stale
+/// requests among them. The same seed gives the same plan.
+pub(crate) fn plan(events: usize, copies: usize, seed: u64, run: &str) -> Plan {
+    let mut maker = Maker { random: StdRng::seed_from_u64(seed), plan: Plan::default(), run: run.to_owned() };
+    let (mut messages, mut singles) = (Vec::new(), Vec::new());
+    for index in 0..events {
+        match index % 3 {
+            0 => singles.push(maker.stripe(index)),
+            1 => messages.push(maker.whatsapp(index)),
+            _ => singles.push(maker.github(index)),
+        }
+    }
+    for copy in 0..copies {
+        maker.plan.requests.extend(singles.iter().cloned());
+        maker.group(&messages, copy);
+    }
+    maker.spoil(&singles);
+    maker.plan.requests.shuffle(&mut maker.random);
+    maker.plan
+}
+
+struct Maker {
+    random: StdRng,
+    plan: Plan,
+    run: String,
+}
+
+impl Maker {
+    fn expect(&mut self, handler: &str, endpoint: &str, fact: &str) {
+        self.plan.expected.push(Expected { domain_key: format!("dk#{handler}#{endpoint}/{fact}") });
+    }
+
+    fn stripe(&mut self, index: usize) -> Sample {
+        let invoice = format!("in_{}_{index}", self.run);
+        self.expect("payments", "stripe", &format!("invoice.paid/{invoice}"));
+        let amount = self.random.random_range(100..100_000);
+        let customer = format!("cus_{}", self.random.random_range(0..20));
+        let body = json!({
+            "id": format!("evt_{}_{index}", self.run), "object": "event", "type": "invoice.paid", "created": 1_767_225_600,
+            "data": {"object": {
+                "id": invoice, "object": "invoice", "customer": customer, "currency": "eur", "amount_paid": amount,
+            }},
+        });
+        Sample { endpoint: 0, kind: Kind::Single, headers: Vec::new(), body: body.to_string().into_bytes() }
+    }
+
+    fn whatsapp(&mut self, index: usize) -> Value {
+        let id = format!("wamid.{}.{index}", self.run);
+        self.expect("messages", "whatsapp", &format!("message/{id}"));
+        let contact = format!("4917000000{:02}", self.random.random_range(0..15));
+        json!({
+            "from": contact, "id": id, "timestamp": (1_767_225_600 + index).to_string(), "type": "text",
+            "text": {"body": format!("message {index}")},
+        })
+    }
+
+    fn github(&mut self, index: usize) -> Sample {
+        let commit: String =
+            (0..40).map(|_| char::from_digit(self.random.random_range(0..16), 16).unwrap_or('0')).collect();
+        let repository = self.random.random_range(1..6);
+        self.expect("builds", "github", &format!("build/{repository}/{commit}"));
+        let body = json!({
+            "ref": "refs/heads/main", "before": "0".repeat(40), "after": commit, "deleted": false,
+            "repository": {"id": repository, "full_name": format!("acme/service-{repository}")},
+        });
+        let headers = vec![
+            ("x-github-event".to_owned(), "push".to_owned()),
+            ("x-github-delivery".to_owned(), format!("{}-{index}", self.run)),
+        ];
+        Sample { endpoint: 2, kind: Kind::Single, headers, body: body.to_string().into_bytes() }
+    }
+
+    /// Meta promises no grouping, so each copy is grouped in another way: alone, in pairs, in shifted or reversed threes.
+    fn group(&mut self, messages: &[Value], copy: usize) {
+        let size = copy % 3 + 1;
+        let shift = if copy == 0 { 0 } else { self.random.random_range(0..size) };
+        let (head, tail) = messages.split_at(shift.min(messages.len()));
+        for group in std::iter::once(head).chain(tail.chunks(size)).filter(|group| !group.is_empty()) {
+            let mut group = group.to_vec();
+            if copy % 2 == 1 {
+                group.reverse();
+            }
+            let kind = if group.len() == 1 { Kind::Single } else { Kind::Batch };
+            let body = whatsapp_body(&group).to_string().into_bytes();
+            self.plan.requests.push(Sample { endpoint: 1, kind, headers: Vec::new(), body });
+        }
+    }
+
+    /// About one request in twenty is not genuine.
+    fn spoil(&mut self, singles: &[Sample]) {
+        let count = self.plan.requests.len() / 20 + 1;
+        for index in 0..count {
+            let Some(genuine) = singles.get(self.random.random_range(0..singles.len().max(1))) else { return };
+            // Only a provider that signs a timestamp can be stale.
+            let kind = if index % 2 == 1 && genuine.endpoint == 0 { Kind::Stale } else { Kind::Forged };
+            self.plan.requests.push(Sample { kind, ..genuine.clone() });
+        }
+    }
+}
+
+fn whatsapp_body(messages: &[Value]) -> Value {
+    let contacts: Vec<_> = messages
+        .iter()
+        .filter_map(|message| message.get("from")?.as_str())
+        .map(|contact| json!({"wa_id": contact, "profile": {"name": format!("Contact {contact}")}}))
+        .collect();
+    let value = json!({
+        "messaging_product": "whatsapp",
+        "metadata": {"display_phone_number": "491700000000", "phone_number_id": "1000"},
+        "contacts": contacts,
+        "messages": messages,
+    });
+    json!({"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [{"field": "messages", "value": value}]}]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_plan() {
+        let (a, b) = (plan(30, 3, 7, "r"), plan(30, 3, 7, "r"));
+        assert_eq!(a.expected, b.expected);
+        let bodies = |plan: &Plan| plan.requests.iter().map(|sample| sample.body.clone()).collect::<Vec<_>>();
+        assert_eq!(bodies(&a), bodies(&b));
+    }
+
+    #[test]
+    fn every_event_is_carried_by_every_copy() {
+        let plan = plan(30, 4, 1, "r");
+        let genuine = |sample: &&Sample| matches!(sample.kind, Kind::Single | Kind::Batch);
+        for index in (0..30).filter(|index| index % 3 == 1) {
+            let id = format!("\"wamid.r.{index}\"");
+            let carried = plan
+                .requests
+                .iter()
+                .filter(genuine)
+                .filter(|sample| String::from_utf8_lossy(&sample.body).contains(&id));
+            assert_eq!(carried.count(), 4, "{id}");
+        }
+        assert!(plan.requests.iter().any(|sample| sample.kind == Kind::Forged));
+        assert!(plan.requests.iter().any(|sample| sample.kind == Kind::Batch));
+    }
+}

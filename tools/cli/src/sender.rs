@@ -1,0 +1,119 @@
+//! Delivers as a provider would: signed for each attempt, and again when the answer asks for it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{Provider, SignError, UnsignedRequest};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+
+/// Attempts of one delivery, the first included.
+pub(crate) const ATTEMPTS_MAX: u32 = 6;
+
+/// The pause before the first retry; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a provider waits for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One delivery to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// Where to.
+    pub(crate) url: String,
+    /// Who signs.
+    pub(crate) provider: &'static Provider,
+    /// With what.
+    pub(crate) secret: String,
+    /// Headers beside the signature.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+    /// How far the signer's clock is off, in seconds.
+    pub(crate) clock_offset_seconds: i64,
+}
+
+/// How a delivery ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    /// The last status, `None` if there was never an answer.
+    pub(crate) status: Option<u16>,
+    /// `accepted`, `duplicate`, or the code of the refusal.
+    pub(crate) word: String,
+    /// The record's id, if the answer names it.
+    pub(crate) id: Option<String>,
+    /// Attempts made.
+    pub(crate) attempts: u32,
+    /// How long the last attempt took.
+    pub(crate) duration: Duration,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Answer {
+    status: Option<String>,
+    error: Option<String>,
+    id: Option<String>,
+}
+
+/// The client that all deliveries share.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender(reqwest::Client);
+
+impl Sender {
+    /// A client with connections of its own.
+    pub(crate) fn new() -> Self {
+        Self(reqwest::Client::builder().timeout(TIMEOUT).build().unwrap_or_default())
+    }
+
+    /// Delivers, signing anew for each attempt, until the answer is final.
+    ///
+    /// # Errors
+    /// [`SignError`] when the provider's signature cannot be made from the secret.
+    pub(crate) async fn deliver(&self, delivery: &Delivery) -> Result<Delivered, SignError> {
+        let mut pause = FIRST_PAUSE;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let delivered = self.attempt(delivery, attempts).await?;
+            let is_final = delivered.status.is_some_and(|status| status < 500 && status != 409 && status != 429);
+            if is_final || attempts >= ATTEMPTS_MAX {
+                return Ok(delivered);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn attempt(&self, delivery: &Delivery, attempts: u32) -> Result<Delivered, SignError> {
+        let unsigned =
+            UnsignedRequest { method: "POST", url: &delivery.url, headers: &delivery.headers, body: &delivery.body };
+        let now = EpochSec(now_unix() + delivery.clock_offset_seconds);
+        let signed = delivery.provider.sign_request(&unsigned, &delivery.secret, now)?;
+        let headers = delivery.headers.iter().chain(&signed.headers);
+        let mut map = HeaderMap::new();
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                map.insert(name, value);
+            }
+        }
+        #[expect(clippy::disallowed_methods, reason = "the latency that a provider sees is measured here")]
+        let started = std::time::Instant::now();
+        let response = self.0.post(&delivery.url).headers(map).body(signed.body).send().await;
+        let (status, answer) = match response {
+            Ok(response) => (Some(response.status().as_u16()), response.bytes().await.unwrap_or_default()),
+            Err(_) => (None, Vec::new().into()),
+        };
+        let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
+        let word =
+            answer.status.or(answer.error).unwrap_or_else(|| status.map_or("no_answer", |_| "answered").to_owned());
+        Ok(Delivered { status, word, id: answer.id, attempts, duration: started.elapsed() })
+    }
+}
+
+/// Now, in seconds since the epoch.
+pub(crate) fn now_unix() -> i64 {
+    #[expect(clippy::disallowed_methods, reason = "a provider signs with its own clock")]
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,42 @@
+//! The demo's figures, as a program reads them.
+
+use crate::support::{Desk, json, text};
+
+#[test]
+fn every_genuine_event_of_the_demo_takes_effect_once() {
+    let output = Desk::new().run(&["demo", "--deliveries", "300", "--copies", "4", "--concurrency", "32", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let report = json(&output);
+    let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {report}"));
+    assert_eq!(number("events"), 300);
+    assert_eq!(number("applied"), 300);
+    for none in ["applied_twice", "lost", "dead", "pending", "violations", "unanswered"] {
+        assert_eq!(number(none), 0, "{none} in {report}");
+    }
+    assert!(number("refused") > 0 && number("duplicate") > 0, "{report}");
+    assert_eq!(number("sent"), number("accepted") + number("duplicate") + number("refused"));
+    assert!(number("p50_ms") <= number("p99_ms"));
+    let calls = |name: &str| report["webhook_calls"][name].as_u64().unwrap_or(0);
+    assert_eq!(calls("PutItem"), number("accepted") + number("duplicate"), "one claim for each genuine delivery");
+    assert_eq!(calls("SendMessage"), number("accepted"), "one hint for each accepted delivery");
+    assert!(report["store_calls"]["TransactWriteItems"].as_u64() >= Some(300));
+}
+
+#[test]
+fn the_demo_tells_a_person_what_happened() {
+    let output = Desk::new().run(&["demo", "--deliveries", "9", "--copies", "2"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("Every genuine event took effect exactly once."), "{said}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hookonce dev"), "the next step is named: {said}");
+}
+
+#[test]
+fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
+    assert_eq!(desk.run(&["providers", "nobody"]).status.code(), Some(2));
+    let list = desk.run(&["list"]);
+    assert_eq!(list.status.code(), Some(3), "{}", text(&list));
+    assert!(list.stdout.is_empty(), "standard output is for data");
+}

@@ -1,0 +1,8 @@
+//! The command line as a person and a program meet it: the built binary, its output and its exit codes.
+
+#![cfg(test)]
+
+mod demo;
+mod readme;
+mod support;
+mod verify;

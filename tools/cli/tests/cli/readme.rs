@@ -1,0 +1,111 @@
+//! The README is true: its commands are run, in its order.
+
+use std::fs;
+
+use crate::support::{Desk, Running, json, root, text, wait_until};
+
+const RUN: &str = "cargo run --bin hookonce -- ";
+const TEST: &str = "cargo test --workspace";
+
+/// The lines of every shell block.
+fn commands(markdown: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut commands = Vec::new();
+    for line in markdown.lines() {
+        match line.trim() {
+            "```sh" => inside = true,
+            "```" => inside = false,
+            command if inside && !command.is_empty() => commands.push(command.to_owned()),
+            _ => {}
+        }
+    }
+    commands
+}
+
+#[test]
+fn every_command_of_the_readme_does_what_it_says() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let desk = Desk::new();
+    let mut running: Option<Running> = None;
+    let mut ran = Vec::new();
+    for command in commands(&readme) {
+        if command == TEST {
+            continue;
+        }
+        let arguments = command.strip_prefix(RUN).unwrap_or_else(|| panic!("no test knows how to run {command:?}"));
+        let mut arguments: Vec<_> = arguments.split_whitespace().collect();
+        if arguments == ["dev"] {
+            // Another program may have the usual port.
+            arguments.extend(["--port", "0"]);
+            running = Some(desk.dev(&arguments));
+        } else {
+            if arguments.first() == Some(&"list") {
+                wait_until("the sample is applied", || applied(&desk));
+            }
+            let output = desk.run(&arguments);
+            assert_eq!(output.status.code(), Some(0), "{command}\n{}", text(&output));
+        }
+        ran.push(arguments.first().map(ToString::to_string).unwrap_or_default());
+    }
+    assert_eq!(ran, ["demo", "dev", "send", "list", "show"]);
+    drop(running);
+}
+
+fn applied(desk: &Desk) -> bool {
+    let list = desk.run(&["list", "--json"]);
+    list.status.success() && json(&list)[0]["outcome"] == "APPLIED"
+}
+
+#[test]
+fn one_sample_sent_three_times_is_accepted_once() {
+    let desk = Desk::new();
+    let _running = desk.dev(&["dev", "--port", "0"]);
+    let file = "events/deliveries/stripe-invoice-paid.json";
+    let sent =
+        desk.run(&["send", "--provider", "stripe", "--file", file, "--copies", "3", "--concurrency", "3", "--json"]);
+    let answers = json(&sent);
+    let count = |answer: &str| answers.as_array().unwrap().iter().filter(|one| one["answer"] == answer).count();
+    assert_eq!((count("accepted"), count("duplicate")), (1, 2), "{}", text(&sent));
+    wait_until("it is applied", || applied(&desk));
+    let shown = desk.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--json"]);
+    assert_eq!(json(&shown)["duplicates"], 2, "{}", text(&shown));
+    let body = desk.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--body"]);
+    assert_eq!(body.stdout, fs::read(root().join(file)).unwrap(), "the stored body is the one that was sent");
+    let absent = desk.run(&["show", "stripe", "evt_unknown"]);
+    assert_eq!(absent.status.code(), Some(1));
+}
+
+#[test]
+fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
+    let desk = Desk::new();
+    let _running = desk.dev(&["dev", "--port", "0"]);
+    let revealed = json(&desk.run(&["endpoint", "show", "github", "--reveal", "--json"]));
+    let old = revealed["secrets"][0].as_str().unwrap().to_owned();
+    assert!(!text(&desk.run(&["endpoint", "show", "github"])).contains(&old), "a secret is not shown unasked");
+    assert!(desk.run(&["endpoint", "rotate", "github"]).status.success());
+    let send = [
+        "send",
+        "--provider",
+        "github",
+        "--file",
+        "events/deliveries/github-push.json",
+        "--header",
+        "x-github-event:push",
+    ];
+    let with_old = desk.run(&[&send[..], &["--secret", &old, "--json"]].concat());
+    assert_eq!(json(&with_old)[0]["answer"], "accepted", "{}", text(&with_old));
+    let with_new = desk.run(&[&send[..], &["--json"]].concat());
+    assert!(with_new.status.success(), "{}", text(&with_new));
+    let forged = desk.run(&[&send[..], &["--secret", "not-the-secret", "--json"]].concat());
+    assert_eq!(forged.status.code(), Some(1));
+    assert_eq!(json(&forged)[0]["answer"], "signature_mismatch");
+}
+
+#[test]
+fn the_first_check_of_ci_is_the_readmes_test_command() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(commands(&readme).contains(&TEST.to_owned()));
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    let first = ci.lines().find(|line| line.starts_with("step ")).unwrap();
+    assert_eq!(first, format!("step {TEST}"));
+}

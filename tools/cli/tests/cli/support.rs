@@ -1,0 +1,92 @@
+//! Runs the built binary in a folder of its own.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long anything may take before the test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A folder to run commands in, with the repository's `events` at hand.
+pub(crate) struct Desk(tempfile::TempDir);
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(root().join("events").canonicalize().unwrap(), folder.path().join("events"))
+            .unwrap();
+        Self(folder)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
+        command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command with this on its standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Starts a stack and waits until other commands can find it.
+    pub(crate) fn dev(&self, arguments: &[&str]) -> Running {
+        let child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+        let running = Running(child);
+        let announced = self.0.path().join(".hookonce/stack.json");
+        wait_until("the stack runs", || announced.exists());
+        running
+    }
+}
+
+/// A stack that stops when the test ends.
+pub(crate) struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Looks again and again until something is so.
+#[expect(clippy::disallowed_methods, reason = "a test has to give up at some time")]
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The JSON on a command's standard output.
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error} in {}", text(output)))
+}
+
+/// Everything a command said, for a failing test.
+pub(crate) fn text(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("exit {:?}\n{out}\n{err}", output.status.code())
+}

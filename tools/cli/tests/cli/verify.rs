@@ -1,0 +1,50 @@
+//! `verify` on captured requests.
+
+use serde_json::{Value, json};
+
+use crate::support::{Desk, json as parsed, text};
+
+/// A request that Stripe's own library signed.
+fn captured() -> Value {
+    json!({
+        "provider": "stripe",
+        "method": "POST",
+        "url": "https://example.com/webhooks/stripe",
+        "headers": {"stripe-signature": "t=1767225595,v1=470de0c6a9202b40a4573e73fe696cd51517ae04f4d2e83cd5fd2d44f9870336"},
+        "body_base64": "eyJpZCI6ImV2dF8xVGVzdCIsIm9iamVjdCI6ImV2ZW50IiwidHlwZSI6Imludm9pY2UucGFpZCIsImNyZWF0ZWQiOjE3NjcyMjU1OTAsImRhdGEiOnsib2JqZWN0Ijp7ImlkIjoiaW5fMiIsIm5vdGUiOiJjYWbDqSDimJUifX19",
+        "secrets": ["whsec_test_5f1d2c3b4a596877"],
+        "now_unix": 1_767_225_600,
+    })
+}
+
+fn verify(request: &Value) -> (Option<i32>, Value) {
+    let output = Desk::new().run_with_input(&["verify", "--request", "-", "--json"], &request.to_string());
+    (output.status.code(), parsed(&output))
+}
+
+#[test]
+fn a_tampered_request_is_rejected_with_its_code() {
+    let (exit, report) = verify(&captured());
+    assert_eq!(exit, Some(1), "{report}");
+    assert_eq!((&report["verdict"], &report["code"]), (&json!("rejected"), &json!("signature_mismatch")));
+    assert_eq!(report["response"]["status"], 401);
+    assert_eq!(report["events"], json!([]));
+}
+
+#[test]
+fn a_handshake_is_answered_with_its_challenge() {
+    let request = json!({
+        "provider": "meta_whatsapp", "method": "GET", "headers": {}, "body_base64": "", "now_unix": 1_767_225_600,
+        "url": "https://example.com/webhooks/meta?hub.mode=subscribe&hub.verify_token=token&hub.challenge=1158201444",
+        "secrets": ["app-secret"], "settings": {"verify_token": "token"},
+    });
+    let (exit, report) = verify(&request);
+    assert_eq!(exit, Some(0), "{report}");
+    assert_eq!((&report["verdict"], &report["response"]["body"]), (&json!("handshake"), &json!("1158201444")));
+}
+
+#[test]
+fn a_capture_of_another_form_is_wrong_usage() {
+    let output = Desk::new().run_with_input(&["verify", "--request", "-"], "{\"provider\": \"stripe\"}");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}

@@ -1,0 +1,409 @@
+//! The event source: polls a queue and invokes a function with batches of messages, as Lambda's event source mapping for
+//! SQS does with `ReportBatchItemFailures`.
+//!
+//! Deleting is the only thing it does to a message. One that failed stays as it is: it reappears when its visibility
+//! timeout ends, which the function may have changed, and the queue counts its receives and moves it on in the end.
+
+mod batch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::operation::receive_message::ReceiveMessageError;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+pub use self::batch::{BatchFailure, Verdict, sqs_event};
+use crate::chain::Chain;
+use crate::invoke::{Invoke, Isolated};
+
+/// Most messages that one call to SQS receives or deletes.
+const SQS_BATCH_MAX: usize = 10;
+/// Longest long poll that SQS allows.
+const LONG_POLL_SECONDS_MAX: u64 = 20;
+/// Largest batch of a standard queue.
+const BATCH_SIZE_MAX: u16 = 10_000;
+/// Largest `MaximumConcurrency`.
+const CONCURRENCY_MAX: u16 = 1_000;
+/// First pause after the queue could not be reached; it doubles with every further failure.
+const PAUSE_MILLIS_MIN: u64 = 100;
+/// Longest pause.
+const PAUSE_MILLIS_MAX: u64 = 5_000;
+/// Pause between two short polls at the end of a batching window.
+const WINDOW_POLL_MILLIS: u64 = 20;
+
+/// How the event source is set up. The comments name what Lambda calls the setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventSourceConfig {
+    /// The queue to poll.
+    pub queue_url: String,
+    /// The queue's ARN, which the event carries.
+    pub queue_arn: String,
+    /// The region, which the event carries.
+    pub region: String,
+    /// Most messages of one invocation (`BatchSize`, 10 unless set). Above 10 only with a batching window of a second.
+    pub batch_size: u16,
+    /// How long a batch that is not full waits for more (`MaximumBatchingWindowInSeconds`, 0 unless set).
+    pub batching_window: Duration,
+    /// Most invocations at a time (`ScalingConfig.MaximumConcurrency`).
+    pub concurrency_max: u16,
+    /// How long an empty queue is watched by one request, in whole seconds.
+    pub long_poll: Duration,
+    /// How long the function may run.
+    pub function_timeout: Duration,
+}
+
+/// A setting that the event source refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EventSourceConfigError {
+    /// The batch size is 0 or above the maximum.
+    #[error("the batch size must be from 1 to {BATCH_SIZE_MAX}")]
+    BatchSize,
+    /// A batch larger than one receive needs time to be collected.
+    #[error("a batch size above {SQS_BATCH_MAX} needs a batching window of at least one second")]
+    BatchingWindow,
+    /// The concurrency is 0 or above the maximum.
+    #[error("the concurrency must be from 1 to {CONCURRENCY_MAX}")]
+    Concurrency,
+    /// SQS does not keep a poll open for that long.
+    #[error("a long poll lasts at most {LONG_POLL_SECONDS_MAX} s")]
+    LongPoll,
+}
+
+impl EventSourceConfig {
+    fn check(&self) -> Result<(), EventSourceConfigError> {
+        if !(1..=BATCH_SIZE_MAX).contains(&self.batch_size) {
+            return Err(EventSourceConfigError::BatchSize);
+        }
+        if usize::from(self.batch_size) > SQS_BATCH_MAX && self.batching_window < Duration::from_secs(1) {
+            return Err(EventSourceConfigError::BatchingWindow);
+        }
+        if !(1..=CONCURRENCY_MAX).contains(&self.concurrency_max) {
+            return Err(EventSourceConfigError::Concurrency);
+        }
+        if self.long_poll > Duration::from_secs(LONG_POLL_SECONDS_MAX) {
+            return Err(EventSourceConfigError::LongPoll);
+        }
+        Ok(())
+    }
+}
+
+/// What the event source has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventSourceCounts {
+    /// Requests for messages, answered or not.
+    pub polls: u64,
+    /// Requests for messages that failed.
+    pub failed_polls: u64,
+    /// Invocations that have ended.
+    pub batches: u64,
+    /// Messages of those invocations; one that was received twice counts twice.
+    pub messages: u64,
+    /// Messages that succeeded and were deleted.
+    pub deleted: u64,
+    /// Messages that failed and were left in the queue.
+    pub failed: u64,
+    /// Messages that succeeded and could not be deleted. They will be delivered again.
+    pub undeleted: u64,
+}
+
+/// A running event source. Dropping it lets invocations under way end and stops it in the background.
+#[derive(Debug)]
+pub struct EventSource {
+    stop: watch::Sender<bool>,
+    poller: JoinHandle<()>,
+    counters: Arc<Counters>,
+}
+
+impl EventSource {
+    /// Starts polling. The queue need not exist or answer yet.
+    ///
+    /// # Errors
+    /// [`EventSourceConfigError`].
+    pub fn start(
+        sqs: Client,
+        function: impl Invoke,
+        config: EventSourceConfig,
+    ) -> Result<Self, EventSourceConfigError> {
+        config.check()?;
+        let (stop, stopping) = watch::channel(false);
+        let counters = Arc::new(Counters::default());
+        let poller = Arc::new(Poller {
+            function: Isolated::new(function, config.function_timeout),
+            sqs,
+            counters: Arc::clone(&counters),
+            config,
+        });
+        Ok(Self { stop, poller: tokio::spawn(run(poller, stopping)), counters })
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> EventSourceCounts {
+        self.counters.snapshot()
+    }
+
+    /// Receives nothing more and waits for the invocations under way, their deletions included.
+    pub async fn stop(self) -> EventSourceCounts {
+        self.stop.send_replace(true);
+        // The poller neither returns an error nor panics.
+        drop(self.poller.await);
+        self.counters.snapshot()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    polls: AtomicU64,
+    failed_polls: AtomicU64,
+    batches: AtomicU64,
+    messages: AtomicU64,
+    deleted: AtomicU64,
+    failed: AtomicU64,
+    undeleted: AtomicU64,
+}
+
+impl Counters {
+    fn snapshot(&self) -> EventSourceCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        EventSourceCounts {
+            polls: read(&self.polls),
+            failed_polls: read(&self.failed_polls),
+            batches: read(&self.batches),
+            messages: read(&self.messages),
+            deleted: read(&self.deleted),
+            failed: read(&self.failed),
+            undeleted: read(&self.undeleted),
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+struct Poller<I> {
+    sqs: Client,
+    function: Isolated<I>,
+    config: EventSourceConfig,
+    counters: Arc<Counters>,
+}
+
+type Stopping = watch::Receiver<bool>;
+type ReceiveError = aws_sdk_sqs::error::SdkError<ReceiveMessageError>;
+
+/// Polls until told to stop, then waits for the invocations under way.
+///
+/// A slot is taken before messages are: what cannot be processed yet stays in the queue, where no receive is counted.
+async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
+    let slots = Arc::new(Semaphore::new(usize::from(poller.config.concurrency_max)));
+    let mut pause = Pause::default();
+    while let Some(slot) = free_slot(&slots, &mut stopping).await {
+        match poller.collect(&mut stopping).await {
+            Ok(messages) => {
+                pause = Pause::default();
+                if !messages.is_empty() {
+                    tokio::spawn(Arc::clone(&poller).process(messages, slot));
+                }
+            }
+            Err(error) => {
+                let length = pause.next();
+                tracing::warn!(
+                    queue = poller.config.queue_url,
+                    pause_ms = length.as_millis(),
+                    error = %Chain(&error),
+                    "the queue could not be polled"
+                );
+                or_stop(&mut stopping, tokio::time::sleep(length)).await;
+            }
+        }
+    }
+    drop(slots.acquire_many(u32::from(poller.config.concurrency_max)).await);
+}
+
+/// A place for one more invocation, or `None` to stop.
+async fn free_slot(slots: &Arc<Semaphore>, stopping: &mut Stopping) -> Option<OwnedSemaphorePermit> {
+    or_stop(stopping, Arc::clone(slots).acquire_owned()).await?.ok()
+}
+
+/// The result of `work`, or `None` if it is time to stop before `work` is done, even if it could be done at once.
+async fn or_stop<T>(stopping: &mut Stopping, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => None,
+        done = work => Some(done),
+    }
+}
+
+/// Pauses that double, between failures.
+#[derive(Debug, Default)]
+struct Pause {
+    failures: u32,
+}
+
+impl Pause {
+    fn next(&mut self) -> Duration {
+        let millis = PAUSE_MILLIS_MIN.saturating_mul(2_u64.saturating_pow(self.failures));
+        self.failures = self.failures.saturating_add(1);
+        Duration::from_millis(millis.min(PAUSE_MILLIS_MAX))
+    }
+}
+
+impl<I: Invoke> Poller<I> {
+    /// Waits for messages, then, while the window is open and the batch is not full, for more.
+    ///
+    /// Messages in hand are never given up: an error or the end ends the batch instead.
+    async fn collect(&self, stopping: &mut Stopping) -> Result<Vec<Message>, ReceiveError> {
+        let batch_size = usize::from(self.config.batch_size);
+        let first = or_stop(stopping, self.receive(batch_size, self.config.long_poll));
+        let Some(received) = first.await else { return Ok(Vec::new()) };
+        let mut messages = received?;
+        let end = Instant::now() + self.config.batching_window;
+        while !messages.is_empty() && messages.len() < batch_size {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let room = batch_size.saturating_sub(messages.len());
+            match or_stop(stopping, self.receive(room, left)).await {
+                Some(Ok(more)) if more.is_empty() => {
+                    or_stop(stopping, tokio::time::sleep(left.min(Duration::from_millis(WINDOW_POLL_MILLIS)))).await;
+                }
+                Some(Ok(more)) => messages.extend(more),
+                Some(Err(_)) | None => break,
+            }
+        }
+        Ok(messages)
+    }
+
+    /// One request for at most `room` messages that waits for them for the whole seconds of `wait`.
+    async fn receive(&self, room: usize, wait: Duration) -> Result<Vec<Message>, ReceiveError> {
+        add(&self.counters.polls, 1);
+        let wait = wait.as_secs().min(LONG_POLL_SECONDS_MAX);
+        let received = self
+            .sqs
+            .receive_message()
+            .queue_url(&self.config.queue_url)
+            .max_number_of_messages(i32::try_from(room.min(SQS_BATCH_MAX)).unwrap_or(1))
+            .wait_time_seconds(i32::try_from(wait).unwrap_or(0))
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .message_attribute_names("All")
+            .send()
+            .await;
+        match received {
+            Ok(answer) => Ok(answer.messages.unwrap_or_default()),
+            Err(error) => {
+                add(&self.counters.failed_polls, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Invokes the function with a batch and deletes what it has done. The slot is free again when this ends.
+    async fn process(self: Arc<Self>, messages: Vec<Message>, slot: OwnedSemaphorePermit) {
+        let event = sqs_event(&messages, &self.config.queue_arn, &self.config.region);
+        let response = self.function.invoke(event).await;
+        let ids: Vec<&str> = messages.iter().filter_map(Message::message_id).collect();
+        let verdict = Verdict::of(&ids, &response);
+        if let Verdict::Failed(failure) = &verdict {
+            tracing::warn!(queue = self.config.queue_url, messages = messages.len(), error = %failure, "a batch failed");
+        }
+        let done: Vec<&Message> =
+            messages.iter().filter(|message| message.message_id().is_some_and(|id| verdict.deletes(id))).collect();
+        add(&self.counters.messages, messages.len());
+        add(&self.counters.failed, messages.len().saturating_sub(done.len()));
+        for chunk in done.chunks(SQS_BATCH_MAX) {
+            let deleted = self.delete(chunk).await;
+            add(&self.counters.deleted, deleted);
+            add(&self.counters.undeleted, chunk.len().saturating_sub(deleted));
+        }
+        add(&self.counters.batches, 1);
+        drop(slot);
+    }
+
+    /// Deletes messages and returns how many were. One that was not is delivered again, which the worker must bear.
+    async fn delete(&self, messages: &[&Message]) -> usize {
+        let entries: Result<Vec<_>, _> = messages
+            .iter()
+            .enumerate()
+            .map(|(index, message)| {
+                DeleteMessageBatchRequestEntry::builder()
+                    .id(index.to_string())
+                    .set_receipt_handle(message.receipt_handle().map(str::to_owned))
+                    .build()
+            })
+            .collect();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "a message has no handle");
+                return 0;
+            }
+        };
+        let request = self.sqs.delete_message_batch().queue_url(&self.config.queue_url);
+        match request.set_entries(Some(entries)).send().await {
+            Ok(answer) => {
+                if !answer.failed().is_empty() {
+                    tracing::warn!(
+                        queue = self.config.queue_url,
+                        count = answer.failed().len(),
+                        "messages not deleted"
+                    );
+                }
+                answer.successful().len()
+            }
+            Err(error) => {
+                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "messages not deleted");
+                0
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> EventSourceConfig {
+        EventSourceConfig {
+            queue_url: String::new(),
+            queue_arn: String::new(),
+            region: String::new(),
+            batch_size: 10,
+            batching_window: Duration::ZERO,
+            concurrency_max: 2,
+            long_poll: Duration::from_secs(20),
+            function_timeout: Duration::from_mins(1),
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_maximum() {
+        let mut pause = Pause::default();
+        let lengths: Vec<_> = (0..8).map(|_| pause.next().as_millis()).collect();
+        assert_eq!(lengths, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        pause.failures = u32::MAX;
+        assert_eq!(pause.next().as_millis(), 5_000);
+    }
+
+    #[test]
+    fn settings_that_aws_refuses_are_refused() {
+        assert_eq!(config().check(), Ok(()));
+        let large = EventSourceConfig { batch_size: 11, ..config() };
+        assert_eq!(large.check(), Err(EventSourceConfigError::BatchingWindow));
+        assert_eq!(EventSourceConfig { batching_window: Duration::from_secs(1), ..large }.check(), Ok(()));
+        let cases = [
+            (EventSourceConfig { batch_size: 0, ..config() }, EventSourceConfigError::BatchSize),
+            (EventSourceConfig { batch_size: 10_001, ..config() }, EventSourceConfigError::BatchSize),
+            (EventSourceConfig { concurrency_max: 0, ..config() }, EventSourceConfigError::Concurrency),
+            (EventSourceConfig { concurrency_max: 1_001, ..config() }, EventSourceConfigError::Concurrency),
+            (EventSourceConfig { long_poll: Duration::from_secs(21), ..config() }, EventSourceConfigError::LongPoll),
+        ];
+        for (config, expected) in cases {
+            assert_eq!(config.check(), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The HTTP gateway: an API Gateway HTTP API with one route, `ANY /{proxy+}`, that invokes one function.
+//!
+//! What the function receives decides whether a signature verifies, so the events are those that AWS was observed to
+//! deliver, oddities included ([`event`]), and so are the answers to a function that fails, hangs or returns nonsense
+//! ([`answer`]).
+
+pub mod answer;
+pub mod event;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use self::event::Arrival;
+use crate::ambient::Ambient;
+use crate::chain::Chain;
+use crate::invoke::{Invoke, Isolated};
+
+/// Largest request body: the quota of HTTP APIs, 10 MB.
+pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Largest event: the quota of synchronous Lambda invocations, 6 MiB and a little. A binary body grows by a third when
+/// it is encoded, so one above about 4.5 MB never reaches a function.
+pub const EVENT_BYTES_MAX: usize = 6_291_556;
+/// How long requests under way may take to end once the gateway has to stop.
+const DRAIN_SECONDS_MAX: u64 = 10;
+/// The answer's header that names the request, for correlation with logs.
+const REQUEST_ID_HEADER: &str = "apigw-requestid";
+
+/// How the gateway is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayConfig {
+    /// The loopback port to listen on; 0 takes a free one.
+    pub port: u16,
+    /// How long a request waits for the function; AWS allows 30 s at most. The function is not stopped by it.
+    pub integration_timeout: Duration,
+    /// How long the function may run.
+    pub function_timeout: Duration,
+}
+
+/// Why the gateway could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The port could not be opened, most often because another process has it.
+    #[error("cannot listen on 127.0.0.1:{port}")]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// A running gateway. Dropping it lets requests under way end and stops it in the background.
+#[derive(Debug)]
+pub struct Gateway {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+impl Gateway {
+    /// Starts serving `function` on 127.0.0.1. It answers as soon as this returns.
+    ///
+    /// # Errors
+    /// [`GatewayError::Listen`].
+    pub async fn start(function: impl Invoke, config: GatewayConfig, ambient: Ambient) -> Result<Self, GatewayError> {
+        let port = config.port;
+        let listen_failed = |source| GatewayError::Listen { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen_failed)?;
+        let address = listener.local_addr().map_err(listen_failed)?;
+        let integration = Integration {
+            function: Isolated::new(function, config.function_timeout),
+            timeout: config.integration_timeout,
+            ambient,
+            port: address.port(),
+        };
+        let (stop, stopping) = watch::channel(false);
+        let server = tokio::spawn(serve(listener, integration, stopping));
+        Ok(Self { address, stop, server })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of its root, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Takes no more requests and waits for those under way, for a limited time.
+    pub async fn shutdown(self) {
+        self.stop.send_replace(true);
+        // The server reports its own errors; whichever way it ended, it is gone.
+        drop(self.server.await);
+    }
+}
+
+struct Integration<I> {
+    function: Isolated<I>,
+    timeout: Duration,
+    ambient: Ambient,
+    port: u16,
+}
+
+async fn serve<I: Invoke>(listener: TcpListener, integration: Integration<I>, stopping: watch::Receiver<bool>) {
+    let service = Router::new()
+        .fallback(handle::<I>)
+        .with_state(Arc::new(integration))
+        .into_make_service_with_connect_info::<SocketAddr>();
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(error = %Chain(&error), "no TCP_NODELAY");
+        }
+    });
+    let server = axum::serve(listener, service).with_graceful_shutdown(stopped(stopping.clone()));
+    let served = tokio::select! {
+        served = async { server.await } => served,
+        () = drain_limit(stopping) => Ok(()),
+    };
+    if let Err(error) = served {
+        tracing::error!(error = %Chain(&error), "the gateway ended");
+    }
+}
+
+/// Resolves when the gateway has to stop, or was dropped.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    drop(stopping.wait_for(|stop| *stop).await);
+}
+
+/// Resolves when the gateway had to stop long enough ago.
+async fn drain_limit(stopping: watch::Receiver<bool>) {
+    stopped(stopping).await;
+    tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)).await;
+}
+
+async fn handle<I: Invoke>(
+    State(integration): State<Arc<Integration<I>>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let arrival = Arrival {
+        request_id: integration.ambient.identifier(),
+        at: integration.ambient.now(),
+        source_ip: peer.ip(),
+        port: integration.port,
+    };
+    let mut response = match integration.respond(&parts, body, &arrival).await {
+        Ok(response) => response.map(Body::from),
+        Err(refusal) => refusal.into_response(),
+    };
+    if let Ok(value) = HeaderValue::from_str(&arrival.request_id()) {
+        response.headers_mut().insert(REQUEST_ID_HEADER, value);
+    }
+    response
+}
+
+impl<I: Invoke> Integration<I> {
+    async fn respond(&self, parts: &Parts, body: Body, arrival: &Arrival) -> Result<Response<Bytes>, Refusal> {
+        let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| Refusal::TooLarge)?;
+        let event = event::http_event(parts, &body, arrival).map_err(|_| Refusal::MalformedPath)?;
+        if event.to_string().len() > EVENT_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let request_id = arrival.request_id();
+        let waited = tokio::time::timeout(self.timeout, self.function.invoke(event)).await;
+        let response = waited.map_err(|_elapsed| Refusal::IntegrationTimeout)?.map_err(|error| {
+            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function failed");
+            Refusal::FunctionFailed
+        })?;
+        answer::http_answer(&response).map_err(|error| {
+            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function's response is not an answer");
+            Refusal::FunctionFailed
+        })
+    }
+}
+
+/// The gateway's own answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    MalformedPath,
+    TooLarge,
+    FunctionFailed,
+    IntegrationTimeout,
+}
+
+impl Refusal {
+    /// The status and the message that HTTP APIs answer with. A timeout is 503 here; 504 belongs to REST APIs.
+    fn status_and_message(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::MalformedPath => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
+            Self::FunctionFailed => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
+            Self::IntegrationTimeout => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, r#"{{"message":"{}"}}"#, self.status_and_message().1)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        let json = [("content-type", "application/json")];
+        (self.status_and_message().0, json, self.to_string()).into_response()
+    }
+}

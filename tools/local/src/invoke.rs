@@ -1,0 +1,276 @@
+//! Running a function as the Lambda service would.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+
+/// A function that takes an event and returns a response, both as the JSON that Lambda would carry.
+///
+/// The gateway, the event source and the schedule call functions through this trait only, so the same code is driven
+/// in process ([`invoke_fn`]) and under a Lambda emulator ([`HttpInvoke`]).
+///
+/// ```
+/// use hookonce_local::invoke::{Invoke, invoke_fn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let echo = invoke_fn(|event| async move { Ok(json!({ "received": event })) });
+/// assert_eq!(echo.invoke(json!(1)).await.unwrap(), json!({ "received": 1 }));
+/// # }
+/// ```
+pub trait Invoke: Send + Sync + 'static {
+    /// Invokes the function once and waits for its response.
+    ///
+    /// # Errors
+    /// Any [`InvokeError`] means that the invocation failed as a whole; it may still have had effects.
+    fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send;
+}
+
+impl<I: Invoke> Invoke for Arc<I> {
+    fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send {
+        (**self).invoke(event)
+    }
+}
+
+/// Why an invocation has no response. Every caller treats all of them alike, as AWS does: the invocation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum InvokeError {
+    /// The function returned an error.
+    #[error("the function failed with {error_type}: {message}")]
+    Failed {
+        /// Lambda's `errorType`.
+        error_type: String,
+        /// Lambda's `errorMessage`.
+        message: String,
+    },
+    /// The function panicked.
+    #[error("the function panicked: {message}")]
+    Panicked {
+        /// What it panicked with, if that was text.
+        message: String,
+    },
+    /// The function did not return within its timeout and was stopped.
+    #[error("the function was stopped after {} ms", after.as_millis())]
+    TimedOut {
+        /// The function timeout.
+        after: Duration,
+    },
+    /// The function returned bytes that are not JSON.
+    #[error("the function's response is not JSON")]
+    NotJson {
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+    /// The service that runs the function could not be reached.
+    #[error("the function could not be reached")]
+    Unreachable {
+        /// What the HTTP client saw.
+        source: reqwest::Error,
+    },
+}
+
+impl InvokeError {
+    /// The error of a function that returned `error`.
+    pub fn failed(error_type: impl Into<String>, error: &dyn std::error::Error) -> Self {
+        Self::Failed { error_type: error_type.into(), message: error.to_string() }
+    }
+}
+
+/// Makes a function of a closure. See [`Invoke`] for an example.
+pub fn invoke_fn<F, R>(function: F) -> InvokeFn<F>
+where
+    F: Fn(Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, InvokeError>> + Send,
+{
+    InvokeFn(function)
+}
+
+/// A closure as a function; made by [`invoke_fn`].
+#[derive(Debug, Clone)]
+pub struct InvokeFn<F>(F);
+
+impl<F, R> Invoke for InvokeFn<F>
+where
+    F: Fn(Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, InvokeError>> + Send,
+{
+    fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send {
+        (self.0)(event)
+    }
+}
+
+/// Runs each invocation apart from its caller, as Lambda does in an environment of its own.
+///
+/// A panic becomes [`InvokeError::Panicked`] and the function timeout becomes [`InvokeError::TimedOut`]. A caller that
+/// stops waiting does not stop the function: it runs on to its end or its timeout, so it can still have effects.
+#[derive(Debug)]
+pub struct Isolated<I> {
+    function: Arc<I>,
+    timeout: Duration,
+}
+
+impl<I> Isolated<I> {
+    /// Isolates `function` and gives each of its invocations `timeout` to return.
+    pub fn new(function: I, timeout: Duration) -> Self {
+        Self { function: Arc::new(function), timeout }
+    }
+}
+
+impl<I> Clone for Isolated<I> {
+    fn clone(&self) -> Self {
+        Self { function: Arc::clone(&self.function), timeout: self.timeout }
+    }
+}
+
+impl<I: Invoke> Invoke for Isolated<I> {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        let function = Arc::clone(&self.function);
+        let timeout = self.timeout;
+        let invocation = tokio::spawn(async move { tokio::time::timeout(timeout, function.invoke(event)).await });
+        match invocation.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_elapsed)) => Err(InvokeError::TimedOut { after: timeout }),
+            Err(join) => Err(InvokeError::Panicked { message: panic_message(join) }),
+        }
+    }
+}
+
+fn panic_message(join: tokio::task::JoinError) -> String {
+    match join.try_into_panic() {
+        Ok(payload) => panic_text(payload.as_ref()).unwrap_or("not text").to_owned(),
+        Err(cancelled) => cancelled.to_string(),
+    }
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+/// The header by which Lambda marks a response as the error of the function.
+const FUNCTION_ERROR: &str = "x-amz-function-error";
+
+/// A function behind Lambda's invoke API, for instance a worker under `cargo lambda watch`.
+///
+/// It waits as long as the other side does; put it behind [`Isolated`] (every part of this crate does) for a limit.
+#[derive(Debug, Clone)]
+pub struct HttpInvoke {
+    client: reqwest::Client,
+    url: String,
+}
+
+impl HttpInvoke {
+    /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000`.
+    ///
+    /// # Errors
+    /// [`InvokeError::Unreachable`] if the HTTP client cannot be set up.
+    pub fn new(base_url: &str, name: &str) -> Result<Self, InvokeError> {
+        let client = reqwest::Client::builder().no_proxy().build().map_err(unreachable)?;
+        let base_url = base_url.trim_end_matches('/');
+        Ok(Self { client, url: format!("{base_url}/2015-03-31/functions/{name}/invocations") })
+    }
+}
+
+impl Invoke for HttpInvoke {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json").body(event.to_string());
+        let response = request.send().await.map_err(unreachable)?;
+        let failed = !response.status().is_success() || response.headers().contains_key(FUNCTION_ERROR);
+        let body = response.bytes().await.map_err(unreachable)?;
+        if failed { Err(function_error(&body)) } else { function_response(&body) }
+    }
+}
+
+fn unreachable(source: reqwest::Error) -> InvokeError {
+    InvokeError::Unreachable { source }
+}
+
+/// What the function returned. A function that returns nothing has an empty body, which Lambda's callers see as null.
+fn function_response(body: &[u8]) -> Result<Value, InvokeError> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|source| InvokeError::NotJson { source })
+}
+
+/// The error in Lambda's error document. Real Lambda answers 200 with a header, `cargo lambda` answers 500.
+fn function_error(body: &[u8]) -> InvokeError {
+    let document: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |key: &str, missing: &str| document.get(key).and_then(Value::as_str).unwrap_or(missing).to_owned();
+    InvokeError::Failed {
+        error_type: text("errorType", "Unhandled"),
+        message: text("errorMessage", "the error carried no message"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error_and_the_next_invocation_runs() {
+        let function = Isolated::new(
+            invoke_fn(|event: Value| async move {
+                assert!(event != json!("poison"), "no poison please");
+                Ok(event)
+            }),
+            LONG,
+        );
+        let error = function.invoke(json!("poison")).await.unwrap_err();
+        assert!(matches!(&error, InvokeError::Panicked { message } if message == "no poison please"), "{error}");
+        assert_eq!(function.invoke(json!("fine")).await.unwrap(), json!("fine"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_function_is_stopped_at_its_timeout() {
+        let function = Isolated::new(invoke_fn(|_| std::future::pending()), LONG);
+        let error = function.invoke(Value::Null).await.unwrap_err();
+        assert!(matches!(error, InvokeError::TimedOut { after } if after == LONG), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_gives_up_does_not_stop_the_function() {
+        let (finish, finishing) = tokio::sync::mpsc::unbounded_channel();
+        let release = Arc::new(tokio::sync::Notify::new());
+        let gate = Arc::clone(&release);
+        let function = Isolated::new(
+            invoke_fn(move |_| {
+                let (finish, gate) = (finish.clone(), Arc::clone(&gate));
+                async move {
+                    gate.notified().await;
+                    finish.send(()).unwrap();
+                    Ok(Value::Null)
+                }
+            }),
+            LONG,
+        );
+        let gave_up = tokio::time::timeout(Duration::from_millis(1), function.invoke(Value::Null)).await;
+        assert!(gave_up.is_err());
+        release.notify_one();
+        let mut finishing = finishing;
+        assert_eq!(finishing.recv().await, Some(()));
+    }
+
+    #[test]
+    fn an_empty_response_is_null_and_a_broken_one_is_an_error() {
+        assert_eq!(function_response(b"").unwrap(), Value::Null);
+        assert_eq!(function_response(br#"{"a":1}"#).unwrap(), json!({ "a": 1 }));
+        assert!(matches!(function_response(b"{"), Err(InvokeError::NotJson { .. })));
+    }
+
+    #[test]
+    fn an_error_document_is_read_and_a_missing_one_tolerated() {
+        let error = function_error(br#"{"errorType":"Boom","errorMessage":"it broke"}"#);
+        assert_eq!(error.to_string(), "the function failed with Boom: it broke");
+        assert!(
+            matches!(function_error(b"<html>"), InvokeError::Failed { error_type, .. } if error_type == "Unhandled")
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! AWS on loopback: what surrounds the functions of hookonce when they run on a laptop.
+//!
+//! The functions are the deployed ones and they talk to DynamoDB and SQS through the AWS SDK. This crate supplies the
+//! other side of those calls and everything that invokes a function, each part behaving as its AWS counterpart was
+//! observed to behave. It knows nothing of webhooks: a function is anything that implements [`Invoke`](invoke::Invoke).
+//!
+//! ```text
+//! HTTP --> gateway --invoke--> function --SDK--> backends (DynamoDB, SQS)
+//!          event source <--poll-- SQS            schedule
+//!               `--invoke--> function               `--invoke--> function
+//! ```
+//!
+//! | module | stands in for |
+//! |---|---|
+//! | [`backends`] | DynamoDB and SQS, embedded; DynamoDB can live in a directory and survives a restart |
+//! | [`tables`] | the `CloudFormation` stack: tables, indexes, TTL, queue, dead-letter queue |
+//! | [`clients`] | the SDK configuration: clients for an endpoint URL |
+//! | [`gateway`] | an API Gateway HTTP API with a Lambda proxy integration, payload format 2.0 |
+//! | [`event_source`] | the Lambda event source mapping of an SQS queue, with `ReportBatchItemFailures` |
+//! | [`schedule`] | an `EventBridge` rule with a fixed rate |
+//! | [`stack`] | the deployed functions in the middle of all of it |
+//! | [`calls`] | the count of the SDK's calls |
+//! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
+//! | [`ambient`] | the clock and the generator of identifiers |
+//!
+//! Architecture Invariant: nothing here listens on anything but 127.0.0.1, and nothing here is deployed.
+//!
+//! # Where it differs from AWS
+//!
+//! - DynamoDB: no throttling, no `TransactionConflict`, no stale reads; signatures are not verified. TTL deletes when
+//!   [`sweep_ttl`](backends::Backends::sweep_ttl) runs, so within seconds instead of days.
+//! - SQS: a body holds at most 256 KiB (AWS: 1 MiB), a standard queue refuses `MessageGroupId`, retention is accepted but
+//!   nothing expires, a bad receipt handle counts as deleted, `StartMessageMoveTask` does not exist. Messages live in
+//!   memory: after a restart the relay sends the hints again.
+//! - Gateway: every path and method reaches the one function; no throttling, no request line and header limit.
+
+pub mod ambient;
+pub mod backends;
+pub mod calls;
+pub mod clients;
+pub mod event_source;
+pub mod gateway;
+pub mod invoke;
+pub mod schedule;
+pub mod stack;
+pub mod tables;
+
+mod chain;

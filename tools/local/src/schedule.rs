@@ -1,0 +1,249 @@
+//! A schedule: an `EventBridge` rule that invokes a function at a fixed rate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::macros::format_description;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+use uuid::Uuid;
+
+use crate::ambient::Ambient;
+use crate::chain::Chain;
+use crate::clients::{ACCOUNT, REGION};
+use crate::invoke::{Invoke, Isolated};
+
+/// Shortest period; AWS itself allows no less than a minute.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+
+/// How the schedule is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduleConfig {
+    /// The name of the rule, which the event carries as part of an ARN.
+    pub rule: String,
+    /// The time from the start of one run to the start of the next. A run that takes longer delays the next one.
+    pub period: Duration,
+    /// How long the function may run.
+    pub function_timeout: Duration,
+}
+
+/// How often the schedule has invoked its function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleCounts {
+    /// Runs that have ended, well or badly.
+    pub runs: u64,
+    /// Runs that failed.
+    pub failed: u64,
+}
+
+/// A running schedule. Dropping it lets the run under way end and stops it in the background.
+#[derive(Debug)]
+pub struct Schedule {
+    stop: watch::Sender<bool>,
+    runner: JoinHandle<()>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    runs: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Schedule {
+    /// Starts invoking `function`, at once and then every period, never two at a time.
+    pub fn start(function: impl Invoke, config: ScheduleConfig, ambient: Ambient) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let counters = Arc::new(Counters::default());
+        let function = Isolated::new(function, config.function_timeout);
+        let runner = tokio::spawn(run(function, config, ambient, Arc::clone(&counters), stopping));
+        Self { stop, runner, counters }
+    }
+
+    /// How often it has run.
+    pub fn counts(&self) -> ScheduleCounts {
+        ScheduleCounts {
+            runs: self.counters.runs.load(Ordering::Relaxed),
+            failed: self.counters.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Starts no further run and waits for the one under way.
+    pub async fn stop(self) -> ScheduleCounts {
+        self.stop.send_replace(true);
+        let Self { runner, counters, .. } = self;
+        // The runner neither returns an error nor panics.
+        drop(runner.await);
+        ScheduleCounts { runs: counters.runs.load(Ordering::Relaxed), failed: counters.failed.load(Ordering::Relaxed) }
+    }
+}
+
+async fn run<I: Invoke>(
+    function: Isolated<I>,
+    config: ScheduleConfig,
+    ambient: Ambient,
+    counters: Arc<Counters>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut tick = tokio::time::interval(config.period.max(PERIOD_MIN));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop) => return,
+            _ = tick.tick() => {}
+        }
+        let event = scheduled_event(&config.rule, ambient.identifier(), ambient.now());
+        if let Err(error) = function.invoke(event).await {
+            counters.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(schedule.rule = config.rule, error = %Chain(&error), "the scheduled function failed");
+        }
+        counters.runs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The event of a rule with a schedule.
+pub fn scheduled_event(rule: &str, identifier: Uuid, at: SystemTime) -> Value {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    json!({
+        "version": "0",
+        "id": identifier.to_string(),
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": ACCOUNT,
+        "time": OffsetDateTime::from(at).format(format).ok(),
+        "region": REGION,
+        "resources": [format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}")],
+        "detail": {}
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::UNIX_EPOCH;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::invoke::{InvokeError, invoke_fn};
+
+    fn ambient() -> Ambient {
+        Ambient::new(|| UNIX_EPOCH + Duration::from_secs(1_444_323_186), Uuid::nil)
+    }
+
+    fn every_minute() -> ScheduleConfig {
+        ScheduleConfig {
+            rule: "relay".to_owned(),
+            period: Duration::from_mins(1),
+            function_timeout: Duration::from_mins(10),
+        }
+    }
+
+    #[test]
+    fn the_event_is_the_one_of_a_scheduled_rule() {
+        let event = scheduled_event("relay", Uuid::nil(), ambient().now());
+        let expected = json!({
+            "version": "0",
+            "id": "00000000-0000-0000-0000-000000000000",
+            "detail-type": "Scheduled Event",
+            "source": "aws.events",
+            "account": "000000000000",
+            "time": "2015-10-08T16:53:06Z",
+            "region": "us-east-1",
+            "resources": ["arn:aws:events:us-east-1:000000000000:rule/relay"],
+            "detail": {}
+        });
+        assert_eq!(event, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_runs_at_once_and_then_every_period() {
+        let started = tokio::time::Instant::now();
+        let (runs, mut running) = tokio::sync::mpsc::unbounded_channel();
+        let function = invoke_fn(move |_| {
+            let runs = runs.clone();
+            async move {
+                runs.send(started.elapsed().as_secs()).unwrap();
+                Ok(Value::Null)
+            }
+        });
+        let schedule = Schedule::start(function, every_minute(), ambient());
+        for expected in [0, 60, 120] {
+            assert_eq!(running.recv().await, Some(expected));
+        }
+        assert!(schedule.stop().await.runs >= 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_never_overlap_even_if_one_takes_longer_than_the_period() {
+        let busy = Arc::new(AtomicBool::new(false));
+        let function = invoke_fn(move |_| {
+            let busy = Arc::clone(&busy);
+            async move {
+                assert!(!busy.swap(true, Ordering::SeqCst), "two runs at a time");
+                tokio::time::sleep(Duration::from_secs(150)).await;
+                busy.store(false, Ordering::SeqCst);
+                Ok(Value::Null)
+            }
+        });
+        let schedule = Schedule::start(function, every_minute(), ambient());
+        tokio::time::sleep(Duration::from_secs(1_000)).await;
+        let counts = schedule.stop().await;
+        assert!(counts.runs >= 6, "{counts:?}");
+        assert_eq!(counts.failed, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_run_is_not_made_up_for_by_a_burst() {
+        let started = tokio::time::Instant::now();
+        let (runs, mut running) = tokio::sync::mpsc::unbounded_channel();
+        let function = invoke_fn(move |_| {
+            let runs = runs.clone();
+            async move {
+                let start = started.elapsed().as_secs();
+                runs.send(start).unwrap();
+                tokio::time::sleep(Duration::from_secs(if start == 0 { 150 } else { 1 })).await;
+                Ok(Value::Null)
+            }
+        });
+        let _schedule = Schedule::start(function, every_minute(), ambient());
+        for expected in [0, 150, 210, 270] {
+            assert_eq!(running.recv().await, Some(expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_fails_or_panics_does_not_end_the_schedule() {
+        let function = invoke_fn(|event: Value| async move {
+            assert_eq!(event, Value::Null, "out of order");
+            Ok(event)
+        });
+        let schedule = Schedule::start(function, every_minute(), ambient());
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        assert_eq!(schedule.stop().await, ScheduleCounts { runs: 3, failed: 3 });
+    }
+
+    #[tokio::test]
+    async fn stopping_waits_for_the_run_under_way() {
+        let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
+        let function = invoke_fn(move |_| {
+            let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
+            async move {
+                has_started.notify_one();
+                may_finish.notified().await;
+                Err(InvokeError::Failed { error_type: "Late".to_owned(), message: "but heard".to_owned() })
+            }
+        });
+        let schedule = Schedule::start(function, every_minute(), ambient());
+        started.notified().await;
+        let stopping = tokio::spawn(schedule.stop());
+        finish.notify_one();
+        assert_eq!(stopping.await.unwrap(), ScheduleCounts { runs: 1, failed: 1 });
+    }
+}

@@ -1,0 +1,367 @@
+//! The whole inbox on loopback: the three functions as they are deployed, in the middle of everything local.
+//!
+//! Usually everything runs in this process. The servers may be others (DynamoDB Local, ElasticMQ), and so may be what
+//! runs the functions (`cargo lambda watch`); the event source and the schedule are this process's own in any case.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::Catalog;
+use hookonce_relay::RelayFunction;
+use hookonce_runtime::ambient::System;
+use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, SqsQueue, retries, timeouts};
+use hookonce_runtime::batch::Batch;
+use hookonce_runtime::drive::duration;
+use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::ingest::IngressParts;
+use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::material::Materials;
+use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::telemetry::{Sink, Telemetry};
+use hookonce_webhook::WebhookFunction;
+use hookonce_worker::{WorkerFunction, handlers};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::ambient::Ambient;
+use crate::backends::{BackendError, Backends, DataLocation};
+use crate::calls::CallCounts;
+use crate::clients;
+use crate::event_source::{EventSource, EventSourceConfig, EventSourceConfigError};
+use crate::gateway::{Gateway, GatewayConfig, GatewayError};
+use crate::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
+use crate::schedule::{Schedule, ScheduleConfig};
+use crate::tables::{CreateError, QueueRef, StackResources, StackShape, create_stack};
+
+/// The longest message body that the embedded queue takes, in bytes; SQS itself takes four times as much.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How often expired items are swept.
+const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
+
+/// How often the relay runs. The deployed one runs once a minute; on a laptop nobody wants to wait for it.
+const RELAY_PERIOD: Duration = Duration::from_secs(2);
+
+/// What the functions are called where another process runs them: the names of their binaries.
+const WORKER: &str = "hookonce-worker";
+const RELAY: &str = "hookonce-relay";
+
+/// How long the webhook may take where no API Gateway and no provider is in a hurry.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one call of the worker or the relay may take.
+const CALL_MAX: Millis = Millis::seconds(8);
+
+/// Which servers a stack uses.
+#[derive(Debug, Clone)]
+pub enum Servers {
+    /// Embedded ones; the tables live here.
+    Embedded(DataLocation),
+    /// Others.
+    At {
+        /// The endpoint URL of DynamoDB.
+        dynamodb_url: String,
+        /// The endpoint URL of SQS.
+        sqs_url: String,
+    },
+}
+
+/// Who runs the functions.
+#[derive(Debug, Clone)]
+pub enum Functions {
+    /// This process, behind a gateway of its own.
+    InProcess {
+        /// The gateway's port; 0 takes a free one.
+        port: u16,
+    },
+    /// Lambda's invoke API at this URL. It is the gateway, too.
+    At(String),
+}
+
+/// How a stack is set up.
+#[derive(Clone)]
+pub struct StackConfig {
+    /// Which servers it uses.
+    pub servers: Servers,
+    /// Who runs the functions.
+    pub functions: Functions,
+    /// The folder of endpoint documents.
+    pub endpoints: PathBuf,
+    /// The protocol's durations.
+    pub timing: Timing,
+    /// Where metric lines go.
+    pub metrics: Sink,
+}
+
+impl std::fmt::Debug for StackConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StackConfig")
+            .field("servers", &self.servers)
+            .field("functions", &self.functions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a stack could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// The embedded servers.
+    #[error("the embedded servers could not be started")]
+    Backend(#[source] BackendError),
+    /// The tables and queues.
+    #[error("the tables and queues could not be created")]
+    Create(#[source] CreateError),
+    /// The gateway.
+    #[error("the gateway could not be started")]
+    Gateway(#[source] GatewayError),
+    /// The event source.
+    #[error("the event source could not be started")]
+    EventSource(#[source] EventSourceConfigError),
+    /// The functions' service.
+    #[error("the functions' service cannot be used")]
+    Functions(#[source] InvokeError),
+}
+
+/// What each function has called so far.
+#[derive(Debug, Clone, Default)]
+pub struct FunctionCalls {
+    /// The webhook function.
+    pub webhook: CallCounts,
+    /// The worker function.
+    pub worker: CallCounts,
+    /// The relay function.
+    pub relay: CallCounts,
+}
+
+impl FunctionCalls {
+    /// All three together, by the operation's name.
+    pub fn total(&self) -> BTreeMap<String, u64> {
+        let mut total = BTreeMap::new();
+        for counts in [&self.webhook, &self.worker, &self.relay] {
+            for (name, count) in counts.by_name() {
+                *total.entry(name).or_default() += count;
+            }
+        }
+        total
+    }
+}
+
+/// A running stack.
+#[derive(Debug)]
+pub struct Stack {
+    pollers: Pollers,
+    gateway: Option<Gateway>,
+    backends: Option<Backends>,
+    place: Place,
+    url: String,
+    calls: FunctionCalls,
+}
+
+/// Where the servers are, and what was created there.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The endpoint URL of DynamoDB.
+    pub dynamodb_url: String,
+    /// The endpoint URL of SQS.
+    pub sqs_url: String,
+    /// Tables and queues, by name.
+    pub resources: StackResources,
+}
+
+/// What invokes the worker and the relay.
+#[derive(Debug)]
+struct Pollers {
+    hints: EventSource,
+    dead_letters: EventSource,
+    schedule: Schedule,
+}
+
+impl Stack {
+    /// Starts everything. It answers as soon as this returns.
+    ///
+    /// # Errors
+    /// [`StackError`]; nothing is left running.
+    pub async fn start(config: StackConfig) -> Result<Self, StackError> {
+        let (backends, dynamodb_url, sqs_url) = match &config.servers {
+            Servers::Embedded(data) => {
+                let backends = Backends::start(data.clone(), TTL_SWEEP_PERIOD).map_err(StackError::Backend)?;
+                let (dynamodb_url, sqs_url) = (backends.dynamodb_url().to_owned(), backends.sqs_url().to_owned());
+                (Some(backends), dynamodb_url, sqs_url)
+            }
+            Servers::At { dynamodb_url, sqs_url } => (None, dynamodb_url.clone(), sqs_url.clone()),
+        };
+        let shape = StackShape::deployed("hookonce");
+        let resources = create_stack(&clients::dynamodb(&dynamodb_url), &clients::sqs(&sqs_url), &shape)
+            .await
+            .map_err(StackError::Create)?;
+        let place = Place { dynamodb_url, sqs_url, resources };
+        let calls = FunctionCalls::default();
+        let (pollers, gateway, url) = match &config.functions {
+            Functions::InProcess { port } => {
+                let parts = Parts { place: &place, config: &config };
+                let gateway = start_gateway(parts.webhook(&calls.webhook), *port).await?;
+                let pollers = Pollers::start(parts.worker(&calls.worker), parts.relay(&calls.relay), &place, &config)?;
+                let url = gateway.url();
+                (pollers, Some(gateway), url)
+            }
+            Functions::At(url) => {
+                let function = |name| HttpInvoke::new(url, name).map_err(StackError::Functions);
+                let pollers = Pollers::start(function(WORKER)?, function(RELAY)?, &place, &config)?;
+                (pollers, None, url.trim_end_matches('/').to_owned())
+            }
+        };
+        Ok(Self { pollers, gateway, backends, place, url, calls })
+    }
+
+    /// The URL of the gateway, without a slash at the end. Deliveries go to `/webhooks/{endpoint}` below it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where the servers are, and what was created there.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What the functions of this process have called so far.
+    pub fn calls(&self) -> &FunctionCalls {
+        &self.calls
+    }
+
+    /// Stops everything that this process runs, in the order that lets what is under way end.
+    pub async fn shutdown(self) {
+        if let Some(gateway) = self.gateway {
+            gateway.shutdown().await;
+        }
+        self.pollers.stop().await;
+        if let Some(backends) = self.backends {
+            backends.shutdown().await;
+        }
+    }
+}
+
+async fn start_gateway(webhook: impl Invoke, port: u16) -> Result<Gateway, StackError> {
+    let config = GatewayConfig { port, integration_timeout: WEBHOOK_TIMEOUT, function_timeout: WEBHOOK_TIMEOUT };
+    Gateway::start(webhook, config, ambient()).await.map_err(StackError::Gateway)
+}
+
+impl Pollers {
+    fn start(worker: impl Invoke, relay: impl Invoke, place: &Place, config: &StackConfig) -> Result<Self, StackError> {
+        let sqs = clients::sqs(&place.sqs_url);
+        let relay = Arc::new(relay);
+        let timeout = duration(config.timing.worker_timeout);
+        let source = |queue: &QueueRef| EventSourceConfig {
+            queue_url: queue.url.clone(),
+            queue_arn: queue.arn.clone(),
+            region: clients::REGION.to_owned(),
+            batch_size: 10,
+            batching_window: Duration::ZERO,
+            concurrency_max: 8,
+            long_poll: Duration::from_secs(5),
+            function_timeout: timeout,
+        };
+        let StackResources { queue, dead_letter_queue, .. } = &place.resources;
+        let hints = EventSource::start(sqs.clone(), worker, source(queue)).map_err(StackError::EventSource)?;
+        let dead_letters =
+            EventSource::start(sqs, Arc::clone(&relay), source(dead_letter_queue)).map_err(StackError::EventSource)?;
+        let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
+        Ok(Self { hints, dead_letters, schedule: Schedule::start(relay, clock, ambient()) })
+    }
+
+    async fn stop(self) {
+        tokio::join!(self.hints.stop(), self.dead_letters.stop(), self.schedule.stop());
+    }
+}
+
+/// What the functions of this process are wired to.
+struct Parts<'a> {
+    place: &'a Place,
+    config: &'a StackConfig,
+}
+
+impl Parts<'_> {
+    fn store(&self, calls: &CallCounts, total: Millis) -> DynamoStore {
+        let client = clients::dynamodb(&self.place.dynamodb_url);
+        let config = client.config().to_builder().timeout_config(timeouts(total)).retry_config(retries());
+        let client = aws_sdk_dynamodb::Client::from_conf(config.interceptor(calls.clone()).build());
+        DynamoStore::new(client, &self.place.resources.inbox_table, &self.place.resources.domain_table)
+    }
+
+    fn queue(&self, calls: &CallCounts, total: Millis) -> SqsQueue {
+        let client = clients::sqs(&self.place.sqs_url);
+        let config = client.config().to_builder().timeout_config(timeouts(total)).retry_config(retries());
+        let client = aws_sdk_sqs::Client::from_conf(config.interceptor(calls.clone()).build());
+        SqsQueue::new(client, &self.place.resources.queue.url)
+    }
+
+    fn telemetry(&self, function: &'static str) -> Telemetry {
+        Telemetry::new(function, Arc::clone(&self.config.metrics))
+    }
+
+    fn webhook(&self, calls: &CallCounts) -> impl Invoke + use<> {
+        // A laptop under load is slower than AWS, and no provider waits: the calls get the time that the function has.
+        let store = self.store(calls, CALL_MAX);
+        let queue = self.queue(calls, CALL_MAX);
+        let ingress = IngressParts {
+            store,
+            queue,
+            ambient: System,
+            timing: self.config.timing,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+        };
+        let endpoints = Endpoints::new(EndpointFolder::new(&self.config.endpoints), Catalog::built_in());
+        let materials = Materials::new(HttpsMaterials::new());
+        let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, self.telemetry("webhook")));
+        invoke_fn(move |event| {
+            let webhook = Arc::clone(&webhook);
+            async move { Ok(json!(webhook.handle(event).await)) }
+        })
+    }
+
+    fn worker(&self, calls: &CallCounts) -> impl Invoke + use<> {
+        let parts = WorkerParts {
+            store: self.store(calls, CALL_MAX),
+            queue: self.queue(calls, CALL_MAX),
+            ambient: System,
+            handlers: handlers::all(),
+            catalog: Catalog::built_in(),
+            timing: self.config.timing,
+        };
+        let worker = Arc::new(WorkerFunction::new(parts, self.telemetry("worker")));
+        invoke_fn(move |event| {
+            let worker = Arc::clone(&worker);
+            async move {
+                let batch: Batch =
+                    serde_json::from_value(event).map_err(|error| InvokeError::failed("NotABatch", &error))?;
+                Ok(json!(worker.handle(batch).await))
+            }
+        })
+    }
+
+    fn relay(&self, calls: &CallCounts) -> impl Invoke + use<> {
+        let parts = RelayParts {
+            store: self.store(calls, CALL_MAX),
+            queue: self.queue(calls, CALL_MAX),
+            ambient: System,
+            timing: self.config.timing,
+            budget: Budget { period: Millis::seconds(2), ..Budget::standard() },
+        };
+        let relay = Arc::new(RelayFunction::new(parts, self.telemetry("relay")));
+        invoke_fn(move |event| {
+            let relay = Arc::clone(&relay);
+            async move { Ok(relay.handle(event).await) }
+        })
+    }
+}
+
+fn ambient() -> Ambient {
+    #[expect(clippy::disallowed_methods, reason = "the stack stands in for AWS, which has a clock of its own")]
+    let now = SystemTime::now;
+    Ambient::new(now, Uuid::new_v4)
+}

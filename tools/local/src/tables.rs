@@ -1,0 +1,169 @@
+//! The stored side of the stack: what `CloudFormation` creates on AWS, created through the SDK.
+//!
+//! The calls work against the embedded backends, DynamoDB Local and `ElasticMQ` alike and change nothing that already is
+//! as it should be, so they run at every start.
+
+mod queue;
+mod table;
+
+use aws_sdk_dynamodb::types::ScalarAttributeType;
+
+pub use self::queue::QueueRef;
+
+/// Names and sizes of what the stack stores. Lengths of time are in seconds, as SQS takes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackShape {
+    /// The table of records.
+    pub inbox_table: String,
+    /// The table of domain keys and of the handlers' own items.
+    pub domain_table: String,
+    /// The queue of hints.
+    pub queue: String,
+    /// Where a message goes that was received too often.
+    pub dead_letter_queue: String,
+    /// How long a received message stays hidden. At least six times the worker's timeout.
+    pub visibility_seconds: u32,
+    /// Receives after which a message goes to the dead-letter queue.
+    pub receive_count_max: u32,
+    /// How long the queue keeps a message.
+    pub retention_seconds: u32,
+    /// How long the dead-letter queue keeps a message, counted from its first send.
+    pub dead_letter_retention_seconds: u32,
+}
+
+impl StackShape {
+    /// The deployed stack's sizes, under names that begin with `stack`.
+    pub fn deployed(stack: &str) -> Self {
+        Self {
+            inbox_table: format!("{stack}-inbox"),
+            domain_table: format!("{stack}-domain"),
+            queue: format!("{stack}-hints"),
+            dead_letter_queue: format!("{stack}-hints-dead"),
+            visibility_seconds: 360,
+            receive_count_max: 100,
+            retention_seconds: 7 * DAY_SECONDS,
+            dead_letter_retention_seconds: 14 * DAY_SECONDS,
+        }
+    }
+}
+
+const DAY_SECONDS: u32 = 86_400;
+
+/// What was created, by the names that the functions are configured with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackResources {
+    /// The table of records.
+    pub inbox_table: String,
+    /// The table of domain keys and of the handlers' own items.
+    pub domain_table: String,
+    /// The queue of hints.
+    pub queue: QueueRef,
+    /// The dead-letter queue.
+    pub dead_letter_queue: QueueRef,
+}
+
+/// Why the stack could not be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// DynamoDB refused or did not answer.
+    #[error("the table {table} could not be created")]
+    Table {
+        /// The table.
+        table: String,
+        /// What DynamoDB said.
+        source: Box<aws_sdk_dynamodb::Error>,
+    },
+    /// A table of that name exists with other keys, indexes or TTL attribute, for instance made by another version.
+    #[error("the table {table} exists with a different {difference}")]
+    TableDiffers {
+        /// The table.
+        table: String,
+        /// What is different.
+        difference: &'static str,
+    },
+    /// The table did not become usable in time.
+    #[error("the table {table} was not ready in time")]
+    TableNotReady {
+        /// The table.
+        table: String,
+    },
+    /// SQS refused or did not answer.
+    #[error("the queue {queue} could not be created")]
+    Queue {
+        /// The queue.
+        queue: String,
+        /// What SQS said.
+        source: Box<aws_sdk_sqs::Error>,
+    },
+    /// SQS answered without the queue's URL or ARN.
+    #[error("the server did not tell the address of the queue {queue}")]
+    QueueAddress {
+        /// The queue.
+        queue: String,
+    },
+}
+
+/// Creates whatever of the stack is missing.
+///
+/// # Errors
+/// See [`CreateError`]; what was created until then stays and the call can be repeated.
+pub async fn create_stack(
+    dynamodb: &aws_sdk_dynamodb::Client,
+    sqs: &aws_sdk_sqs::Client,
+    shape: &StackShape,
+) -> Result<StackResources, CreateError> {
+    table::create(dynamodb, &inbox_table(&shape.inbox_table)).await?;
+    table::create(dynamodb, &domain_table(&shape.domain_table)).await?;
+    let dead_letter_queue = queue::create(sqs, &dead_letter_queue(shape)).await?;
+    let queue = queue::create(sqs, &hint_queue(shape, &dead_letter_queue)).await?;
+    Ok(StackResources {
+        inbox_table: shape.inbox_table.clone(),
+        domain_table: shape.domain_table.clone(),
+        queue,
+        dead_letter_queue,
+    })
+}
+
+/// The TTL attribute of both tables, epoch seconds.
+const TTL_ATTRIBUTE: &str = "expires_at";
+
+fn inbox_table(name: &str) -> table::TableShape<'_> {
+    table::TableShape {
+        name,
+        hash_key: "pk",
+        ttl_attribute: TTL_ATTRIBUTE,
+        indexes: &[
+            table::IndexShape { name: "due", hash_key: "due_shard", range_key: "due_at" },
+            table::IndexShape { name: "journal", hash_key: "journal_shard", range_key: "received_at" },
+        ],
+    }
+}
+
+fn domain_table(name: &str) -> table::TableShape<'_> {
+    table::TableShape { name, hash_key: "pk", ttl_attribute: TTL_ATTRIBUTE, indexes: &[] }
+}
+
+fn dead_letter_queue(shape: &StackShape) -> queue::QueueShape<'_> {
+    queue::QueueShape {
+        name: &shape.dead_letter_queue,
+        visibility_seconds: shape.visibility_seconds,
+        retention_seconds: shape.dead_letter_retention_seconds,
+        redrive: None,
+    }
+}
+
+fn hint_queue<'a>(shape: &'a StackShape, dead_letter_queue: &'a QueueRef) -> queue::QueueShape<'a> {
+    queue::QueueShape {
+        name: &shape.queue,
+        visibility_seconds: shape.visibility_seconds,
+        retention_seconds: shape.retention_seconds,
+        redrive: Some(queue::Redrive {
+            target_arn: &dead_letter_queue.arn,
+            receive_count_max: shape.receive_count_max,
+        }),
+    }
+}
+
+/// The keys of every index and table are a string, then a number.
+const HASH_KEY_TYPE: ScalarAttributeType = ScalarAttributeType::S;
+const RANGE_KEY_TYPE: ScalarAttributeType = ScalarAttributeType::N;

@@ -1,0 +1,171 @@
+//! The embedded DynamoDB and the life of both servers.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use futures::future::join_all;
+use hookonce_local::backends::{BackendError, Backends, DataLocation};
+use hookonce_local::clients;
+use hookonce_local::tables::{StackShape, create_stack};
+
+use crate::support::{NEVER, Stack, ambient, eventually, number, stack, text};
+
+type Item = HashMap<String, AttributeValue>;
+
+/// `Ok` for the winner, the winner's claim id for a loser.
+async fn claim(stack: &Stack, claim_id: u64) -> Result<u64, String> {
+    let claimed = stack
+        .dynamodb
+        .put_item()
+        .table_name(&stack.resources.inbox_table)
+        .item("pk", text("in#e#1"))
+        .item("claim_id", number(claim_id))
+        .condition_expression("attribute_not_exists(pk)")
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .send()
+        .await;
+    match claimed.map_err(aws_sdk_dynamodb::error::SdkError::into_service_error) {
+        Ok(_) => Ok(claim_id),
+        Err(PutItemError::ConditionalCheckFailedException(lost)) => {
+            Err(lost.item.unwrap()["claim_id"].as_n().unwrap().clone())
+        }
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+async fn put(stack: &Stack, item: Item) {
+    stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).set_item(Some(item)).send().await.unwrap();
+}
+
+async fn keys(stack: &Stack) -> Vec<String> {
+    let scanned = stack.dynamodb.scan().table_name(&stack.resources.inbox_table).send().await.unwrap();
+    let mut keys: Vec<_> = scanned.items().iter().map(|item| item["pk"].as_s().unwrap().clone()).collect();
+    keys.sort();
+    keys
+}
+
+fn expiring(pk: &str, expires_at: u64) -> Item {
+    HashMap::from([("pk".to_owned(), text(pk)), ("expires_at".to_owned(), number(expires_at))])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_racing_conditional_puts_have_one_winner() {
+    let stack = stack(30, 3).await;
+    let claims = join_all((0..64).map(|claim_id| claim(&stack, claim_id))).await;
+    let winners: Vec<_> = claims.iter().filter_map(|claim| claim.as_ref().ok()).collect();
+    assert_eq!(winners.len(), 1);
+    let losers: Vec<_> = claims.iter().filter_map(|claim| claim.as_ref().err()).collect();
+    assert_eq!(losers.len(), 63);
+    assert!(losers.iter().all(|seen| **seen == winners[0].to_string()), "a loser saw another winner");
+}
+
+#[tokio::test]
+async fn a_sweep_deletes_what_has_expired_and_nothing_else() {
+    let stack = stack(30, 3).await;
+    let now = ambient().unix_millis() / 1_000;
+    put(&stack, expiring("expired", now - 60)).await;
+    put(&stack, expiring("alive", now + 3_600)).await;
+    put(&stack, HashMap::from([("pk".to_owned(), text("eternal"))])).await;
+    let as_text = HashMap::from([("pk".to_owned(), text("not a number")), ("expires_at".to_owned(), text("1"))]);
+    put(&stack, as_text).await;
+    let other_attribute =
+        HashMap::from([("pk".to_owned(), text("other attribute")), ("received_at".to_owned(), number(1))]);
+    put(&stack, other_attribute).await;
+
+    assert_eq!(stack.backends.sweep_ttl().await.unwrap(), 1);
+    assert_eq!(keys(&stack).await, ["alive", "eternal", "not a number", "other attribute"]);
+    assert_eq!(stack.backends.sweep_ttl().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_expired_item_also_leaves_the_indexes() {
+    let stack = stack(30, 3).await;
+    let mut item = expiring("expired", ambient().unix_millis() / 1_000 - 60);
+    item.insert("due_shard".to_owned(), text("due#0"));
+    item.insert("due_at".to_owned(), number(1));
+    put(&stack, item).await;
+    assert_eq!(stack.backends.sweep_ttl().await.unwrap(), 1);
+    let due = stack
+        .dynamodb
+        .query()
+        .table_name(&stack.resources.inbox_table)
+        .index_name("due")
+        .key_condition_expression("due_shard = :shard")
+        .expression_attribute_values(":shard", text("due#0"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(due.count(), 0);
+}
+
+#[tokio::test]
+async fn expired_items_go_by_themselves() {
+    let backends = Backends::start(DataLocation::Memory, Duration::from_millis(20)).unwrap();
+    let dynamodb = clients::dynamodb(backends.dynamodb_url());
+    let sqs = clients::sqs(backends.sqs_url());
+    let resources = create_stack(&dynamodb, &sqs, &StackShape::deployed("test")).await.unwrap();
+    let stack = Stack { backends, dynamodb, sqs, resources };
+    put(&stack, expiring("expired", ambient().unix_millis() / 1_000 - 60)).await;
+    eventually("the item is deleted", async || keys(&stack).await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_directory_survives_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataLocation::Directory(directory.path().join("not yet there"));
+    let shape = StackShape::deployed("test");
+    for (run, expected) in [("first", vec![]), ("second", vec!["first"]), ("third", vec!["first", "second"])] {
+        let backends = Backends::start(data.clone(), NEVER).unwrap();
+        let dynamodb = clients::dynamodb(backends.dynamodb_url());
+        let sqs = clients::sqs(backends.sqs_url());
+        let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
+        let stack = Stack { backends, dynamodb, sqs, resources };
+        assert_eq!(keys(&stack).await, expected, "{run}");
+        put(&stack, HashMap::from([("pk".to_owned(), text(run))])).await;
+        stack.backends.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_directory_is_used_by_one_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataLocation::Directory(directory.path().to_owned());
+    let first = Backends::start(data.clone(), NEVER).unwrap();
+    let refused = Backends::start(data.clone(), NEVER).unwrap_err();
+    assert!(matches!(refused, BackendError::DirectoryInUse { .. }), "{refused}");
+    first.shutdown().await;
+    Backends::start(data, NEVER).unwrap().shutdown().await;
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_the_directory_is_an_error() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let refused = Backends::start(DataLocation::Directory(file.path().to_owned()), NEVER).unwrap_err();
+    assert!(matches!(refused, BackendError::Directory { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn dropping_the_backends_stops_them_and_frees_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataLocation::Directory(directory.path().to_owned());
+    drop(Backends::start(data.clone(), NEVER).unwrap());
+    eventually("the directory is free", async || Backends::start(data.clone(), NEVER).ok()).await;
+}
+
+#[tokio::test]
+async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
+    let stack = stack(30, 3).await;
+    let addresses = [stack.backends.dynamodb_url(), stack.backends.sqs_url()]
+        .map(|url| url.strip_prefix("http://").unwrap().to_owned());
+    for address in &addresses {
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        TcpStream::connect(address).unwrap();
+    }
+    stack.backends.shutdown().await;
+    for address in &addresses {
+        assert!(TcpStream::connect(address).is_err(), "{address} still answers");
+    }
+}

@@ -1,0 +1,292 @@
+//! The event source against the embedded SQS.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hookonce_local::clients;
+use hookonce_local::event_source::{EventSource, EventSourceConfig, EventSourceCounts};
+use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use crate::support::{Stack, eventually, stack};
+
+fn config(stack: &Stack) -> EventSourceConfig {
+    EventSourceConfig {
+        queue_url: stack.resources.queue.url.clone(),
+        queue_arn: stack.resources.queue.arn.clone(),
+        region: clients::REGION.to_owned(),
+        batch_size: 10,
+        batching_window: Duration::ZERO,
+        concurrency_max: 2,
+        long_poll: Duration::from_secs(1),
+        function_timeout: Duration::from_secs(30),
+    }
+}
+
+fn start(stack: &Stack, function: impl Invoke) -> EventSource {
+    EventSource::start(stack.sqs.clone(), function, config(stack)).unwrap()
+}
+
+/// The records of an event.
+fn records(event: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let records = event["Records"].as_array().unwrap();
+    records.iter().map(|record| (text(&record["messageId"]), text(&record["body"]))).collect()
+}
+
+fn failures(ids: impl IntoIterator<Item = String>) -> Value {
+    let entries: Vec<_> = ids.into_iter().map(|id| json!({ "itemIdentifier": id })).collect();
+    json!({ "batchItemFailures": entries })
+}
+
+/// How often each body was delivered.
+#[derive(Clone, Default)]
+struct Deliveries(Arc<Mutex<BTreeMap<String, u32>>>);
+
+impl Deliveries {
+    /// Counts the delivery and returns how many there were before.
+    fn note(&self, body: &str) -> u32 {
+        let mut deliveries = self.0.lock().unwrap();
+        let count = deliveries.entry(body.to_owned()).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    fn of(&self, body: &str) -> u32 {
+        self.0.lock().unwrap().get(body).copied().unwrap_or_default()
+    }
+}
+
+async fn until(source: &EventSource, what: &str, reached: impl Fn(EventSourceCounts) -> bool) -> EventSourceCounts {
+    eventually(what, async || Some(source.counts()).filter(|counts| reached(*counts))).await
+}
+
+#[tokio::test]
+async fn a_partial_failure_leaves_the_listed_message_and_deletes_the_others() {
+    let stack = stack(1, 100).await;
+    for body in ["good", "bad", "better"] {
+        stack.send(body).await;
+    }
+    let seen = Deliveries::default();
+    let noted = seen.clone();
+    let source = start(
+        &stack,
+        invoke_fn(move |event| {
+            let seen = noted.clone();
+            async move {
+                let first_bad = |body: &str| seen.note(body) == 0 && body == "bad";
+                Ok(failures(records(&event).into_iter().filter(|(_, body)| first_bad(body)).map(|(id, _)| id)))
+            }
+        }),
+    );
+    until(&source, "every message is done", |counts| counts.deleted == 3).await;
+    let counts = source.stop().await;
+    assert_eq!((counts.deleted, counts.failed, counts.messages, counts.undeleted), (3, 1, 4, 0));
+    assert_eq!(["good", "bad", "better"].map(|body| seen.of(body)), [1, 2, 1]);
+    assert_eq!(stack.remaining().await, 0);
+}
+
+#[tokio::test]
+async fn a_batch_whose_function_crashes_is_delivered_again() {
+    let stack = stack(1, 100).await;
+    stack.send("first").await;
+    stack.send("second").await;
+    let invocations = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&invocations);
+    let source = start(
+        &stack,
+        invoke_fn(move |_| {
+            let invocation = count.fetch_add(1, Ordering::SeqCst);
+            async move {
+                match invocation {
+                    0 => panic!("a bug"),
+                    1 => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "again".to_owned() }),
+                    2 => Ok(json!("not an object")),
+                    3 => Ok(failures(["nobody".to_owned()])),
+                    _ => Ok(json!({})),
+                }
+            }
+        }),
+    );
+    until(&source, "both messages are done", |counts| counts.deleted == 2).await;
+    let counts = source.stop().await;
+    assert!(counts.failed >= 4, "{counts:?}");
+    assert_eq!(stack.remaining().await, 0);
+}
+
+#[tokio::test]
+async fn a_poison_body_reaches_the_dead_letter_queue_and_its_neighbours_do_not() {
+    let stack = stack(1, 2).await;
+    for body in [r#"{"v":1}"#, "\u{feff}not json <at> all", r#"{"v":2}"#] {
+        stack.send(body).await;
+    }
+    let source = start(
+        &stack,
+        invoke_fn(|event| async move {
+            let unreadable = |body: &str| serde_json::from_str::<Value>(body).is_err();
+            Ok(failures(records(&event).into_iter().filter(|(_, body)| unreadable(body)).map(|(id, _)| id)))
+        }),
+    );
+    let dead = eventually("the poison is moved", async || stack.receive_dead().await.pop()).await;
+    assert_eq!(dead.body(), Some("\u{feff}not json <at> all"));
+    let counts = source.stop().await;
+    assert_eq!((counts.deleted, counts.failed), (2, 2));
+}
+
+#[tokio::test]
+async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
+    let stack = stack(3_600, 100).await;
+    stack.send("hint").await;
+    let (sqs, queue_url) = (stack.sqs.clone(), stack.resources.queue.url.clone());
+    let seen = Deliveries::default();
+    let source = start(
+        &stack,
+        invoke_fn(move |event: Value| {
+            let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), seen.clone());
+            async move {
+                if seen.note("hint") > 0 {
+                    return Ok(Value::Null);
+                }
+                let handle = event["Records"][0]["receiptHandle"].as_str().unwrap();
+                let change = sqs.change_message_visibility().queue_url(queue_url).receipt_handle(handle);
+                change.visibility_timeout(0).send().await.unwrap();
+                Ok(failures(records(&event).into_iter().map(|(id, _)| id)))
+            }
+        }),
+    );
+    let counts = until(&source, "it is done long before the queue's visibility ends", |counts| counts.deleted == 1);
+    assert_eq!(counts.await.failed, 1);
+}
+
+#[tokio::test]
+async fn the_event_carries_what_lambda_puts_in_it() {
+    let stack = stack(30, 100).await;
+    let sent = stack.send("hint").await;
+    let (events, mut received) = mpsc::unbounded_channel();
+    let _source = start(
+        &stack,
+        invoke_fn(move |event: Value| {
+            events.send(event).unwrap();
+            async { Ok(Value::Null) }
+        }),
+    );
+    let event = received.recv().await.unwrap();
+    let record = &event["Records"][0];
+    assert_eq!(record["messageId"], json!(sent));
+    assert_eq!(record["body"], json!("hint"));
+    assert_eq!(record["md5OfBody"], json!("ee2faeed038501c1deab01c7b54f2fa9"));
+    assert_eq!(record["eventSource"], json!("aws:sqs"));
+    assert_eq!(record["eventSourceARN"], json!(stack.resources.queue.arn));
+    assert_eq!(record["awsRegion"], json!("us-east-1"));
+    assert_eq!(record["attributes"]["ApproximateReceiveCount"], json!("1"));
+    for attribute in ["SentTimestamp", "SenderId", "ApproximateFirstReceiveTimestamp"] {
+        assert!(record["attributes"][attribute].is_string(), "{attribute}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_not_full_waits_for_the_window() {
+    let stack = stack(30, 100).await;
+    let (sizes, mut batches) = mpsc::unbounded_channel();
+    let function = invoke_fn(move |event: Value| {
+        sizes.send(records(&event).len()).unwrap();
+        async { Ok(Value::Null) }
+    });
+    let window = EventSourceConfig { batch_size: 3, batching_window: Duration::from_secs(20), ..config(&stack) };
+    let _source = EventSource::start(stack.sqs.clone(), function, window).unwrap();
+    for body in ["one", "two", "three"] {
+        stack.send(body).await;
+    }
+    assert_eq!(batches.recv().await, Some(3));
+}
+
+#[tokio::test]
+async fn no_more_invocations_run_at_a_time_than_allowed() {
+    let stack = stack(30, 100).await;
+    for index in 0..12 {
+        stack.send(&format!("hint {index}")).await;
+    }
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let peak = Arc::clone(&most);
+    let function = invoke_fn(move |_| {
+        let (running, peak) = (Arc::clone(&running), Arc::clone(&peak));
+        async move {
+            peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(Value::Null)
+        }
+    });
+    let narrow = EventSourceConfig { batch_size: 1, concurrency_max: 3, ..config(&stack) };
+    let source = EventSource::start(stack.sqs.clone(), function, narrow).unwrap();
+    until(&source, "every message is done", |counts| counts.deleted == 12).await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    assert_eq!(source.stop().await.batches, 12);
+}
+
+#[tokio::test]
+async fn stopping_waits_for_the_batch_under_way_and_its_deletion() {
+    let stack = stack(30, 100).await;
+    stack.send("hint").await;
+    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
+    let source = start(
+        &stack,
+        invoke_fn(move |_| {
+            let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
+            async move {
+                has_started.notify_one();
+                may_finish.notified().await;
+                Ok(Value::Null)
+            }
+        }),
+    );
+    started.notified().await;
+    let stopping = tokio::spawn(source.stop());
+    stack.send("too late").await;
+    finish.notify_one();
+    let counts = stopping.await.unwrap();
+    assert_eq!((counts.messages, counts.deleted), (1, 1));
+    assert_eq!(stack.remaining().await, 1);
+}
+
+#[tokio::test]
+async fn a_long_poll_does_not_delay_the_stop_nor_swallow_a_message() {
+    let stack = stack(3_600, 100).await;
+    let patient = EventSourceConfig { long_poll: Duration::from_secs(20), ..config(&stack) };
+    let function = invoke_fn(|_| async { Ok(Value::Null) });
+    let source = EventSource::start(stack.sqs.clone(), function, patient).unwrap();
+    until(&source, "the poll is under way", |counts| counts.polls == 1).await;
+    let stopped = tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
+    assert_eq!(stopped.messages, 0);
+    // A poll that nobody waits for any more must not take this message away.
+    stack.send("hint").await;
+    eventually("the message is there", async || stack.receive().await.pop()).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_appears_later_is_found() {
+    let stack = stack(30, 100).await;
+    let later = stack.resources.queue.url.replace("hints", "later");
+    let early = EventSourceConfig { queue_url: later.clone(), ..config(&stack) };
+    let function = invoke_fn(|_| async { Ok(Value::Null) });
+    let source = EventSource::start(stack.sqs.clone(), function, early).unwrap();
+    until(&source, "it has failed and gone on", |counts| counts.failed_polls >= 2).await;
+    stack.sqs.create_queue().queue_name("test-later").send().await.unwrap();
+    stack.sqs.send_message().queue_url(&later).message_body("hint").send().await.unwrap();
+    until(&source, "the message is done", |counts| counts.deleted == 1).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_asked_again_and_does_not_hinder_the_stop() {
+    let stack = stack(30, 100).await;
+    let (sqs, config) = (stack.sqs.clone(), config(&stack));
+    stack.backends.shutdown().await;
+    let source = EventSource::start(sqs, invoke_fn(|_| async { Ok(Value::Null) }), config).unwrap();
+    until(&source, "it has failed and gone on", |counts| counts.failed_polls >= 2).await;
+    let counts = source.stop().await;
+    assert_eq!(counts.batches, 0);
+}

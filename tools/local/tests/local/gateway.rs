@@ -1,0 +1,200 @@
+//! The gateway over HTTP.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hookonce_local::gateway::{BODY_BYTES_MAX, Gateway, GatewayConfig, GatewayError};
+use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{ambient, eventually};
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn config() -> GatewayConfig {
+    GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG }
+}
+
+async fn gateway(function: impl Invoke) -> Gateway {
+    Gateway::start(function, config(), ambient()).await.unwrap()
+}
+
+/// A gateway before a function that returns its event.
+async fn echo() -> Gateway {
+    gateway(invoke_fn(|event| async move { Ok(event) })).await
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+async fn event_of(gateway: &Gateway, content_type: Option<&str>, body: &'static [u8]) -> Value {
+    let mut request = client().post(format!("{}/webhooks/stripe?a=1", gateway.url())).body(body);
+    if let Some(content_type) = content_type {
+        request = request.header("content-type", content_type);
+    }
+    serde_json::from_slice(&request.send().await.unwrap().bytes().await.unwrap()).unwrap()
+}
+
+/// The status and the body of the answer to a POST.
+async fn post(gateway: &Gateway, body: Vec<u8>) -> (u16, String) {
+    let answer = client().post(gateway.url()).body(body).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn bodies_arrive_as_their_type_demands() {
+    let gateway = echo().await;
+    let cases: [(Option<&str>, &[u8], &str, bool); 5] = [
+        (Some("application/octet-stream"), b"\x00\x01\xfe\xff", "AAH+/w==", true),
+        (Some("application/x-www-form-urlencoded"), b"a=1", "YT0x", true),
+        (None, b"{}", "e30=", true),
+        (Some("application/json"), b"{\"a\": 1}\n", "{\"a\": 1}\n", false),
+        (Some("application/json"), b"\"\xff\"", "Iv8i", true),
+    ];
+    for (content_type, sent, delivered, base64) in cases {
+        let event = event_of(&gateway, content_type, sent).await;
+        assert_eq!(event["body"], json!(delivered), "{content_type:?}");
+        assert_eq!(event["isBase64Encoded"], json!(base64), "{content_type:?}");
+        assert_eq!(event["rawPath"], json!("/webhooks/stripe"));
+        assert_eq!(event["rawQueryString"], json!("a=1"));
+        assert_eq!(event["requestContext"]["http"]["sourceIp"], json!("127.0.0.1"));
+    }
+}
+
+/// Sends bytes as they are and returns everything that comes back.
+async fn raw(address: SocketAddr, request: &'static [u8]) -> String {
+    let exchange = move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    tokio::task::spawn_blocking(exchange).await.unwrap()
+}
+
+#[tokio::test]
+async fn duplicate_headers_are_joined_and_names_lower_cased() {
+    let gateway = echo().await;
+    let request = b"GET /a%20b HTTP/1.1\r\nHost: local\r\nX-Sig: one\r\nx-sig: two\r\nX-SIG:  three \r\n\
+                    Cookie: a=1; b=2\r\nConnection: close\r\n\r\n";
+    let answer = raw(gateway.address(), request).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let event: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(event["headers"]["x-sig"], json!("one,two,three"));
+    assert_eq!(event["cookies"], json!(["a=1", "b=2"]));
+    assert_eq!(event["headers"].get("cookie"), None);
+    assert_eq!(event["rawPath"], json!("/a b"));
+    let request_id = event["requestContext"]["requestId"].as_str().unwrap();
+    assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
+}
+
+#[tokio::test]
+async fn a_path_that_aws_refuses_is_refused() {
+    let gateway = echo().await;
+    let answer = client().get(format!("{}/100%25done", gateway.url())).send().await.unwrap();
+    assert_eq!(answer.status(), 400);
+}
+
+#[tokio::test]
+async fn the_answer_is_what_the_function_said() {
+    let gateway = gateway(invoke_fn(|_| async {
+        Ok(json!({
+            "statusCode": 503,
+            "headers": { "retry-after": "7", "content-type": "application/octet-stream" },
+            "cookies": ["a=1", "b=2"],
+            "body": "AAH+/w==",
+            "isBase64Encoded": true
+        }))
+    }))
+    .await;
+    let answer = client().get(gateway.url()).send().await.unwrap();
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.headers()["retry-after"], "7");
+    assert_eq!(answer.headers().get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+    assert_eq!(answer.bytes().await.unwrap().as_ref(), b"\x00\x01\xfe\xff");
+}
+
+#[tokio::test]
+async fn a_function_that_fails_gives_500_without_details() {
+    let gateway = gateway(invoke_fn(|event: Value| async move {
+        match event["body"].as_str() {
+            Some("ZXJyb3I=") => {
+                Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "secret".to_owned() })
+            }
+            Some("cGFuaWM=") => panic!("secret"),
+            _ => Ok(json!({ "statusCode": "secret" })),
+        }
+    }))
+    .await;
+    for body in ["error", "panic", "nonsense"] {
+        let expected = (500, r#"{"message":"Internal Server Error"}"#.to_owned());
+        assert_eq!(post(&gateway, body.into()).await, expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_is_too_slow_is_not_waited_for() {
+    let never = || invoke_fn(|_| std::future::pending());
+    let short = Duration::from_millis(20);
+    let slow = GatewayConfig { integration_timeout: short, ..config() };
+    let gateway = Gateway::start(never(), slow, ambient()).await.unwrap();
+    assert_eq!(post(&gateway, Vec::new()).await, (503, r#"{"message":"Service Unavailable"}"#.to_owned()));
+
+    let stopped = GatewayConfig { function_timeout: short, ..config() };
+    let gateway = Gateway::start(never(), stopped, ambient()).await.unwrap();
+    assert_eq!(post(&gateway, Vec::new()).await, (500, r#"{"message":"Internal Server Error"}"#.to_owned()));
+}
+
+#[tokio::test]
+async fn what_is_too_large_for_the_gateway_or_for_lambda_is_refused() {
+    let gateway =
+        gateway(invoke_fn(|event: Value| async move { Ok(json!({ "length": event["body"].as_str().map(str::len) })) }))
+            .await;
+    let too_large = (413, r#"{"message":"Request Entity Too Large"}"#.to_owned());
+    assert_eq!(post(&gateway, vec![0; BODY_BYTES_MAX + 1]).await, too_large);
+    assert_eq!(post(&gateway, vec![0; 4_800_000]).await, too_large, "its event is above 6 MB");
+    assert_eq!(post(&gateway, vec![0; 4_500_000]).await, (200, r#"{"length":6000000}"#.to_owned()));
+}
+
+#[tokio::test]
+async fn shutdown_waits_for_the_request_under_way() {
+    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
+    let gateway = gateway(invoke_fn(move |_| {
+        let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
+        async move {
+            has_started.notify_one();
+            may_finish.notified().await;
+            Ok(json!({ "statusCode": 200, "body": "done" }))
+        }
+    }))
+    .await;
+    let address = gateway.address();
+    let request = tokio::spawn(async move { client().get(gateway_url(address)).send().await.unwrap().text().await });
+    started.notified().await;
+    let stopping = tokio::spawn(gateway.shutdown());
+    eventually("it takes no more requests", async || TcpStream::connect(address).is_err().then_some(())).await;
+    assert!(!stopping.is_finished(), "a request is under way");
+    finish.notify_one();
+    assert_eq!(request.await.unwrap().unwrap(), "done");
+    stopping.await.unwrap();
+}
+
+fn gateway_url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn it_listens_on_loopback_and_says_so_if_the_port_is_taken() {
+    let gateway = echo().await;
+    assert!(gateway.address().ip().is_loopback());
+    let taken = GatewayConfig { port: gateway.address().port(), ..config() };
+    let refused = Gateway::start(invoke_fn(|event| async move { Ok(event) }), taken, ambient()).await.unwrap_err();
+    let GatewayError::Listen { port, .. } = refused;
+    assert_eq!(port, gateway.address().port());
+}

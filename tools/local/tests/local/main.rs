@@ -1,0 +1,9 @@
+//! The emulated services, seen from outside: through the SDK and over HTTP.
+#![cfg(test)]
+
+mod backends;
+mod event_source;
+mod gateway;
+mod http_invoke;
+mod support;
+mod tables;

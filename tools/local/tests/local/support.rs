@@ -1,0 +1,104 @@
+//! What several tests need.
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
+use hookonce_local::ambient::Ambient;
+use hookonce_local::backends::{Backends, DataLocation};
+use hookonce_local::clients;
+use hookonce_local::tables::{StackResources, StackShape, create_stack};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Longest wait for something that has to happen.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// An hour: nothing is swept unless the test asks for it.
+pub(crate) const NEVER: Duration = Duration::from_hours(1);
+
+/// Backends in memory with a stack in them.
+pub(crate) struct Stack {
+    pub(crate) backends: Backends,
+    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    pub(crate) resources: StackResources,
+}
+
+/// A stack whose messages stay hidden for `visibility_seconds` and are moved after `receive_count_max` receives.
+pub(crate) async fn stack(visibility_seconds: u32, receive_count_max: u32) -> Stack {
+    let shape = StackShape { visibility_seconds, receive_count_max, ..StackShape::deployed("test") };
+    let backends = Backends::start(DataLocation::Memory, NEVER).unwrap();
+    let dynamodb = clients::dynamodb(backends.dynamodb_url());
+    let sqs = clients::sqs(backends.sqs_url());
+    let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
+    Stack { backends, dynamodb, sqs, resources }
+}
+
+impl Stack {
+    pub(crate) async fn send(&self, body: &str) -> String {
+        let sent =
+            self.sqs.send_message().queue_url(&self.resources.queue.url).message_body(body).send().await.unwrap();
+        sent.message_id.unwrap()
+    }
+
+    /// One short poll of the queue.
+    pub(crate) async fn receive(&self) -> Vec<Message> {
+        receive(&self.sqs, &self.resources.queue.url).await
+    }
+
+    pub(crate) async fn receive_dead(&self) -> Vec<Message> {
+        receive(&self.sqs, &self.resources.dead_letter_queue.url).await
+    }
+
+    /// Messages that are in the queue, hidden ones included.
+    pub(crate) async fn remaining(&self) -> u64 {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
+        let request = self.sqs.get_queue_attributes().queue_url(&self.resources.queue.url);
+        let answer = request.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
+        let attributes = answer.attributes.unwrap();
+        names.iter().map(|name| attributes[name].parse::<u64>().unwrap()).sum()
+    }
+}
+
+async fn receive(sqs: &aws_sdk_sqs::Client, queue_url: &str) -> Vec<Message> {
+    let request = sqs.receive_message().queue_url(queue_url).max_number_of_messages(10);
+    let answer = request.message_system_attribute_names(MessageSystemAttributeName::All).send().await.unwrap();
+    answer.messages.unwrap_or_default()
+}
+
+/// How often the message has been received, this time included.
+pub(crate) fn receive_count(message: &Message) -> u32 {
+    message.attributes().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount].parse().unwrap()
+}
+
+/// Asks until the answer is `Some`, for a limited time.
+pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < end, "it never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is the outside that hands the clock in")]
+pub(crate) fn ambient() -> Ambient {
+    Ambient::new(SystemTime::now, Uuid::new_v4)
+}
+
+pub(crate) fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+pub(crate) fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}

@@ -1,0 +1,161 @@
+//! The stack's tables and queues, as created.
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ProjectionType, ScalarAttributeType, TimeToLiveStatus,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use hookonce_local::tables::{CreateError, StackShape, create_stack};
+use serde_json::{Value, json};
+
+use crate::support::{Stack, eventually, number, receive_count, stack, text};
+
+async fn due(stack: &Stack, shard: &str) -> Vec<String> {
+    let found = stack
+        .dynamodb
+        .query()
+        .table_name(&stack.resources.inbox_table)
+        .index_name("due")
+        .key_condition_expression("due_shard = :shard AND due_at <= :now")
+        .expression_attribute_values(":shard", text(shard))
+        .expression_attribute_values(":now", number(1_000))
+        .send()
+        .await
+        .unwrap();
+    found.items().iter().map(|item| item["pk"].as_s().unwrap().clone()).collect()
+}
+
+#[tokio::test]
+async fn creating_the_stack_again_changes_nothing() {
+    let stack = stack(30, 3).await;
+    stack.send("still here").await;
+    let shape = StackShape { visibility_seconds: 30, receive_count_max: 3, ..StackShape::deployed("test") };
+    let again = create_stack(&stack.dynamodb, &stack.sqs, &shape).await.unwrap();
+    assert_eq!(again, stack.resources);
+    assert_eq!(stack.receive().await.len(), 1);
+}
+
+#[tokio::test]
+async fn both_tables_are_on_demand_and_expire_by_the_same_attribute() {
+    let stack = stack(30, 3).await;
+    for table in [&stack.resources.inbox_table, &stack.resources.domain_table] {
+        let described = stack.dynamodb.describe_table().table_name(table).send().await.unwrap().table.unwrap();
+        let billing = described.billing_mode_summary.unwrap().billing_mode.unwrap();
+        assert_eq!(billing, BillingMode::PayPerRequest, "{table}");
+        let ttl = stack.dynamodb.describe_time_to_live().table_name(table).send().await.unwrap();
+        let ttl = ttl.time_to_live_description.unwrap();
+        assert_eq!(ttl.time_to_live_status, Some(TimeToLiveStatus::Enabled), "{table}");
+        assert_eq!(ttl.attribute_name.as_deref(), Some("expires_at"), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn the_inbox_has_two_indexes_of_keys() {
+    let stack = stack(30, 3).await;
+    let described = stack.dynamodb.describe_table().table_name(&stack.resources.inbox_table).send().await.unwrap();
+    let table = described.table.unwrap();
+    let mut indexes: Vec<_> = table
+        .global_secondary_indexes()
+        .iter()
+        .map(|index| {
+            assert_eq!(index.projection().unwrap().projection_type(), Some(&ProjectionType::KeysOnly));
+            let keys: Vec<_> = index.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
+            (index.index_name().unwrap(), keys)
+        })
+        .collect();
+    indexes.sort();
+    assert_eq!(indexes, [("due", vec!["due_shard", "due_at"]), ("journal", vec!["journal_shard", "received_at"])]);
+}
+
+#[tokio::test]
+async fn the_due_index_holds_only_what_is_due_and_sorted() {
+    let stack = stack(30, 3).await;
+    for (pk, due_at) in [("late", 300), ("early", 100), ("later", 2_000)] {
+        let put = stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).item("pk", text(pk));
+        put.item("due_shard", text("due#1")).item("due_at", number(due_at)).send().await.unwrap();
+    }
+    let done = stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).item("pk", text("done"));
+    done.send().await.unwrap();
+    assert_eq!(due(&stack, "due#1").await, ["early", "late"]);
+
+    let commit = stack.dynamodb.update_item().table_name(&stack.resources.inbox_table).key("pk", text("early"));
+    commit.update_expression("REMOVE due_shard, due_at").send().await.unwrap();
+    assert_eq!(due(&stack, "due#1").await, ["late"]);
+}
+
+#[tokio::test]
+async fn a_table_of_another_kind_is_refused() {
+    let stack = stack(30, 3).await;
+    let attribute = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S).build();
+    stack
+        .dynamodb
+        .create_table()
+        .table_name("other-inbox")
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute.unwrap())
+        .key_schema(KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash).build().unwrap())
+        .send()
+        .await
+        .unwrap();
+    let refused = create_stack(&stack.dynamodb, &stack.sqs, &StackShape::deployed("other")).await.unwrap_err();
+    assert!(matches!(refused, CreateError::TableDiffers { difference: "key", .. }), "{refused}");
+
+    let shape = StackShape { inbox_table: stack.resources.domain_table.clone(), ..StackShape::deployed("test") };
+    let refused = create_stack(&stack.dynamodb, &stack.sqs, &shape).await.unwrap_err();
+    assert!(matches!(refused, CreateError::TableDiffers { difference: "set of indexes", .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn the_queues_have_the_sizes_of_the_shape_and_follow_a_change() {
+    let stack = stack(30, 3).await;
+    let shape = StackShape::deployed("test");
+    let resources = create_stack(&stack.dynamodb, &stack.sqs, &shape).await.unwrap();
+    let attributes = async |url: &str| {
+        let request = stack.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+        request.send().await.unwrap().attributes.unwrap()
+    };
+    let queue = attributes(&resources.queue.url).await;
+    assert_eq!(queue[&QueueAttributeName::VisibilityTimeout], "360");
+    assert_eq!(queue[&QueueAttributeName::MessageRetentionPeriod], "604800");
+    let redrive: Value = serde_json::from_str(&queue[&QueueAttributeName::RedrivePolicy]).unwrap();
+    let expected = json!({ "deadLetterTargetArn": resources.dead_letter_queue.arn, "maxReceiveCount": 100 });
+    assert_eq!(redrive, expected);
+    let dead = attributes(&resources.dead_letter_queue.url).await;
+    assert_eq!(dead[&QueueAttributeName::MessageRetentionPeriod], "1209600");
+    assert_eq!(dead.get(&QueueAttributeName::RedrivePolicy), None);
+}
+
+#[tokio::test]
+async fn a_message_that_is_received_too_often_goes_to_the_dead_letter_queue() {
+    let stack = stack(30, 3).await;
+    let sent = stack.send("poison").await;
+    for expected in 1..=3 {
+        let received = stack.receive().await;
+        assert_eq!(received.len(), 1);
+        assert_eq!(receive_count(&received[0]), expected);
+        let handle = received[0].receipt_handle().unwrap();
+        let change = stack.sqs.change_message_visibility().queue_url(&stack.resources.queue.url).receipt_handle(handle);
+        change.visibility_timeout(0).send().await.unwrap();
+    }
+    assert!(stack.receive().await.is_empty());
+    let dead = eventually("the message arrives", async || stack.receive_dead().await.pop()).await;
+    assert_eq!(dead.message_id(), Some(sent.as_str()));
+    assert_eq!(dead.body(), Some("poison"));
+    assert_eq!(stack.remaining().await, 0);
+}
+
+#[tokio::test]
+async fn a_received_message_is_hidden_until_its_visibility_ends() {
+    let stack = stack(3_600, 100).await;
+    stack.send("hint").await;
+    let received = stack.receive().await;
+    assert!(stack.receive().await.is_empty(), "it must be hidden");
+    let change = async |handle: &str, seconds| {
+        let request = stack.sqs.change_message_visibility().queue_url(&stack.resources.queue.url);
+        request.receipt_handle(handle).visibility_timeout(seconds).send().await.unwrap();
+    };
+    change(received[0].receipt_handle().unwrap(), 1).await;
+    let again = eventually("it reappears", async || stack.receive().await.pop()).await;
+    assert_eq!(receive_count(&again), 2);
+    change(again.receipt_handle().unwrap(), 0).await;
+    assert_eq!(receive_count(&stack.receive().await[0]), 3);
+}
