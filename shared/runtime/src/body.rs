@@ -24,7 +24,8 @@ pub enum BodyError {
 /// # Errors
 /// [`BodyError::Unreadable`] when the compressor fails, which it does only for lack of memory.
 pub fn compress(raw: &[u8]) -> Result<Vec<u8>, BodyError> {
-    zstd::encode_all(raw, LEVEL).map_err(BodyError::Unreadable)
+    // In one piece: a stream would set up tables for a body of any length, which costs more than a small body itself.
+    zstd::bulk::compress(raw, LEVEL).map_err(BodyError::Unreadable)
 }
 
 /// The raw bytes of a stored payload.

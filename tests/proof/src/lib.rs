@@ -4,8 +4,11 @@
 //! |---|---|
 //! | [`model`] | the exhaustive model: every order of steps and faults within bounds |
 //! | [`mutant`] | the protocol with one clause taken out; the model must notice each |
+//! | [`sim`] | simulated days: the drivers that are deployed, with every fault by chance |
+//! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
+//! | [`table`] | the table of mutants in the documents |
 //! | [`parts`] | what `scripts/prove` runs |
 //! | [`label`] | names for what a process asked and what came of it |
 #![expect(
@@ -16,9 +19,12 @@
     reason = "a proof that meets something it cannot explain must stop, not go on"
 )]
 
+pub mod grid;
 pub mod label;
 pub mod model;
 pub mod mutant;
 pub mod parts;
 pub mod search;
+pub mod sim;
 pub mod storm;
+pub mod table;

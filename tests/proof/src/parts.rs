@@ -1,15 +1,20 @@
 //! The parts of the proof, each with its progress and its figures.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use hookonce_protocol::relay::Budget;
 use serde_json::{Value, json};
 
+use crate::grid::{self, Explored};
 use crate::model::scenario;
 use crate::mutant::{self, Mutant, Mutation};
 use crate::search::{Counterexample, Found, explore, on_threads};
+use crate::sim::checker::Verdict;
+use crate::sim::simulate;
 use crate::storm::storm;
+use crate::table;
 
 /// How many explorations run at once.
 const THREADS: usize = 2;
@@ -28,13 +33,24 @@ pub fn traces() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces")
 }
 
+/// Where the transitions of the model are kept, one label a line: what the simulator has to see, too.
+fn labels_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions.txt")
+}
+
+/// The labels of all transitions that the model takes in the set that runs per change.
+pub fn known_transitions() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(labels_file()).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
 /// The scenario of a name.
 pub fn scenario_named(name: &str) -> Option<scenario::Scenario> {
     scenario::all().into_iter().find(|scenario| scenario.name == name)
 }
 
-/// Explores every scenario whose name contains `only`.
-pub fn model(long: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+/// Explores every scenario whose name contains `only`; `bless` keeps the labels of the transitions that are taken.
+pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut scenarios = scenario::all();
     scenarios.retain(|scenario| (long || scenario.short) && scenario.name.contains(only));
     let (mut states, mut transitions, mut violations) = (0, 0, 0);
@@ -54,6 +70,15 @@ pub fn model(long: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ende
             show(&counterexample, say);
         }
     });
+    if only.is_empty() && !long {
+        if bless {
+            let lines: Vec<_> = labels.iter().map(|label| format!("{label}\n")).collect();
+            std::fs::write(labels_file(), lines.concat()).expect("the file of transitions can be written");
+        } else if labels != known_transitions() {
+            violations += 1;
+            say("other transitions than in tests/proof/transitions.txt; look at the difference, then run with --bless");
+        }
+    }
     let figures = json!({
         "part": "model", "scenarios": count, "states": states, "transitions": transitions,
         "labels": labels.len(), "violations": violations,
@@ -103,6 +128,11 @@ pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> E
             }
         },
     );
+    if bless && only.is_empty() {
+        let document = std::fs::read_to_string(table::document()).expect("docs/reliability.md can be read");
+        let written = table::written_into(&document).expect("docs/reliability.md has a place for the table");
+        std::fs::write(table::document(), written).expect("docs/reliability.md can be written");
+    }
     let figures = json!({
         "part": "mutants", "mutants": count, "killed": killed, "cost_choices": survived, "violations": unexpected,
     });
@@ -154,4 +184,118 @@ pub fn storms(long: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
         "drain_stretch_max": (stretch * 1_000.0).round() / 1_000.0, "violations": violations,
     });
     Ended { holds: violations == 0, figures }
+}
+
+/// The word behind a flag.
+fn behind<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
+    words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str)
+}
+
+/// The seeds that a command line asks for: one, a span, or so many from 0 on.
+pub fn seeds(words: &[String]) -> Option<Range<u64>> {
+    if let Some(seed) = behind(words, "--seed") {
+        let seed: u64 = seed.parse().ok()?;
+        return Some(seed..seed.checked_add(1)?);
+    }
+    let span = behind(words, "--seeds")?;
+    match span.split_once("..") {
+        Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
+        None => Some(0..span.parse().ok()?),
+    }
+}
+
+/// What a command line wants to have taken out of the protocol: nothing, unless it names a mutant.
+pub fn mutation_named(words: &[String]) -> Option<Mutation> {
+    let Some(name) = behind(words, "--mutant") else { return Some(Mutation::default()) };
+    mutant::all().into_iter().find(|mutant| mutant.name == name).map(|mutant| mutant.mutation)
+}
+
+/// So many days should see every transition; those that fewer do not see are not worth a line.
+const COVERED_DAYS: u64 = 1_000;
+
+/// Simulates the days of these seeds.
+pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+    let count = seeds.end.saturating_sub(seeds.start);
+    let (mut done, mut violations, mut deliveries, mut calls) = (0_u64, 0_u64, 0, 0);
+    let (mut total, mut seen) = (Verdict::default(), BTreeSet::new());
+    let run = |seed: u64| (seed, simulate(seed, mutation));
+    on_threads(THREADS, seeds.collect(), run, |(seed, day): (u64, crate::sim::Day)| {
+        done += 1;
+        deliveries += day.deliveries;
+        calls += day.edges.len();
+        total.add(&day.verdict);
+        seen.extend(day.labels);
+        if !day.violations.is_empty() {
+            violations += 1;
+            for violation in &day.violations {
+                say(&format!("seed {seed}: {}: {}", violation.rule, violation.what));
+            }
+            say(&format!("replay it with: scripts/prove simulate --seed {seed}"));
+        }
+        if done.is_multiple_of(500) {
+            say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
+        }
+    });
+    let wanted = known_transitions();
+    let rare = if done < COVERED_DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
+    for label in rare {
+        say(&format!("not seen: {label}"));
+    }
+    let figures = json!({
+        "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.told,
+        "ok": total.ok, "lost": total.lost, "duplicated": total.duplicated, "unexpected": total.unexpected,
+        "recovered": total.recovered, "dead": total.dead,
+        "transitions_seen": seen.intersection(&wanted).count(), "transitions": wanted.len(), "violations": violations,
+    });
+    Ended { holds: violations == 0, figures }
+}
+
+/// The first of these seeds whose day breaks a rule without a clause of the protocol.
+pub fn first_broken(mutant: &Mutant, seeds: Range<u64>) -> Option<u64> {
+    seeds.into_iter().find(|seed| !simulate(*seed, mutant.mutation).violations.is_empty())
+}
+
+/// Days in which the simulator looks for a mutant.
+pub const MUTANT_DAYS: u64 = 150;
+
+/// How soon the simulator notices each mutant whose name contains `only`. It need not: what it misses is rare, and the
+/// model's to find.
+pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+    let mut mutants = mutant::all();
+    mutants.retain(|mutant| mutant.survives.is_none() && mutant.name.contains(only));
+    let (count, mut found) = (mutants.len(), 0);
+    let hunt = |mutant| (mutant, first_broken(&mutant, 0..MUTANT_DAYS));
+    on_threads(THREADS, mutants, hunt, |(mutant, seed): (Mutant, Option<u64>)| {
+        found += usize::from(seed.is_some());
+        let day = seed.map_or_else(|| format!("not within {MUTANT_DAYS} days"), |seed| format!("day {seed}"));
+        say(&format!("{:32} {day}", mutant.name));
+    });
+    let figures = json!({ "part": "simulated-mutants", "mutants": count, "found": found, "days": MUTANT_DAYS });
+    Ended { holds: true, figures }
+}
+
+/// Runs the fault grid: every point, and every pair of points.
+pub fn fault_grid(pairs: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+    let mut plays = grid::plays();
+    plays.retain(|play| play.name.contains(only));
+    let (count, mut total) = (plays.len(), Explored::default());
+    let work = |play: grid::Play| (play.name, play.explore(pairs));
+    on_threads(THREADS, plays, work, |(name, explored): (&str, Explored)| {
+        let outcome = if explored.broken.is_empty() { "holds" } else { "VIOLATED" };
+        say(&format!("{outcome:9} {:>4} points {:>6} pairs: {name}", explored.points, explored.pairs));
+        for broken in explored.broken.iter().take(5) {
+            for (edge, fate) in &broken.faults {
+                say(&format!("  {}: {} meets {fate:?}", edge.role, edge.purpose));
+            }
+            for violation in &broken.violations {
+                say(&format!("  broken: {}: {}", violation.rule, violation.what));
+            }
+        }
+        total.add(explored);
+    });
+    let figures = json!({
+        "part": "grid", "plays": count, "edges": total.edges.len(), "points": total.points, "pairs": total.pairs,
+        "violations": total.broken.len(),
+    });
+    Ended { holds: total.broken.is_empty(), figures }
 }

@@ -25,7 +25,7 @@ pub struct Storm {
     pub sends_per_record: f64,
     /// The longest queue.
     pub peak: usize,
-    /// How long after its end the backlog was gone, in seconds; `None` if it was not within thirty outages.
+    /// How long after its end the backlog was gone, in seconds; `None` if it was not within six outages.
     pub drained: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub fn storm(outage: u64, budget: Option<Budget>) -> Storm {
     let mut line =
         Line { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
     let (mut peak, mut credit, mut drained) = (0, 0, None);
-    for now in 0..outage * 30 {
+    for now in 0..outage * 6 {
         line.arrive(now, lease);
         if now.is_multiple_of(PERIOD) {
             line.relay(now, &timing, granted);

@@ -1,11 +1,17 @@
 //! What runs with `cargo test`: small explorations, the trace of every mutant, the storm. The rest is `scripts/prove`.
 #![cfg(test)]
 
+use hookonce_proof::grid;
+use hookonce_proof::label::Role;
 use hookonce_proof::mutant::{self, Mutation};
-use hookonce_proof::parts::{scenario_named, traces};
+use hookonce_proof::parts::{first_broken, scenario_named, traces};
 use hookonce_proof::search::{explore, replay};
+use hookonce_proof::sim::simulate;
 use hookonce_proof::storm::storm;
+use hookonce_proof::table;
+use hookonce_protocol::call::Call;
 use hookonce_protocol::relay::Budget;
+use hookonce_protocol::write::{Clause, Condition};
 
 fn holds(name: &str) {
     let found = explore(scenario_named(name).unwrap(), Mutation::default());
@@ -71,4 +77,74 @@ fn an_outage_of_the_workers_does_not_grow_by_itself() {
 fn without_a_budget_it_would() {
     let end = storm(7_200, None);
     assert!(end.sends_per_record > 1.5, "{end:?}");
+}
+
+#[test]
+fn simulated_days_end_well() {
+    for seed in 0..10 {
+        let day = simulate(seed, Mutation::default());
+        assert!(day.violations.is_empty(), "scripts/prove simulate --seed {seed}: {:?}", day.violations);
+    }
+}
+
+#[test]
+fn a_seed_always_tells_the_same_story() {
+    let (once, again) = (simulate(7, Mutation::default()), simulate(7, Mutation::default()));
+    assert_eq!(once.edges, again.edges);
+    assert_eq!(once.verdict, again.verdict);
+    assert_ne!(once.edges, simulate(8, Mutation::default()).edges);
+}
+
+/// A claim that overwrites, an acknowledgement without a record, a commit without a condition on the domain key, a failed
+/// claim read as won, a relay that sends without a re-arm or never at all, a child or a retry that nobody would send.
+#[test]
+fn the_simulator_notices_what_is_taken_out() {
+    let noticed = [
+        "claim-unconditional",
+        "claim-not-due",
+        "unknown-claim-counts-as-won",
+        "payload-read-as-hint",
+        "domain-key-unconditional",
+        "domain-key-without-generation",
+        "any-cancellation-is-a-duplicate",
+        "death-keeps-expiry",
+        "child-unconditional",
+        "child-not-due",
+        "send-without-re-arm",
+        "retry-not-due",
+        "dead-letter-read-as-hint",
+    ];
+    for name in noticed {
+        let mutant = mutant::all().into_iter().find(|mutant| mutant.name == name).unwrap();
+        assert!(first_broken(&mutant, 0..16).is_some(), "{name} is not noticed within 16 days");
+    }
+}
+
+#[test]
+fn the_simulator_notices_a_relay_that_never_sends() {
+    fn never(role: Role, call: &mut Call) {
+        if let (Role::Relay, Call::WriteEach(writes)) = (role, call) {
+            for write in writes {
+                write.condition = Condition(vec![Clause::Present("never".into())]);
+            }
+        }
+    }
+    let mutation = Mutation { call: Some(never), ..Mutation::default() };
+    assert!((0..8).any(|seed| !simulate(seed, mutation).violations.is_empty()));
+}
+
+#[test]
+fn every_single_fault_is_survived() {
+    for play in grid::plays() {
+        let explored = play.explore(false);
+        assert!(explored.points > 0, "{} has no call", play.name);
+        assert!(explored.broken.is_empty(), "{}: {:?}", play.name, explored.broken);
+    }
+}
+
+#[test]
+fn the_table_of_mutants_is_up_to_date() {
+    let document = std::fs::read_to_string(table::document()).unwrap();
+    let written = table::written_into(&document).expect("the document has a place for the table");
+    assert!(written == document, "run scripts/prove mutants --bless");
 }

@@ -1,4 +1,4 @@
-//! Runs one part of the proof: `hookonce-prove model|mutants|storm [--long] [--only <text>] [--bless]`.
+//! Runs one part of the proof: `hookonce-prove model|mutants|simulate|grid|storm [--long] [--only <text>] [--bless]`.
 //!
 //! Progress goes to standard output while it works; its last line is one JSON object with the figures. The exit code
 //! is 1 on any violation.
@@ -6,7 +6,14 @@
 
 use std::process::ExitCode;
 
+use hookonce_proof::mutant::Mutation;
 use hookonce_proof::parts;
+
+/// Days that are simulated per change.
+const DAYS: u64 = 10_000;
+
+/// Days that are simulated in the long form.
+const DAYS_LONG: u64 = 200_000;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -14,11 +21,17 @@ fn main() -> ExitCode {
     let only = words.iter().skip_while(|word| *word != "--only").nth(1).cloned().unwrap_or_default();
     let mut say = |line: &str| println!("{line}");
     let result = match words.first().map(String::as_str) {
-        Some("model") => parts::model(flag("--long"), &only, &mut say),
+        Some("model") => parts::model(flag("--long"), flag("--bless"), &only, &mut say),
         Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
+        Some("simulate") => {
+            let days = 0..if flag("--long") { DAYS_LONG } else { DAYS };
+            parts::days(parts::seeds(&words).unwrap_or(days), Mutation::default(), &mut say)
+        }
+        Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
+        Some("grid") => parts::fault_grid(true, &only, &mut say),
         Some("storm") => parts::storms(flag("--long"), &mut say),
         _ => {
-            println!("usage: hookonce-prove model|mutants|storm [--long] [--only <text>] [--bless]");
+            println!("usage: hookonce-prove model|mutants|simulate|grid|storm [--long] [--only <text>] [--bless]");
             return ExitCode::from(2);
         }
     };

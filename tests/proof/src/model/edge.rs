@@ -7,20 +7,20 @@ use super::view::ItemView;
 
 /// What a change of a record means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Edge {
+pub(crate) struct Edge {
     /// The rule that it breaks.
-    pub(super) broken: Option<Rule>,
+    pub(crate) broken: Option<Rule>,
     /// An operator's force was accepted.
-    pub(super) forced: bool,
+    pub(crate) forced: bool,
     /// An operator accepted a second effect.
-    pub(super) pardoned: bool,
+    pub(crate) pardoned: bool,
     /// Its next time of sending moved into the future.
-    pub(super) rearmed: bool,
+    pub(crate) rearmed: bool,
 }
 
 impl Edge {
     /// Judges a change.
-    pub(super) fn of(old: Option<&ItemView>, new: Option<&ItemView>) -> Self {
+    pub(crate) fn of(old: Option<&ItemView>, new: Option<&ItemView>) -> Self {
         let broken = |rule| Self { broken: Some(rule), ..Self::default() };
         let Some(new) = new else { return broken(Rule::Edge) };
         let Some(after) = &new.record else { return broken(Rule::Ghost) };

@@ -17,13 +17,13 @@
 mod act;
 mod carry;
 mod describe;
-mod edge;
+pub(crate) mod edge;
 mod pool;
 mod process;
 pub mod rule;
 pub mod scenario;
 pub mod state;
-mod view;
+pub(crate) mod view;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,20 +12,20 @@ use super::state::{FACTS, SLOTS};
 
 /// An item of the inbox table.
 #[derive(Debug, Clone)]
-pub(super) struct ItemView {
+pub(crate) struct ItemView {
     /// As a record; `None` for a ghost.
-    pub(super) record: Option<Record>,
+    pub(crate) record: Option<Record>,
     /// The protocol's own invariant does not hold.
-    pub(super) invalid: bool,
+    pub(crate) invalid: bool,
     /// Its entry in the index of due records.
-    pub(super) due: Option<i64>,
+    pub(crate) due: Option<i64>,
     /// When the TTL may remove it, in milliseconds.
-    pub(super) expires: Option<i64>,
+    pub(crate) expires: Option<i64>,
 }
 
 impl ItemView {
     /// Reads an item.
-    pub(super) fn of(item: &Item, timing: &Timing) -> Self {
+    pub(crate) fn of(item: &Item, timing: &Timing) -> Self {
         let record = Record::decode(item).ok();
         let shard = item.get(attribute::DUE_SHARD).and_then(Value::as_text);
         let at = item.get(attribute::DUE_AT).and_then(Value::as_i64);
@@ -40,17 +40,17 @@ impl ItemView {
     }
 
     /// Its status.
-    pub(super) fn status(&self) -> Option<Status> {
+    pub(crate) fn status(&self) -> Option<Status> {
         self.record.as_ref().map(|record| record.status)
     }
 
     /// PENDING.
-    pub(super) fn pending(&self) -> bool {
+    pub(crate) fn pending(&self) -> bool {
         self.status() == Some(Status::Pending)
     }
 
     /// Its effect is still owed, or was given up with its payload at hand, or by a person.
-    pub(super) fn accounts(&self) -> bool {
+    pub(crate) fn accounts(&self) -> bool {
         self.record.as_ref().is_some_and(|record| match record.status {
             Status::Pending | Status::Dead => record.body.is_some(),
             Status::Discarded => true,
@@ -59,7 +59,7 @@ impl ItemView {
     }
 
     /// It claims that its effect stands.
-    pub(super) fn applied(&self) -> bool {
+    pub(crate) fn applied(&self) -> bool {
         self.record.as_ref().is_some_and(|record| {
             record.status == Status::Processed
                 && matches!(record.outcome, Some(Outcome::Applied | Outcome::Duplicate) | None)
@@ -149,6 +149,7 @@ pub(super) fn plain_domain(mut domain: Domain) -> Domain {
         if let Some(value) = item.get_mut("applied_at") {
             *value = 0.into();
         }
+        item.remove(attribute::BODY_SHA256);
     }
     domain
 }

@@ -1,0 +1,392 @@
+//! Who acts on a day: providers, the functions as they are invoked, the operator, the TTL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hookonce_protocol::dead_letter;
+use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::operator;
+use hookonce_protocol::record::{Found, Status, attribute};
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::worker::Settled;
+use hookonce_protocol::write::Table;
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::ingest::IngressParts;
+use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::port::Store as _;
+use hookonce_runtime::process::{Processed, Received, WorkerParts};
+use tokio::sync::Semaphore;
+
+use super::handler::Ledger;
+use super::line::{Line, sleep};
+use super::provider::{Delivery, Manner, PROVIDERS, Receiver, Told};
+use super::sqs::Receipt;
+use super::world::World;
+use crate::label::Role;
+
+/// Between two runs of the relay, in milliseconds.
+const RELAY_PERIOD: i64 = 60_000;
+
+/// How long the relay function may run.
+const RELAY_TIMEOUT: Millis = Millis::seconds(50);
+
+/// The longest message of the queue, in bytes.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// A provider with one delivery: attempts, copies, retries, until a 2xx is heard or the window is over.
+pub async fn provide(world: World, receivers: Arc<Vec<Receiver>>, number: usize, delivery: Arc<Delivery>) {
+    sleep(delivery.at).await;
+    let (manner, window) = (PROVIDERS[delivery.provider].manner, world.lock().config.timing.provider_window.0);
+    let (mut events, mut pause) = (delivery.events.clone(), 10_000);
+    for attempt in 0_u32.. {
+        let changes = manner == Manner::Retries && world.lock().dice.chance(500);
+        let letter = delivery.letter(&events, delivery.rendering + u32::from(changes) * attempt);
+        let copies = (0..delivery.copies).map(|_| request(&world, &receivers, number, &delivery, &letter));
+        let heard = futures_join(copies.collect()).await;
+        let retries = manner != Manner::GivesUp || world.lock().dice.chance(2_000);
+        let late = world.elapsed() + pause > delivery.at + window;
+        if heard || !retries || late {
+            return;
+        }
+        sleep(pause).await;
+        pause = (pause * 3).min(6 * 3_600_000);
+        if manner == Manner::Batches && !world.lock().config.steady {
+            events = regrouped(&world, &delivery.events);
+        }
+    }
+}
+
+/// A retry keeps the events and promises nothing about their order.
+fn regrouped(world: &World, events: &[Told]) -> Vec<Told> {
+    let first = world.lock().dice.below(events.len());
+    events.iter().cycle().skip(first).take(events.len()).cloned().collect()
+}
+
+/// Several futures at once, for few of them.
+async fn futures_join<F: Future<Output = bool>>(futures: Vec<F>) -> bool {
+    let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        for (future, output) in &mut futures {
+            if output.is_none()
+                && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *output = Some(ready);
+            }
+        }
+        if futures.iter().all(|(_, output)| output.is_some()) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    futures.iter().any(|(_, output)| *output == Some(true))
+}
+
+/// One request: whether a 2xx was heard.
+async fn request(
+    world: &World,
+    receivers: &[Receiver],
+    number: usize,
+    delivery: &Delivery,
+    letter: &super::provider::Letter,
+) -> bool {
+    let sent_at = EpochMs(world.now()).as_seconds();
+    let (there, back, timeout, timing) = {
+        let mut inner = world.lock();
+        inner.history.told[number].attempts += 1;
+        let chance = if inner.calm || inner.config.steady { 0 } else { 100 };
+        let back = if inner.dice.chance(chance) { i64::MAX } else { inner.latency() };
+        (inner.latency(), back, inner.config.timing.webhook_timeout, inner.config.timing)
+    };
+    sleep(there).await;
+    let line = Line::new(world, Role::Ingress);
+    let receiver = &receivers[delivery.provider];
+    let elapsed = world.elapsed();
+    let endpoint = receiver.endpoint(elapsed);
+    let now = line.moment().now.as_seconds();
+    let Ok(verified) = receiver.receive(letter, elapsed, sent_at, now) else { return false };
+    let parts = IngressParts {
+        store: line.clone(),
+        queue: line.clone(),
+        ambient: line.clone(),
+        timing,
+        message_bytes_max: MESSAGE_BYTES_MAX,
+    };
+    let ingest = parts.ingest(&endpoint.id, &verified, endpoint.policy);
+    let ingested = line.live(timeout, ingest).await;
+    let Some(Ok(ingested)) = ingested else { return false };
+    match ingested.driven.output {
+        Answer::Accepted(_) | Answer::Duplicate(_) => world.lock().history.told[number].acknowledged += 1,
+        Answer::RetryPlease => return false,
+    }
+    if back == i64::MAX {
+        return false;
+    }
+    sleep(back).await;
+    there + back < timing.provider_timeout.0
+}
+
+/// The event source: hands batches to the worker function, several at once, and deletes what it settled.
+pub async fn event_source(world: World) {
+    let room = Arc::new(Semaphore::new(world.lock().config.workers));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let batch = loop {
+            let (receipts, next) = take(&world, false);
+            if !receipts.is_empty() {
+                break receipts;
+            }
+            wait(&world, next).await;
+        };
+        let world = world.clone();
+        tokio::spawn(async move {
+            work(&world, batch).await;
+            drop(permit);
+        });
+        sleep(1).await;
+    }
+}
+
+/// Waits until a message can be received: until one is sent, or one that is hidden comes back.
+async fn wait(world: &World, next: Option<i64>) {
+    let pause = next.map_or(3_600_000, |next| (next - world.now()).max(1));
+    let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
+    // A time-out is as good as a message: the queue is looked at again.
+    let _ = tokio::time::timeout(pause, world.sent.notified()).await;
+}
+
+fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
+    let now = world.now();
+    let mut guard = world.lock();
+    let inner = &mut *guard;
+    let limit = inner.config.batch_max;
+    let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
+    if !dead && inner.dice.chance(trouble) {
+        // Only a hint: a message that carries its payload is the only copy.
+        inner
+            .queue
+            .lose(|text| matches!(Message::decode(text), Ok(Message::Ref { .. })) || text.contains("\"k\":\"ref\""));
+    }
+    let dice = &mut inner.dice;
+    let (queue, steady) = (if dead { &mut inner.dead_letters } else { &mut inner.queue }, inner.config.steady);
+    let receipts = queue.receive(now, limit, |count| if steady { 0 } else { dice.below(count) });
+    for receipt in &receipts {
+        // Handed out twice: another receiver has it at the same time.
+        if !dead && inner.dice.chance(trouble) {
+            inner.queue.send(receipt.body.clone(), now, now);
+        }
+    }
+    for (body, sent_at) in inner.queue.take_dead() {
+        inner.dead_letters.send(body, sent_at, now);
+    }
+    let next = if dead { inner.dead_letters.next_visible() } else { inner.queue.next_visible() };
+    drop(guard);
+    (receipts, next)
+}
+
+async fn work(world: &World, batch: Vec<Receipt>) {
+    let line = Line::new(world, Role::Worker);
+    let timing = world.lock().config.timing;
+    let parts = WorkerParts {
+        store: line.clone(),
+        queue: line.clone(),
+        ambient: line.clone(),
+        handlers: Handlers::new().with(Ledger(world.clone())),
+        catalog: Catalog::built_in(),
+        timing,
+    };
+    let received = |receipt: &Receipt| Received {
+        body: line.read_text(&receipt.body),
+        receipt_handle: receipt.handle.to_string(),
+        receives: i64::from(receipt.receives),
+    };
+    let messages: Vec<_> = batch.iter().map(received).collect();
+    let Some(processed) = line.live(timing.worker_timeout, parts.process(&messages)).await else { return };
+    let acknowledged = |processed: &Processed| match processed {
+        Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
+        Processed::Panicked => false,
+    };
+    let mut inner = world.lock();
+    for (receipt, processed) in batch.iter().zip(&processed) {
+        let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
+        if acknowledged(processed) && !inner.dice.chance(trouble) {
+            inner.queue.delete(receipt.handle);
+        }
+    }
+}
+
+/// The schedule: starts a relay run every minute. A run that would find nothing is left out.
+pub async fn schedule(world: World) {
+    loop {
+        sleep(RELAY_PERIOD).await;
+        let (now, elapsed) = (world.now(), world.elapsed());
+        if world.lock().config.relay_down.is_some_and(|(from, until)| (from..until).contains(&elapsed)) {
+            continue;
+        }
+        let next = world.lock().tables.next_due(now);
+        match next {
+            Some(due) if due <= now + RELAY_PERIOD => tokio::spawn(relay(world.clone())),
+            _ => continue,
+        };
+    }
+}
+
+fn relay_parts(line: &Line) -> RelayParts<Line, Line, Line> {
+    let timing = line.world.lock().config.timing;
+    let (store, queue, ambient) = (line.clone(), line.clone(), line.clone());
+    RelayParts { store, queue, ambient, timing, budget: Budget::standard() }
+}
+
+async fn relay(world: World) {
+    let line = Line::new(&world, Role::Relay);
+    line.live(RELAY_TIMEOUT, relay_parts(&line).run()).await;
+}
+
+/// The event source of the dead-letter queue: one batch at a time.
+pub async fn dead_letter_source(world: World) {
+    loop {
+        let elapsed = world.elapsed();
+        let kept = world.lock().config.dead_letters_kept;
+        if let Some((_, until)) = kept.filter(|(from, until)| (*from..*until).contains(&elapsed)) {
+            sleep(until - elapsed).await;
+            if world.lock().config.redriven {
+                redrive(&world);
+            }
+            continue;
+        }
+        let (receipts, _) = take(&world, true);
+        if receipts.is_empty() {
+            sleep(5_000).await;
+            continue;
+        }
+        let line = Line::new(&world, Role::DeadLetter);
+        let parts = relay_parts(&line);
+        let bury = async {
+            let mut settled = Vec::new();
+            for receipt in &receipts {
+                let driven = parts.bury(&line.read_text(&receipt.body)).await;
+                settled.extend((driven.output != dead_letter::Settled::Keep).then_some(receipt.handle));
+            }
+            settled
+        };
+        let settled = line.live(RELAY_TIMEOUT, bury).await.unwrap_or_default();
+        let mut inner = world.lock();
+        for handle in settled {
+            inner.dead_letters.delete(handle);
+        }
+    }
+}
+
+/// An operator moves dead letters back to the queue, where they start a new life.
+fn redrive(world: &World) {
+    let now = world.now();
+    let mut inner = world.lock();
+    loop {
+        let receipts = inner.dead_letters.receive(now, usize::MAX, |_| 0);
+        if receipts.is_empty() {
+            break;
+        }
+        for receipt in receipts {
+            inner.dead_letters.delete(receipt.handle);
+            inner.queue.send(receipt.body, now, now);
+        }
+    }
+    drop(inner);
+    world.sent.notify_one();
+}
+
+/// A person who looks at records and acts on what was shown, now and then too late.
+pub async fn operate(world: World) {
+    let Some(every) = world.lock().config.operator_every else { return };
+    loop {
+        let pause = world.lock().dice.between(every / 2, every * 2);
+        sleep(pause).await;
+        if world.lock().calm {
+            return;
+        }
+        let Some(key) = choose(&world) else { continue };
+        let several = world.lock().config.operators;
+        for _ in 0..several {
+            let (world, key) = (world.clone(), key.clone());
+            tokio::spawn(async move {
+                for _ in 0..several {
+                    let line = Line::new(&world, Role::Operator);
+                    line.live(Millis::hours(1), deed(&line, &key)).await;
+                }
+            });
+        }
+    }
+}
+
+/// A dead record, one that has just changed, or any.
+fn choose(world: &World) -> Option<RecordKey> {
+    let mut inner = world.lock();
+    if let Some(recent) = inner.judge.recent.clone()
+        && inner.dice.chance(4_000)
+    {
+        return RecordKey::parse(&recent);
+    }
+    let inner = &mut *inner;
+    let items = inner.tables.items(Table::Inbox);
+    let is_dead = |item: &Item| item.get(attribute::STATUS).and_then(Value::as_text) == Some(Status::Dead.as_str());
+    let dead: Vec<_> = items.iter().filter(|(_, item)| is_dead(item)).map(|(key, _)| key).collect();
+    let key = if !dead.is_empty() && inner.dice.chance(6_000) {
+        dead[inner.dice.below(dead.len())]
+    } else {
+        items.keys().nth(inner.dice.below(items.len()))?
+    };
+    RecordKey::parse(key)
+}
+
+async fn deed(line: &Line, key: &RecordKey) -> Option<()> {
+    let Ok(Found::Record(record)) = line.read(key).await else { return None };
+    let (think, choice, timing) = {
+        let mut inner = line.world.lock();
+        let patience = if inner.config.operators > 1 { 3_000 } else { 20_000 };
+        (inner.dice.between(0, patience), inner.dice.below(6), inner.config.timing)
+    };
+    sleep(think).await;
+    let moment = line.moment();
+    let write = match choice {
+        0 | 5 if record.status == Status::Dead => operator::discard(&record, &timing, moment),
+        1 => operator::retry(&record, true, &timing, moment),
+        2 | 3 if record.status == Status::Processed => operator::force(&record, &timing, moment),
+        _ => operator::retry(&record, false, &timing, moment),
+    };
+    let write = write.ok()?;
+    line.write(&write).await;
+    // A double click.
+    let twice = line.world.lock().dice.chance(2_000);
+    if twice {
+        line.write(&write).await;
+    }
+    Some(())
+}
+
+/// The TTL: removes what has expired, some time after it did.
+pub async fn sweep(world: World) {
+    let every = world.lock().config.sweep_every;
+    loop {
+        sleep(every).await;
+        let now = world.now();
+        let mut inner = world.lock();
+        let swept = if inner.calm { 10_000 } else { inner.config.swept };
+        let down = inner.config.relay_down.is_some();
+        for (table, key) in inner.tables.expired(now) {
+            if !inner.dice.chance(swept) {
+                continue;
+            }
+            let gone = inner.tables.remove(table, &key, now);
+            if let (Table::Inbox, Some(item)) = (table, gone.before) {
+                inner.judge.expired(&key, &item, down);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The offline checker: what was told, against what stands in the tables when everything has come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::item::Value;
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::write::Table;
+
+use super::handler::{COUNT, counter, total};
+use super::judge::{Violation, facts_of};
+use super::world::{Inner, NEXT_VERSION, readable, version_of};
+use crate::model::rule::Rule;
+
+/// What the checker counted, in Jepsen's words, by fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Facts that were told.
+    pub told: usize,
+    /// Acknowledged, and applied once.
+    pub ok: usize,
+    /// Acknowledged, and neither applied nor kept for a person.
+    pub lost: usize,
+    /// Applied more often than once and as often as operators asked for.
+    pub duplicated: usize,
+    /// Applied although no genuine delivery told it.
+    pub unexpected: usize,
+    /// Never acknowledged, and applied all the same.
+    pub recovered: usize,
+    /// Kept dead, with their payload.
+    pub dead: usize,
+}
+
+impl Verdict {
+    /// Adds another day.
+    pub const fn add(&mut self, other: &Self) {
+        self.told += other.told;
+        self.ok += other.ok;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.unexpected += other.unexpected;
+        self.recovered += other.recovered;
+        self.dead += other.dead;
+    }
+}
+
+/// Everything that is wrong, and the counts.
+pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
+    let mut books = Books::read(inner);
+    let mut verdict = Verdict::default();
+    let genuine = inner.history.told.iter().filter(|told| told.genuine);
+    let known: BTreeSet<&String> = genuine.clone().flat_map(|told| &told.facts).collect();
+    let acknowledged: BTreeSet<&String> =
+        genuine.filter(|told| told.acknowledged > 0).flat_map(|told| &told.facts).collect();
+    for fact in &known {
+        let effects = books.effects(fact);
+        let granted = inner.judge.granted.get(*fact).copied().unwrap_or(0);
+        let kept = books.kept.contains(*fact);
+        verdict.told += 1;
+        verdict.dead += usize::from(kept && effects == 0);
+        if effects > 1 + granted {
+            verdict.duplicated += 1;
+            books.broken(Rule::Doubled, fact);
+        }
+        let accounted = effects > 0 || kept || books.ignored.contains(*fact) || inner.judge.given_up.contains(*fact);
+        match (acknowledged.contains(fact), effects > 0) {
+            (true, true) => verdict.ok += 1,
+            (true, false) if !accounted => {
+                verdict.lost += 1;
+                books.broken(Rule::Lost, fact);
+            }
+            (false, true) => verdict.recovered += 1,
+            (true | false, false) => {}
+        }
+    }
+    for (item, effects) in books.counts.clone() {
+        let fact = item.trim_start_matches("effect#").to_owned();
+        if item.starts_with("effect#") && effects > 0 && !known.contains(&fact) {
+            verdict.unexpected += 1;
+            books.broken(Rule::Ghost, &fact);
+        }
+    }
+    books.check_totals();
+    (verdict, books.violations)
+}
+
+/// What stands in the tables.
+struct Books {
+    counts: BTreeMap<String, i64>,
+    /// Facts of records that are dead with their payload.
+    kept: BTreeSet<String>,
+    /// Facts that no handler wants.
+    ignored: BTreeSet<String>,
+    violations: BTreeSet<Violation>,
+}
+
+impl Books {
+    fn read(inner: &Inner) -> Self {
+        let domain = inner.tables.items(Table::Domain);
+        let count = |item: &hookonce_protocol::item::Item| item.get(COUNT).and_then(Value::as_i64);
+        let counts = domain.iter().filter_map(|(key, item)| Some((key.clone(), count(item)?))).collect();
+        let known = |told: &super::history::Told| told.facts.clone();
+        let ignored = inner.history.told.iter().flat_map(known).filter(|fact| fact.starts_with("ignored"));
+        let mut books = Self {
+            counts,
+            kept: BTreeSet::new(),
+            ignored: ignored.collect(),
+            violations: inner.judge.violations.clone(),
+        };
+        // Which generations of which record had their effect.
+        let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {
+            let generation = key.rsplit_once("#g").and_then(|(_, number)| number.parse().ok()).unwrap_or(0_i64);
+            Some((item.get("record")?.as_text()?.to_owned(), generation))
+        };
+        let owners: BTreeSet<_> = domain.iter().filter(|(key, _)| key.starts_with("dk#")).filter_map(owner).collect();
+        for (key, item) in inner.tables.items(Table::Inbox) {
+            let next = version_of(item) == Some(NEXT_VERSION);
+            match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
+                Ok(record) => books.check_record(&record, &owners),
+                Err(_) => books.broken(Rule::Ghost, key),
+            }
+        }
+        books
+    }
+
+    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>) {
+        let key = record.key.as_str();
+        match record.status {
+            Status::Pending => self.broken(Rule::Stuck, key),
+            Status::Dead => {
+                let owned = owners.contains(&(key.to_owned(), record.generation));
+                if owned && !record.dead_reason.is_some_and(DeadReason::effect_unknown) {
+                    self.broken(Rule::DeadYetApplied, key);
+                }
+                self.kept.extend(facts_of(record));
+            }
+            Status::Processed => {
+                let envelope = record.key.kind() == RecordKind::Envelope;
+                let applied = matches!(record.outcome, Some(Outcome::Applied | Outcome::Duplicate));
+                let short = |fact: &String| self.effects(fact) < 1 + record.generation;
+                if applied && !envelope && facts_of(record).iter().any(short) {
+                    self.broken(Rule::Unapplied, key);
+                }
+            }
+            Status::Discarded => {}
+        }
+    }
+
+    /// Every effect of a fact that counts in a total stands in it: no plan was committed on an outdated snapshot.
+    fn check_totals(&mut self) {
+        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+        for (item, count) in &self.counts {
+            if let Some(total) = item.strip_prefix("effect#").and_then(total) {
+                *sums.entry(total).or_default() += count;
+            }
+        }
+        for (total, sum) in sums {
+            if self.counts.get(&total) != Some(&sum) {
+                self.broken(Rule::Lost, &total);
+            }
+        }
+    }
+
+    fn effects(&self, fact: &str) -> i64 {
+        self.counts.get(&counter(fact)).copied().unwrap_or(0)
+    }
+
+    fn broken(&mut self, rule: Rule, what: &str) {
+        self.violations.insert(Violation { rule, what: what.to_owned() });
+    }
+}

@@ -1,0 +1,272 @@
+//! What a day is like: drawn from its seed.
+
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::endpoint::{MismatchPolicy, OutagePolicy};
+
+use super::dice::Dice;
+use super::fate::{Outage, Rates, Side};
+
+/// The length of a day, in milliseconds.
+pub const DAY: i64 = 86_400_000;
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+
+/// An endpoint's choices.
+#[derive(Debug, Clone, Copy)]
+pub struct Choices {
+    /// While the store is down.
+    pub on_store_outage: OutagePolicy,
+    /// When an id comes with another body.
+    pub on_body_mismatch: MismatchPolicy,
+    /// When the provider begins to sign with the next secret, in milliseconds of the day.
+    pub rotates_at: i64,
+}
+
+/// A day's configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The durations; they satisfy every inequality of the start-up check.
+    pub timing: Timing,
+    /// One entry per provider.
+    pub endpoints: [Choices; 4],
+    /// How many deliveries there are, in days that draw their own.
+    pub deliveries: usize,
+    /// How often calls go wrong.
+    pub rates: Rates,
+    /// Spans in which a side refuses everything.
+    pub outages: Vec<Outage>,
+    /// Receives after which a message goes to the dead-letter queue.
+    pub receives_max: Option<u32>,
+    /// Messages in one batch.
+    pub batch_max: usize,
+    /// Batches at work at once.
+    pub workers: usize,
+    /// How far behind the index may be, in milliseconds.
+    pub index_lag_max: i64,
+    /// How long an entry may stay in the index after its record left it, in milliseconds.
+    pub lingers: i64,
+    /// How far a clock may be off the true time, in milliseconds.
+    pub clock_off_max: i64,
+    /// From when to when both releases run, in milliseconds of the day; the next one only, from then on.
+    pub rollout: Option<(i64, i64)>,
+    /// Between two deeds of the operator, in milliseconds, on average. None without one.
+    pub operator_every: Option<i64>,
+    /// How many records an operator acts on at once, each several times.
+    pub operators: usize,
+    /// Between two sweeps of the TTL, in milliseconds.
+    pub sweep_every: i64,
+    /// Expired items that a sweep removes, in ten thousand.
+    pub swept: u32,
+    /// From when to when the relay does not run, in milliseconds of the day.
+    pub relay_down: Option<(i64, i64)>,
+    /// From when to when nobody takes dead letters, in milliseconds of the day.
+    pub dead_letters_kept: Option<(i64, i64)>,
+    /// In the end, they go back to the queue.
+    pub redriven: bool,
+    /// Calls that take seconds, in ten thousand.
+    pub slow: u32,
+    /// All deliveries come within so many milliseconds.
+    pub span: i64,
+    /// Messages that are lost, received twice, or stay although they were deleted, each in ten thousand.
+    pub queue_trouble: u32,
+    /// Answers to several requests at once that leave one out, in ten thousand.
+    pub partial: u32,
+    /// Runs of a handler that fail, in ten thousand.
+    pub handler_fails: u32,
+    /// Every call takes the same time, and every choice is the first: for scripts.
+    pub steady: bool,
+    /// When the faults end, in milliseconds.
+    pub length: i64,
+}
+
+impl Config {
+    /// A day on which nothing goes wrong by itself.
+    pub fn calm() -> Self {
+        let choices = Choices {
+            on_store_outage: OutagePolicy::Reject,
+            on_body_mismatch: MismatchPolicy::Duplicate,
+            rotates_at: i64::MAX,
+        };
+        Self {
+            timing: Timing { shards: 1, ..Timing::standard() },
+            endpoints: [choices; 4],
+            deliveries: 0,
+            rates: Rates::default(),
+            outages: Vec::new(),
+            receives_max: Some(100),
+            batch_max: 10,
+            workers: 2,
+            index_lag_max: 0,
+            lingers: 0,
+            clock_off_max: 0,
+            rollout: None,
+            operator_every: None,
+            operators: 1,
+            sweep_every: HOUR,
+            swept: 10_000,
+            relay_down: None,
+            dead_letters_kept: None,
+            redriven: false,
+            slow: 0,
+            span: MINUTE,
+            queue_trouble: 0,
+            partial: 0,
+            handler_fails: 0,
+            steady: true,
+            length: MINUTE,
+        }
+    }
+
+    /// The day of a seed.
+    pub fn draw(dice: &mut Dice) -> Self {
+        let timing = draw_timing(dice);
+        let choices = |dice: &mut Dice| Choices {
+            on_store_outage: dice.pick(&[OutagePolicy::Reject, OutagePolicy::Enqueue]),
+            on_body_mismatch: dice.pick(&[MismatchPolicy::Duplicate, MismatchPolicy::Quarantine]),
+            rotates_at: if dice.chance(3_000) { dice.between(0, DAY) } else { i64::MAX },
+        };
+        let from = dice.between(0, DAY);
+        let many = dice.chance(400);
+        let mut day = Self {
+            timing,
+            endpoints: std::array::from_fn(|_| choices(dice)),
+            deliveries: 50 + dice.below(if many { 451 } else { 41 }),
+            rates: draw_rates(dice),
+            outages: draw_outages(dice),
+            receives_max: Some(u32::try_from(dice.pick(&[1, 2, 4, 8, 20, 100])).unwrap_or(100)),
+            batch_max: dice.pick(&[1, 3, 10]),
+            workers: dice.pick(&[1, 2, 5]),
+            index_lag_max: dice.pick(&[0, 2_000, 120_000]),
+            lingers: 0,
+            clock_off_max: if dice.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
+            rollout: dice.chance(2_500).then(|| (from, from + dice.between(MINUTE, HOUR))),
+            operator_every: dice.chance(6_000).then(|| dice.between(10 * MINUTE, 2 * HOUR)),
+            operators: 1,
+            sweep_every: dice.between(MINUTE, HOUR),
+            swept: 10_000,
+            relay_down: None,
+            dead_letters_kept: None,
+            redriven: dice.chance(5_000),
+            slow: 30,
+            span: DAY - MINUTE,
+            queue_trouble: dice.pick(&[0, 100, 500]),
+            partial: dice.pick(&[0, 0, 300]),
+            handler_fails: dice.pick(&[0, 200, 1_500]),
+            steady: false,
+            length: DAY,
+        };
+        if dice.chance(1_500) {
+            day.crowd(dice);
+        }
+        if timing.delivery_retention.0 < DAY && dice.chance(2_000) {
+            day.stretch(dice);
+        }
+        day
+    }
+
+    /// Everything comes within minutes, slowly, several times, with people at it: so that it meets.
+    fn crowd(&mut self, dice: &mut Dice) {
+        self.span = dice.between(10 * MINUTE, HOUR);
+        self.length = self.span + 2 * HOUR;
+        self.operator_every = Some(dice.between(15_000, 3 * MINUTE));
+        self.operators = 1 + dice.below(3);
+        self.queue_trouble = dice.pick(&[500, 2_000]);
+        self.slow = dice.pick(&[300, 2_000]);
+        self.handler_fails = dice.pick(&[1_500, 4_000]);
+        self.timing.attempts_max = dice.pick(&[1, 1, 2, self.timing.attempts_max]);
+        self.receives_max = Some(u32::try_from(dice.pick(&[1, 2, 4])).unwrap_or(4));
+        for outage in &mut self.outages {
+            outage.from %= self.span;
+            outage.until = outage.from + dice.between(1_000, 20 * MINUTE);
+        }
+        if self.rollout.is_some() {
+            self.rollout = Some((self.span / 2, self.span / 2 + 30 * MINUTE));
+        }
+    }
+
+    /// Things wait until a horizon is over: the relay, the index, dead letters.
+    fn stretch(&mut self, dice: &mut Dice) {
+        let from = dice.between(0, self.span / 2);
+        let horizon = self.timing.delivery_retention.0;
+        self.operator_every = Some(dice.between(MINUTE, 20 * MINUTE));
+        match dice.below(3) {
+            0 => self.lingers = 2 * horizon,
+            1 => {
+                self.dead_letters_kept = Some((from, from + dice.between(horizon / 2, 2 * horizon)));
+                self.receives_max = Some(1);
+                self.queue_trouble = 2_000;
+                let down = from + dice.between(0, horizon / 2);
+                self.outages.push(Outage { side: Side::Store, from: down, until: down + 20 * MINUTE });
+                self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue);
+            }
+            _ => {
+                let until = from + dice.between(horizon, 2 * horizon);
+                self.relay_down = Some((from, until));
+                self.outages.push(Outage { side: Side::Queue, from: until, until: until + 20 * MINUTE });
+                self.queue_trouble = 3_000;
+                self.slow = 2_000;
+                self.sweep_every = 5_000;
+                self.swept = 50;
+            }
+        }
+    }
+}
+
+fn draw_rates(dice: &mut Dice) -> Rates {
+    let mut rate = |most: i64| u32::try_from(if dice.chance(6_000) { dice.between(0, most) } else { 0 }).unwrap_or(0);
+    Rates { refused: rate(400), reply_lost: rate(400), late: rate(300), crash: rate(500), conflict: rate(400) }
+}
+
+fn draw_outages(dice: &mut Dice) -> Vec<Outage> {
+    let count = dice.below(3);
+    let outage = |_| {
+        let from = dice.between(0, DAY);
+        Outage {
+            side: dice.pick(&[Side::Store, Side::Store, Side::Queue]),
+            from,
+            until: from + dice.between(1_000, 40 * MINUTE),
+        }
+    };
+    (0..count).map(outage).collect()
+}
+
+/// Durations within the start-up inequalities: those the project ships with, or ones under which every horizon lies
+/// within the day.
+fn draw_timing(dice: &mut Dice) -> Timing {
+    let standard = Timing {
+        shards: dice.pick(&[1, 2, 4]),
+        attempts_max: dice.between(2, 12),
+        backoff_base: Millis(dice.between(500, 20_000)),
+        backoff_cap: Millis(dice.between(60_000, 6 * HOUR)),
+        lease: Millis(dice.between(62_500, 300_000)),
+        resend_interval_max: Millis(dice.between(300_000, 6 * HOUR)),
+        ..Timing::standard()
+    };
+    if dice.chance(5_000) {
+        return standard;
+    }
+    let provider_window = dice.between(HOUR, 2 * HOUR);
+    let queue_retention = 2 * HOUR;
+    let accept_age_max = queue_retention + dice.between(MINUTE, HOUR);
+    let delivery_retention = provider_window.max(accept_age_max) + dice.between(5 * MINUTE, HOUR);
+    let commit_age_max = dice.between(2 * HOUR, 6 * HOUR);
+    Timing {
+        clock_skew_max: Millis(5_000),
+        zombie_age_max: Millis(MINUTE),
+        provider_window: Millis(provider_window),
+        worker_timeout: Millis(10_000),
+        visibility_timeout: Millis(dice.between(60_000, 120_000)),
+        queue_retention: Millis(queue_retention),
+        dead_letter_retention: Millis(12 * HOUR),
+        lease: Millis(dice.between(12_500, 60_000)),
+        resend_interval_max: Millis(dice.between(60_000, delivery_retention / 96 - 1)),
+        accept_age_max: Millis(accept_age_max),
+        commit_age_max: Millis(commit_age_max),
+        delivery_retention: Millis(delivery_retention),
+        effect_retention: Millis(provider_window + commit_age_max + dice.between(MINUTE, HOUR)),
+        backoff_cap: Millis(dice.between(20_000, 20 * MINUTE)),
+        ..standard
+    }
+}

@@ -1,0 +1,102 @@
+//! The business of a day: a count for each fact, unprotected, so that every application shows.
+
+use std::fmt;
+
+use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
+use hookonce_protocol::write::Change;
+use hookonce_runtime::handler::{Handler, HandlerError};
+
+use super::provider::facts_in;
+use super::world::World;
+use crate::label::Role;
+
+/// The attribute that counts.
+pub const COUNT: &str = "count";
+
+/// The item that counts a fact.
+pub fn counter(fact: &str) -> String {
+    format!("effect#{fact}")
+}
+
+/// The item that several facts count in, if this is one of them: whoever plans must have seen it as it is.
+pub fn total(fact: &str) -> Option<String> {
+    let (kind, number) = fact.split_once('-')?;
+    let last = number.bytes().last()?;
+    ["shared", "strict"].contains(&kind).then(|| format!("total#{}", last % 3))
+}
+
+/// Applies facts, and fails as the day wants.
+pub struct Ledger(pub World);
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Ledger")
+    }
+}
+
+fn fact(event: &Event) -> Result<String, HandlerError> {
+    facts_in(&event.body).into_iter().next().ok_or(HandlerError::permanent("NO_FACT"))
+}
+
+impl Ledger {
+    fn saw(&self, what: &str) {
+        let label = format!("{}: plan -> {what}", Role::Worker);
+        self.0.lock().labels.insert(label);
+    }
+
+    fn fails(&self, fact: &str) -> Option<HandlerError> {
+        let mut inner = self.0.lock();
+        *inner.attempts.entry(fact.to_owned()).or_default() += 1;
+        let first = inner.attempts.get(fact) == Some(&1);
+        let chance = if inner.calm { 0 } else { inner.config.handler_fails };
+        let fails = inner.dice.chance(chance);
+        drop(inner);
+        match fact.split('-').next() {
+            Some("poison") => Some(HandlerError::permanent("POISON")),
+            Some("once") if first => Some(HandlerError::retryable("LATER")),
+            Some("panics") if first => {
+                self.saw("failed");
+                // Unlike a panic, this prints nothing.
+                std::panic::resume_unwind(Box::new("the handler panics"))
+            }
+            _ => fails.then_some(HandlerError::retryable("LATER")),
+        }
+    }
+}
+
+impl Handler for Ledger {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn handles(&self, event: &Event) -> bool {
+        fact(event).is_ok_and(|fact| !fact.starts_with("ignored"))
+    }
+
+    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
+        fact(event)
+    }
+
+    fn reads(&self, event: &Event) -> Result<Vec<String>, HandlerError> {
+        Ok(total(&fact(event)?).into_iter().collect())
+    }
+
+    fn plan(&self, event: &Event, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        let fact = fact(event)?;
+        if let Some(failure) = self.fails(&fact) {
+            self.saw(if failure.retryable { "failed" } else { "failed for good" });
+            return Err(failure);
+        }
+        self.saw("plan");
+        let mut plan = Plan::default().with(DomainWrite::update(counter(&fact), vec![Change::Add(COUNT.into(), 1)]));
+        if let Some(total) = total(&fact) {
+            let sum = snapshot.number(&total, COUNT) + 1;
+            let write = DomainWrite::update(total, vec![Change::Set(COUNT.into(), sum.into())]);
+            plan = plan.with(write.as_seen(snapshot, COUNT));
+        }
+        if fact.starts_with("strict") {
+            plan.when_condition_fails = WhenConditionFails::Permanent;
+        }
+        Ok(plan)
+    }
+}

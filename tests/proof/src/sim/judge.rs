@@ -1,0 +1,132 @@
+//! Judges every change of a record at the moment it happens, and every send.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::item::Item;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::{Record, Status, StoredBody};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Write;
+use hookonce_runtime::body;
+
+use super::provider::facts_in;
+use super::tables::Changed;
+use super::world::{NEXT_VERSION, readable, version_of};
+use crate::label::{Role, purpose};
+use crate::model::edge::Edge;
+use crate::model::rule::{Rule, resends_max};
+use crate::model::view::ItemView;
+
+/// A rule that was broken, and by what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// The record or fact.
+    pub what: String,
+}
+
+/// What has been seen of each record.
+#[derive(Debug)]
+pub struct Judge {
+    timing: Timing,
+    /// What was found wrong.
+    pub violations: BTreeSet<Violation>,
+    /// Effects that operators asked for beyond the first, by fact.
+    pub granted: BTreeMap<String, i64>,
+    /// Facts that an operator gave up.
+    pub given_up: BTreeSet<String>,
+    /// The record that changed last.
+    pub recent: Option<String>,
+    /// Re-arms that have not been followed by a send.
+    rearmed: BTreeMap<String, i64>,
+    /// Times at which a record came to fall due earlier than the relay's schedule says.
+    excused: BTreeMap<String, i64>,
+}
+
+impl Judge {
+    /// Nothing seen yet. The durations are those of the contract, whatever is taken out of the protocol.
+    pub const fn new(timing: Timing) -> Self {
+        Self {
+            timing,
+            violations: BTreeSet::new(),
+            granted: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            recent: None,
+            rearmed: BTreeMap::new(),
+            excused: BTreeMap::new(),
+        }
+    }
+
+    fn break_rule(&mut self, rule: Rule, what: &str) {
+        self.violations.insert(Violation { rule, what: what.to_owned() });
+    }
+
+    /// A single write was carried out.
+    pub fn intent(&mut self, role: Role, write: &Write) {
+        let early = ["move due time", "count failure", "re-arm dead letter", "retry", "force"];
+        let purpose = purpose(write);
+        if role == Role::Relay && purpose == "re-arm" {
+            *self.rearmed.entry(write.key.clone()).or_default() += 1;
+        } else if early.contains(&purpose) {
+            *self.excused.entry(write.key.clone()).or_default() += 1;
+        }
+    }
+
+    /// A record changed.
+    pub fn changed(&mut self, change: &Changed, now: i64) {
+        let (before, after) = (self.view(change.before.as_ref()), self.view(change.after.as_ref()));
+        let edge = Edge::of(before.as_ref(), after.as_ref());
+        if let Some(rule) = edge.broken {
+            self.break_rule(rule, &change.key);
+        }
+        self.recent = Some(change.key.clone());
+        let Some(record) = after.and_then(|view| view.record) else { return };
+        if edge.forced || edge.pardoned {
+            for fact in facts_of(&record) {
+                *self.granted.entry(fact).or_default() += 1;
+            }
+        }
+        if record.status == Status::Discarded {
+            self.given_up.extend(facts_of(&record));
+        }
+        let excused = self.excused.get(&change.key).copied().unwrap_or(0);
+        if record.resends > resends_max(now - record.received_at.0, &self.timing) + excused + 1 {
+            self.break_rule(Rule::Storm, &change.key);
+        }
+    }
+
+    /// The TTL removed a record. It may take a PENDING one only where the relay missed its whole horizon.
+    pub fn expired(&mut self, key: &str, item: &Item, relay_down: bool) {
+        let Some(record) = self.view(Some(item)).and_then(|view| view.record) else { return };
+        match record.status {
+            Status::Pending if relay_down => self.given_up.extend(facts_of(&record)),
+            Status::Pending | Status::Dead => self.break_rule(Rule::Expired, key),
+            Status::Processed | Status::Discarded => {}
+        }
+    }
+
+    /// A message was sent.
+    pub fn sent(&mut self, role: Role, key: &RecordKey) {
+        if role != Role::Relay {
+            return;
+        }
+        let left = self.rearmed.entry(key.as_str().to_owned()).or_default();
+        *left -= 1;
+        if *left < 0 {
+            self.break_rule(Rule::Storm, key.as_str());
+        }
+    }
+
+    fn view(&self, item: Option<&Item>) -> Option<ItemView> {
+        let item = item?;
+        let next = version_of(item) == Some(NEXT_VERSION);
+        Some(if next { ItemView::of(&readable(item), &self.timing) } else { ItemView::of(item, &self.timing) })
+    }
+}
+
+/// The facts that a record's body tells.
+pub fn facts_of(record: &Record) -> Vec<String> {
+    let Some(StoredBody::Inline(stored)) = &record.body else { return Vec::new() };
+    body::decompress(stored).map(|raw| facts_in(&raw)).unwrap_or_default()
+}

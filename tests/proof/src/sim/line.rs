@@ -1,0 +1,419 @@
+//! The ports of one process: every call goes through the day's fates on its way to the tables and the queue.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use hookonce_protocol::call::{Call, CancellationReason, Committed, DueEntry, Reply, Unavailable, Written};
+use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::message::{MESSAGE_VERSION, Message};
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::{Found, attribute};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Moment;
+use hookonce_protocol::write::{Action, Table, Write};
+use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::port::{Queue, Store};
+
+use super::fate::{CallEdge, Fate, Side};
+use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
+use crate::label::{self, Role, labels, purpose};
+
+/// What the other side does on a call.
+type Act<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
+
+/// The ports of one process.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// The day.
+    pub world: World,
+    /// Who calls.
+    pub role: Role,
+    /// What it runs.
+    pub release: Release,
+    /// How far its clock is off, in milliseconds.
+    pub skew: i64,
+    /// How long it waits for an answer, in milliseconds.
+    patience: i64,
+    dead: Arc<AtomicBool>,
+}
+
+impl Line {
+    /// The ports of a new process of a role.
+    pub fn new(world: &World, role: Role) -> Self {
+        let elapsed = world.elapsed();
+        let mut inner = world.lock();
+        let off = inner.config.clock_off_max;
+        let skew = inner.dice.between(-off, off);
+        let release = match inner.config.rollout {
+            Some((from, until)) if elapsed >= from => {
+                if elapsed >= until || inner.dice.chance(5_000) {
+                    Release::Next
+                } else {
+                    Release::Current
+                }
+            }
+            Some(_) | None => Release::Current,
+        };
+        let timing = &inner.config.timing;
+        let patience = if role == Role::Ingress { timing.claim_timeout.0 } else { 3_000 };
+        drop(inner);
+        Self { world: world.clone(), role, release, skew, patience, dead: Arc::default() }
+    }
+
+    /// Runs the process until it ends, dies, or takes longer than it may.
+    pub async fn live<T>(&self, longest: Millis, process: impl Future<Output = T>) -> Option<T> {
+        self.world.lock().running += 1;
+        let mut process = pin!(process);
+        let mortal = poll_fn(|context| match process.as_mut().poll(context) {
+            _ if self.dead.load(Ordering::Relaxed) => Poll::Ready(None),
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => Poll::Pending,
+        });
+        let longest = Duration::from_millis(u64::try_from(longest.0).unwrap_or(0));
+        let ended = tokio::time::timeout(longest, mortal).await.ok().flatten();
+        self.world.lock().running -= 1;
+        ended
+    }
+
+    async fn die<T>(&self) -> T {
+        self.dead.store(true, Ordering::Relaxed);
+        std::future::pending().await
+    }
+
+    fn carry_later(&self, act: impl FnOnce(&mut Inner, i64) + Send + 'static) {
+        let world = self.world.clone();
+        let delay = {
+            let mut inner = world.lock();
+            inner.late += 1;
+            let zombie = inner.config.timing.zombie_age_max.0;
+            if inner.config.steady { 30_000 } else { inner.dice.between(1, zombie) }
+        };
+        tokio::spawn(async move {
+            sleep(delay).await;
+            let now = world.now();
+            let mut inner = world.lock();
+            act(&mut inner, now);
+            inner.late -= 1;
+            drop(inner);
+            world.sent.notify_one();
+        });
+    }
+
+    /// One call: `act` is what the other side does, `refused` what is said when it does not answer, `conflict` what is
+    /// said when a transaction is in the way, where that can be.
+    async fn call<T: Send + 'static>(
+        &self,
+        edge: CallEdge,
+        refused: T,
+        conflict: Option<T>,
+        act: impl FnOnce(&mut Inner, i64) -> T + Send + 'static,
+    ) -> T {
+        let elapsed = self.world.elapsed();
+        let (fate, there, back) = {
+            let mut inner = self.world.lock();
+            (inner.fate(edge, elapsed), inner.latency(), inner.latency())
+        };
+        let act_now = |act: Act<T>| {
+            let now = self.world.now();
+            let reply = act(&mut self.world.lock(), now);
+            if edge.side == Side::Queue {
+                self.world.sent.notify_one();
+            }
+            reply
+        };
+        match fate {
+            Fate::CrashBefore => self.die().await,
+            Fate::Refused => {
+                sleep(there).await;
+                refused
+            }
+            Fate::Conflict => {
+                sleep(there).await;
+                conflict.unwrap_or(refused)
+            }
+            Fate::CrashAfter => {
+                sleep(there).await;
+                act_now(Box::new(act));
+                self.die().await
+            }
+            Fate::Late | Fate::CrashDuring => {
+                self.carry_later(|inner, now| drop(act(inner, now)));
+                if fate == Fate::CrashDuring {
+                    return self.die().await;
+                }
+                sleep(self.patience).await;
+                refused
+            }
+            Fate::Well | Fate::ReplyLost => {
+                if there > self.patience {
+                    self.carry_later(|inner, now| drop(act(inner, now)));
+                    sleep(self.patience).await;
+                    return refused;
+                }
+                sleep(there).await;
+                let reply = act_now(Box::new(act));
+                let late = fate == Fate::ReplyLost || there + back > self.patience;
+                sleep(if late { self.patience - there } else { back }).await;
+                if late { refused } else { reply }
+            }
+        }
+    }
+
+    fn edge(&self, purpose: &'static str, changes: bool, side: Side) -> CallEdge {
+        CallEdge { role: self.role, purpose, changes, side }
+    }
+
+    /// The call that the machine made: the driver has taken some of them apart.
+    fn call_of(&self, write: Write) -> Call {
+        match (self.role, purpose(&write)) {
+            (Role::Relay, _) | (Role::Worker, "claim child") => Call::WriteEach(vec![write]),
+            (Role::Ingress, "count duplicate" | "move due time") => Call::WriteBestEffort(write),
+            _ => Call::Write(write),
+        }
+    }
+
+    /// What is left of a call once the day's mutation had its way.
+    fn mutated(&self, mut call: Call) -> Call {
+        let change = self.world.lock().mutation.call;
+        if let Some(change) = change {
+            change(self.role, &mut call);
+        }
+        call
+    }
+
+    /// Takes note of a transition that does not pass through a port.
+    fn saw(&self, what: &str) {
+        self.world.lock().labels.insert(format!("{}: {what}", self.role));
+    }
+
+    /// What the machine is told, and a note of it.
+    fn told(&self, call: &Call, mut reply: Reply) -> Reply {
+        let mut inner = self.world.lock();
+        if let Some(change) = inner.mutation.reply {
+            change(self.role, call, &mut reply);
+        }
+        if self.release == Release::Current {
+            for label in labels(self.role, call, &reply) {
+                if !inner.labels.contains(&label) {
+                    inner.labels.insert(label);
+                }
+            }
+        }
+        reply
+    }
+
+    /// An item as the next release would write it.
+    fn dressed(&self, mut write: Write) -> Write {
+        if let (Release::Next, Table::Inbox, Action::Put(item)) = (self.release, write.table, &mut write.action) {
+            item.insert(attribute::SCHEMA_VERSION.to_owned(), NEXT_VERSION.into());
+        }
+        write
+    }
+
+    fn text_of(&self, message: &Message) -> String {
+        let text = message.encode();
+        if self.release == Release::Next { versioned(&text, MESSAGE_VERSION, NEXT_VERSION) } else { text }
+    }
+
+    /// A received text as this process's release reads it.
+    pub fn read_text(&self, text: &str) -> String {
+        let text = if self.release == Release::Next {
+            versioned(text, NEXT_VERSION, MESSAGE_VERSION)
+        } else {
+            text.to_owned()
+        };
+        let change = self.world.lock().mutation.message;
+        let (Some(change), Ok(mut message)) = (change, Message::decode(&text)) else { return text };
+        change(self.role, &mut message);
+        message.encode()
+    }
+
+    /// An answer of the batch operation is partial now and then.
+    fn drops_one(&self) -> bool {
+        let mut inner = self.world.lock();
+        let chance = if inner.calm { 0 } else { inner.config.partial };
+        inner.dice.chance(chance)
+    }
+}
+
+fn versioned(text: &str, from: i64, to: i64) -> String {
+    text.replacen(&format!("\"v\":{from}"), &format!("\"v\":{to}"), 1)
+}
+
+/// Lets time pass.
+pub async fn sleep(milliseconds: i64) {
+    tokio::time::sleep(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))).await;
+}
+
+fn only_write(call: &Call) -> Option<&Write> {
+    match call {
+        Call::Write(write) | Call::WriteBestEffort(write) => Some(write),
+        Call::WriteEach(writes) => writes.first(),
+        _ => None,
+    }
+}
+
+impl Store for Line {
+    async fn write(&self, write: &Write) -> Written {
+        let call = self.mutated(self.call_of(write.clone()));
+        let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
+        let purpose = purpose(&carried);
+        if purpose == "claim child" {
+            self.saw("split -> events"); // Where else would it come from.
+        }
+        let edge = self.edge(purpose, true, Side::Store);
+        let (release, role) = (self.release, self.role);
+        let carried = self.dressed(carried);
+        let act = move |inner: &mut Inner, now: i64| {
+            let seen_at = inner.index_seen_at(now);
+            match inner.tables.write(&carried, seen_at) {
+                Ok(change) => {
+                    inner.judge.intent(role, &carried);
+                    inner.changed(&[change], now);
+                    Written::Applied
+                }
+                Err(item) => Written::ConditionFailed(seen_by(release, item.as_ref())),
+            }
+        };
+        let written = self.call(edge, Written::Unavailable, Some(Written::TransactionConflict), act).await;
+        match &call {
+            Call::WriteEach(_) => self.told(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
+            Call::WriteBestEffort(_) => {
+                self.told(&call, Reply::Done);
+                written
+            }
+            _ => self.told(&call, Reply::Written(written)).written(),
+        }
+    }
+
+    async fn commit(&self, writes: &[Write]) -> Committed {
+        let call = self.mutated(Call::Commit(writes.to_vec()));
+        let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
+        let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()], None);
+        let act = move |inner: &mut Inner, now: i64| {
+            let seen_at = inner.index_seen_at(now);
+            let (committed, changes) = inner.tables.commit(&carried, seen_at);
+            inner.changed(&changes, now);
+            committed
+        };
+        let edge = self.edge("commit", true, Side::Store);
+        let committed = self.call(edge, Committed::Unavailable, Some(conflict), act).await;
+        self.told(&call, Reply::Committed(committed)).committed()
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
+        let call = Call::Read(key.clone());
+        let (key, release) = (key.clone(), self.release);
+        let act = move |inner: &mut Inner, _| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
+        let found = self.call(self.edge("read", false, Side::Store), Err(Unavailable), None, act).await;
+        self.told(&call, Reply::Read(found)).read()
+    }
+
+    async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        let (wanted, release) = (keys.to_vec(), self.release);
+        let act = move |inner: &mut Inner, _| {
+            let found = |key: &RecordKey| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
+            wanted.iter().map(found).collect::<Vec<_>>()
+        };
+        let refused = vec![Err(Unavailable); keys.len()];
+        let mut found = self.call(self.edge("read each", false, Side::Store), refused, None, act).await;
+        if self.drops_one()
+            && let Some(last) = found.last_mut()
+        {
+            *last = Err(Unavailable);
+        }
+        // The worker's batch is read ahead of its machines, each of which takes its own as the answer to a read.
+        let each = self.role != Role::Worker;
+        let call = |key: &RecordKey| if each { Call::ReadEach(vec![key.clone()]) } else { Call::Read(key.clone()) };
+        let told = keys.iter().zip(found).map(|(key, found)| {
+            let reply = if each { Reply::ReadEach(vec![found]) } else { Reply::Read(found) };
+            let told = self.told(&call(key), reply);
+            if each { told.read_each(1).remove(0) } else { told.read() }
+        });
+        told.collect()
+    }
+
+    async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
+        if keys.is_empty() {
+            return Ok(Snapshot::default());
+        }
+        let keys = keys.to_vec();
+        let act = move |inner: &mut Inner, _| {
+            let item = |key: &String| Some((key.clone(), inner.tables.get(Table::Domain, key)?.clone()));
+            Ok(Snapshot { items: keys.iter().filter_map(item).collect() })
+        };
+        let read = self.call(self.edge("read domain", false, Side::Store), Err(Unavailable), None, act).await;
+        if read.is_err() {
+            self.saw("plan -> unavailable");
+        }
+        read
+    }
+
+    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
+        let act = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(shard, until, limit, now));
+        let due = self.call(self.edge("query due", false, Side::Store), Err(Unavailable), None, act).await;
+        self.told(&Call::QueryDue { shard, until, limit }, Reply::Due(due)).due()
+    }
+
+    async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
+        let act = move |inner: &mut Inner, _| Ok(inner.tables.count_received(shard, from, until));
+        self.call(self.edge("count received", false, Side::Store), Err(Unavailable), None, act).await
+    }
+}
+
+impl Queue for Line {
+    async fn send(&self, message: &Message) -> Result<(), Unavailable> {
+        let call = Call::Send(message.clone());
+        let (text, role, key) = (self.text_of(message), self.role, message.record_key().clone());
+        let act = move |inner: &mut Inner, now: i64| {
+            inner.queue.send(text, now, now);
+            inner.judge.sent(role, &key);
+            Ok(())
+        };
+        let sent = self.call(self.edge(label::kind(message), true, Side::Queue), Err(Unavailable), None, act).await;
+        self.told(&call, Reply::Sent(sent)).sent()
+    }
+
+    async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
+        let call = Call::SendEach(messages.to_vec());
+        let texts: Vec<_> =
+            messages.iter().map(|message| (self.text_of(message), message.record_key().clone())).collect();
+        let kept = if self.drops_one() { texts.len() - 1 } else { texts.len() };
+        let role = self.role;
+        let act = move |inner: &mut Inner, now: i64| {
+            let count = texts.len();
+            for (text, key) in texts.into_iter().take(kept) {
+                inner.queue.send(text, now, now);
+                inner.judge.sent(role, &key);
+            }
+            (0..count).map(|index| if index < kept { Ok(()) } else { Err(Unavailable) }).collect()
+        };
+        let refused = vec![Err(Unavailable); messages.len()];
+        let sent = self.call(self.edge("send hints", true, Side::Queue), refused, None, act).await;
+        self.told(&call, Reply::SentEach(sent)).sent_each(messages.len())
+    }
+
+    async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+        let handle = receipt_handle.parse().unwrap_or(0);
+        let act = move |inner: &mut Inner, now: i64| {
+            inner.queue.hide(handle, length, now);
+            Ok(())
+        };
+        self.call(self.edge("hide", true, Side::Queue), Err(Unavailable), None, act).await
+    }
+}
+
+impl Ambient for Line {
+    fn moment(&self) -> Moment {
+        let now = EpochMs(self.world.now() + self.skew);
+        Moment { now, entropy: self.world.lock().dice.bits() }
+    }
+
+    fn claim_id(&self) -> ClaimId {
+        ClaimId(self.world.lock().claim_id())
+    }
+}

@@ -1,0 +1,120 @@
+//! A simulated day: the drivers that are deployed, over ports in memory, with virtual time and every fault by chance.
+//!
+//! One seed is one day. Everything that is random comes from it, one thread does everything, and time passes only when
+//! nothing else can happen, so a seed always tells the same story.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`config`], [`provider`] | what the day is like, and who delivers what |
+//! | [`tables`], [`sqs`] | the store and the queue in memory |
+//! | [`world`], [`line`], [`fate`] | what all processes share, the ports of one, how its calls go |
+//! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
+//! | [`judge`], [`history`], [`checker`] | what is checked on the way, and in the end |
+
+pub mod actors;
+pub mod checker;
+pub mod config;
+pub mod dice;
+pub mod fate;
+pub mod handler;
+pub mod history;
+pub mod judge;
+pub mod line;
+pub mod provider;
+pub mod sqs;
+pub mod tables;
+pub mod world;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+
+use self::checker::{Verdict, check};
+use self::config::Config;
+use self::dice::Dice;
+use self::fate::{CallEdge, Fates};
+use self::history::Told;
+use self::judge::Violation;
+use self::provider::{Delivery, Receiver};
+use self::world::World;
+use crate::mutant::Mutation;
+
+/// How long everything may take to come to rest once nothing goes wrong any more, in milliseconds.
+const REST_MAX: i64 = 14 * config::DAY;
+
+/// How often it is looked whether everything is at rest, in milliseconds.
+const LOOK_EVERY: i64 = 30_000;
+
+/// How a day ended.
+#[derive(Debug)]
+pub struct Day {
+    /// What the checker counted.
+    pub verdict: Verdict,
+    /// What was broken.
+    pub violations: BTreeSet<Violation>,
+    /// The transitions that were seen.
+    pub labels: BTreeSet<String>,
+    /// The remote calls of functions and operators, in order.
+    pub edges: Vec<CallEdge>,
+    /// Deliveries that were made.
+    pub deliveries: usize,
+}
+
+/// The day of a seed.
+pub fn simulate(seed: u64, mutation: Mutation) -> Day {
+    let mut dice = Dice::new(seed);
+    let config = Config::draw(&mut dice);
+    let deliveries = provider::deliveries(&config, &mut dice);
+    let fates = Fates::Random(config.rates);
+    play(config, deliveries, dice.bits(), fates, mutation)
+}
+
+/// A day as it is described.
+pub fn play(config: Config, deliveries: Vec<Delivery>, seed: u64, fates: Fates, mutation: Mutation) -> Day {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without threads and without input can be made");
+    runtime.block_on(live(config, deliveries, seed, fates, mutation))
+}
+
+async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, fates: Fates, mutation: Mutation) -> Day {
+    let count = deliveries.len();
+    let world = World::new(config, seed, fates, mutation);
+    let receivers = Arc::new(Receiver::all(&world.lock().config));
+    let told = |delivery: &Delivery| Told {
+        facts: delivery.events.iter().map(|event| event.fact.clone()).collect(),
+        genuine: delivery.genuine,
+        attempts: 0,
+        acknowledged: 0,
+    };
+    world.lock().history.told = deliveries.iter().map(told).collect();
+    for (number, delivery) in deliveries.into_iter().enumerate() {
+        tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), number, Arc::new(delivery)));
+    }
+    tokio::spawn(actors::event_source(world.clone()));
+    tokio::spawn(actors::schedule(world.clone()));
+    tokio::spawn(actors::dead_letter_source(world.clone()));
+    tokio::spawn(actors::dead_letter_source(world.clone()));
+    tokio::spawn(actors::operate(world.clone()));
+    tokio::spawn(actors::sweep(world.clone()));
+    let length = world.lock().config.length;
+    line::sleep(length).await;
+    world.lock().calm = true;
+    while world.elapsed() < length + REST_MAX && !at_rest(&world) {
+        line::sleep(LOOK_EVERY).await;
+    }
+    let inner = world.lock();
+    let (verdict, violations) = check(&inner);
+    Day { verdict, violations, labels: inner.labels.clone(), edges: inner.edges.clone(), deliveries: count }
+}
+
+/// No process, no message that anyone would act on, no write under way, nothing PENDING.
+fn at_rest(world: &World) -> bool {
+    let now = world.now();
+    let mut inner = world.lock();
+    inner.running == 0
+        && inner.late == 0
+        && inner.queue.is_empty()
+        && inner.dead_letters.is_empty()
+        && inner.tables.next_due(now).is_none()
+}

@@ -1,0 +1,207 @@
+//! What all processes of a day share: tables, queue, time, chance, and what was seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::record::{Found, SCHEMA_VERSION, attribute};
+use hookonce_protocol::write::Table;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::config::Config;
+use super::dice::Dice;
+use super::fate::{CallEdge, Fate, Fates};
+use super::history::History;
+use super::judge::Judge;
+use super::sqs::{FakeQueue, QueueShape};
+use super::tables::{Changed, Tables};
+use crate::mutant::Mutation;
+
+/// When every day begins, in milliseconds since the epoch.
+pub const DAY_BEGINS: i64 = 1_900_000_000_000;
+
+/// The version of a record or message that the next release writes.
+pub const NEXT_VERSION: i64 = SCHEMA_VERSION + 1;
+
+/// Which release a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// The one under test.
+    Current,
+    /// The one after it: it reads both versions and writes its own.
+    Next,
+}
+
+/// What the day consists of at this moment.
+#[derive(Debug)]
+pub struct Inner {
+    /// The configuration.
+    pub config: Config,
+    /// The tables.
+    pub tables: Tables,
+    /// The queue of hints.
+    pub queue: FakeQueue,
+    /// The dead-letter queue.
+    pub dead_letters: FakeQueue,
+    /// Chance.
+    pub dice: Dice,
+    /// How calls go.
+    pub fates: Fates,
+    /// What is taken out of the protocol.
+    pub mutation: Mutation,
+    /// The calls so far.
+    pub edges: Vec<CallEdge>,
+    /// What was seen.
+    pub labels: BTreeSet<String>,
+    /// What happened, for the checker.
+    pub history: History,
+    /// Judges every change of a record when it happens.
+    pub judge: Judge,
+    /// Writes that are still under way although their caller is gone.
+    pub late: usize,
+    /// Processes that run.
+    pub running: usize,
+    /// Nothing goes wrong any more.
+    pub calm: bool,
+    /// How often each fact's handler has run.
+    pub attempts: BTreeMap<String, u32>,
+    claims: u64,
+}
+
+/// A handle on the day.
+#[derive(Debug, Clone)]
+pub struct World {
+    inner: Arc<Mutex<Inner>>,
+    begins: Instant,
+    /// Something was sent.
+    pub sent: Arc<Notify>,
+}
+
+impl World {
+    /// A day that has not begun.
+    pub fn new(config: Config, seed: u64, fates: Fates, mutation: Mutation) -> Self {
+        let mut timing = config.timing;
+        let shape = QueueShape {
+            visibility_timeout: timing.visibility_timeout,
+            retention: timing.queue_retention,
+            receives_max: config.receives_max,
+        };
+        let dead = QueueShape { retention: timing.dead_letter_retention, receives_max: None, ..shape };
+        let judge = Judge::new(timing);
+        if let Some(change) = mutation.timing {
+            change(&mut timing);
+        }
+        let inner = Inner {
+            config: Config { timing, ..config },
+            tables: Tables::default(),
+            queue: FakeQueue::new(shape),
+            dead_letters: FakeQueue::new(dead),
+            dice: Dice::new(seed),
+            fates,
+            mutation,
+            edges: Vec::new(),
+            labels: BTreeSet::new(),
+            history: History::default(),
+            judge,
+            late: 0,
+            running: 0,
+            calm: false,
+            attempts: BTreeMap::new(),
+            claims: 0,
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), sent: Arc::new(Notify::new()) }
+    }
+
+    /// The day as it is now. Never held across an await.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The true time, in milliseconds since the epoch.
+    pub fn now(&self) -> i64 {
+        let since = Instant::now().duration_since(self.begins).as_millis();
+        DAY_BEGINS + i64::try_from(since).unwrap_or(i64::MAX / 2)
+    }
+
+    /// The time of the day, in milliseconds.
+    pub fn elapsed(&self) -> i64 {
+        self.now() - DAY_BEGINS
+    }
+}
+
+impl Inner {
+    /// How the next call goes.
+    pub fn fate(&mut self, edge: CallEdge, elapsed: i64) -> Fate {
+        let number = self.edges.len();
+        self.edges.push(edge);
+        if self.calm && matches!(self.fates, Fates::Random(_)) {
+            return Fate::Well;
+        }
+        let down =
+            |outage: &super::fate::Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
+        if self.config.outages.iter().any(down) {
+            return Fate::Refused;
+        }
+        self.fates.next(number, &mut self.dice)
+    }
+
+    /// How long one way of a call takes, in milliseconds: rarely, longer than its caller waits.
+    pub fn latency(&mut self) -> i64 {
+        if self.config.steady {
+            return 5;
+        }
+        if self.dice.chance(if self.calm { 0 } else { self.config.slow }) {
+            self.dice.between(200, 3_000)
+        } else {
+            self.dice.between(1, 12)
+        }
+    }
+
+    /// When the index shows a change that is made now.
+    pub fn index_seen_at(&mut self, now: i64) -> i64 {
+        if self.config.lingers > 0 && !self.calm && self.dice.chance(500) {
+            self.tables.linger(now + self.dice.between(0, self.config.lingers));
+        }
+        let lag = self.config.index_lag_max;
+        if lag > 0 && self.dice.chance(3_000) { now + self.dice.between(0, lag) } else { now }
+    }
+
+    /// Takes note of changes of items.
+    pub fn changed(&mut self, changes: &[Changed], now: i64) {
+        for change in changes {
+            match change.table {
+                Table::Inbox => self.judge.changed(change, now),
+                Table::Domain => {}
+            }
+        }
+    }
+
+    /// A claim id that nobody else makes, the same in every run of a seed.
+    pub fn claim_id(&mut self) -> String {
+        self.claims += 1;
+        format!("claim-{}", self.claims)
+    }
+}
+
+/// What a process of a release sees in an item.
+pub fn seen_by(release: Release, item: Option<&Item>) -> Found {
+    match item {
+        Some(item) if release == Release::Next && version_of(item) == Some(NEXT_VERSION) => {
+            Found::from_item(Some(&readable(item)))
+        }
+        item => Found::from_item(item),
+    }
+}
+
+/// The version that an item names.
+pub fn version_of(item: &Item) -> Option<i64> {
+    item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64)
+}
+
+/// The item as the release under test would have written it.
+pub fn readable(item: &Item) -> Item {
+    let mut item = item.clone();
+    item.insert(attribute::SCHEMA_VERSION.to_owned(), SCHEMA_VERSION.into());
+    item
+}

@@ -1,0 +1,39 @@
+//! The table of mutants in `docs/reliability.md`.
+
+use std::path::PathBuf;
+
+use crate::mutant;
+use crate::parts::traces;
+
+const BEGIN: &str = "<!-- mutants: begin -->\n";
+const END: &str = "<!-- mutants: end -->\n";
+
+/// The document that holds the table.
+pub fn document() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md")
+}
+
+/// One row for each mutant: what is taken out, and what the model answers.
+pub fn mutants() -> String {
+    let mut table = String::from("| clause that is taken out | what the model finds |\n|---|---|\n");
+    for mutant in mutant::all() {
+        let found = mutant.survives.map_or_else(|| counterexample(mutant.name), |reason| format!("nothing: {reason}"));
+        table.extend(["| ", mutant.clause, " (`", mutant.name, "`) | ", &found, " |\n"]);
+    }
+    table
+}
+
+/// What the kept trace of a mutant says: the rule that breaks, after how many steps.
+fn counterexample(name: &str) -> String {
+    let text = std::fs::read_to_string(traces().join(format!("{name}.txt"))).unwrap_or_default();
+    let mut lines = text.lines();
+    let (_scenario, rule) = (lines.next(), lines.next().unwrap_or("no trace is kept"));
+    format!("{rule}, in {} steps", lines.count())
+}
+
+/// The document with the table as it is now; `None` where it has no place for it.
+pub fn written_into(document: &str) -> Option<String> {
+    let (before, rest) = document.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{}{END}{after}", mutants()))
+}
