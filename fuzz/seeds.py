@@ -26,12 +26,22 @@ def lines(vector):
             yield f"{name}: {value}".encode()
 
 
+def gateway_event(provider, vector):
+    headers = {name: value if isinstance(value, str) else ", ".join(value) for name, value in vector["headers"].items()}
+    event = {"version": "2.0", "rawPath": f"/webhooks/{provider}", "rawQueryString": "", "headers": headers}
+    event |= {"requestContext": {"http": {"method": vector["method"], "sourceIp": "192.0.2.1"}}}
+    return json.dumps({**event, "body": vector["body_base64"], "isBase64Encoded": True}).encode()
+
+
+for path in (ROOT / "events/gateway").glob("*.json"):
+    write("gateway_event", path.stem, path.read_bytes())
 for index, (provider, text) in enumerate(CATALOG.items()):
     write("catalog", provider, text.encode())
     vectors = json.loads((ROOT / f"events/vectors/{provider}.json").read_text())["vectors"]
     for vector in vectors:
         body = base64.b64decode(vector["body_base64"])
         write("split", vector["id"], bytes([index]) + body)
+        write("gateway_event", vector["id"], gateway_event(provider, vector))
         for value in vector["headers"].values():
             if isinstance(value, str):
                 write("signature_header", f"{vector['id']}-{len(value)}", bytes([index]) + value.encode())

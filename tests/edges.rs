@@ -2,9 +2,10 @@
 
 use hookonce_protocol::time::Millis;
 use hookonce_webhook::gateway::{GatewayError, Inbound};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
+use crate::support::logs::Logs;
 use crate::support::samples::{bytes, invoice_paid, json as recorded};
 use crate::support::{Delivery, Harness, Script, word};
 
@@ -18,10 +19,26 @@ fn values<'a>(inbound: &'a Inbound, name: &str) -> Vec<&'a str> {
     headers.map(|(_, value)| std::str::from_utf8(value).unwrap()).collect()
 }
 
+/// The same delivery of Stripe, as each gateway hands it over, and with each content type. An HTTP API passes `text/*`,
+/// JSON, XML and `JavaScript` as text; everything else, `+json` included, arrives as base64.
+const INVOICE: [&str; 11] = [
+    "http-api-json",
+    "http-api-stage",
+    "http-api-text",
+    "http-api-xml",
+    "http-api-javascript",
+    "http-api-json-suffix",
+    "http-api-octet-stream",
+    "http-api-multipart",
+    "function-url-json",
+    "rest-api-json",
+    "rest-api-base64",
+];
+
 #[test]
 fn every_form_of_event_gives_the_same_bytes() {
     let invoice = bytes("deliveries/stripe-invoice-paid.json");
-    for name in ["http-api-json", "function-url-json", "rest-api-json", "rest-api-base64", "http-api-stage"] {
+    for name in INVOICE {
         let inbound = read(name);
         assert!(inbound.body == invoice, "{name}: another body");
         assert_eq!(inbound.method, "POST", "{name}");
@@ -73,12 +90,8 @@ fn what_an_event_holds_is_not_printed() {
 async fn recorded_events_go_through_the_whole_function() {
     let harness = Harness::new().await;
     harness.endpoints.change("meta_whatsapp", "settings", json!({ "verify_token": "meatyhamhock" }));
-    let expected = [
-        ("http-api-json", 200, "accepted"),
-        ("function-url-json", 200, "duplicate"),
-        ("rest-api-json", 200, "duplicate"),
-        ("rest-api-base64", 200, "duplicate"),
-        ("http-api-stage", 200, "duplicate"),
+    let invoices = INVOICE.iter().map(|name| (*name, 200, if *name == INVOICE[0] { "accepted" } else { "duplicate" }));
+    let others = [
         ("http-api-form", 200, "accepted"),
         ("http-api-no-content-type", 200, "accepted"),
         ("http-api-cookies", 200, "accepted"),
@@ -86,7 +99,7 @@ async fn recorded_events_go_through_the_whole_function() {
         ("rest-api-duplicate-header", 401, "duplicate_header"),
         ("http-api-malformed-base64", 400, "malformed"),
     ];
-    for (name, status, expected) in expected {
+    for (name, status, expected) in invoices.chain(others) {
         let webhook = harness.webhook(&Script::none());
         let outbound = webhook.handle(recorded(&format!("gateway/{name}.json"))).await;
         assert_eq!(word(&outbound), (status, expected.to_owned()), "{name}");
@@ -130,6 +143,7 @@ async fn the_url_verification_of_slack_is_answered_and_never_stored() {
 #[tokio::test]
 async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     let harness = Harness::new().await;
+    let logs = Logs::catch("info");
     harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
     harness.deliver(&invoice_paid("evt_new", "in_1", 1).signed_with("whsec_new")).await;
     harness.deliver(&invoice_paid("evt_old", "in_2", 1).signed_with("whsec_old")).await;
@@ -137,6 +151,11 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     assert_eq!(books.record("#evt_new").secret_index, 0);
     assert_eq!(books.record("#evt_old").secret_index, 1);
     assert_eq!(harness.metric("old_secret_used"), 1);
+    assert_eq!(harness.metric("secret_index"), 1, "0 and 1");
+    let said: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = said.iter().filter(|line| line["message"] == "delivery acknowledged");
+    let indices: Vec<_> = said.map(|line| line["secret.index"].as_u64().unwrap()).collect();
+    assert_eq!(indices, [0, 1]);
     // The key of a record depends on no secret: the same event under the other secret is the same record.
     let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new");
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));

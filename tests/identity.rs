@@ -31,6 +31,38 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
     assert_eq!(decompress(stored).unwrap(), push("quarantine", "bbbb").body);
 }
 
+/// Whoever holds one signed body of a provider that does not sign its ids can send it under fresh ones. The fact keeps it
+/// from having an effect; the worker counts it with what the cancelled commit shows, so no call is added anywhere.
+#[tokio::test]
+async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
+    let harness = Harness::new().await;
+    let under = |id: &str| {
+        let mut delivery = push("unused", "c1");
+        delivery.headers.retain(|(name, _)| name != "x-github-delivery");
+        delivery.header("x-github-delivery", id)
+    };
+    harness.deliver(&under("genuine")).await;
+    harness.settle().await;
+    assert_eq!(harness.metric("suspected_replay"), 0);
+
+    let ingress = Script::recording();
+    let outbound = harness.deliver_under(&ingress, &under("fresh")).await.unwrap();
+    assert_eq!(word(&outbound), (200, "accepted".to_owned()));
+    assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "nothing more than for any delivery");
+    let worker = Script::recording();
+    assert!(harness.work_under(&worker).await);
+    assert_eq!(worker.calls(), [Operation::ReadEach, Operation::Commit, Operation::Update]);
+    assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 1));
+
+    // The same fact in other bytes is a second telling, not a replay.
+    let mut other = under("retold");
+    other.body.push(b'\n');
+    harness.deliver(&other).await;
+    harness.settle().await;
+    assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 2));
+    assert_eq!(harness.books().await.verdict(&[built("c1")]), Verdict::applied(1));
+}
+
 /// A provider that signs each retry anew sends other headers and the same event.
 #[tokio::test]
 async fn the_signature_and_the_time_are_no_part_of_the_identity() {
@@ -106,4 +138,5 @@ async fn the_fact_outlives_the_record() {
     let books = harness.books().await;
     assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Duplicate));
     assert_eq!(books.number("standard_webhooks#count#order-1", "applied"), 1);
+    assert_eq!(harness.metric("suspected_replay"), 0, "it is the same id");
 }

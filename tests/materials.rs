@@ -2,10 +2,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::HttpsMaterials;
+use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, Materials};
+use hookonce_runtime::port::MaterialSource;
 use hookonce_webhook::gateway::Outbound;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
+use crate::support::clock::START;
 use crate::support::delivery::gateway_event;
 use crate::support::samples::json as recorded;
 use crate::support::{Harness, Script, word};
@@ -17,6 +24,7 @@ struct Sns {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     certificate: String,
+    second_certificate: String,
 }
 
 impl Sns {
@@ -28,6 +36,7 @@ impl Sns {
             headers: headers.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect(),
             body: STANDARD.decode(vector["body_base64"].as_str().unwrap()).unwrap(),
             certificate: vector["secrets"][0].as_str().unwrap().to_owned(),
+            second_certificate: vector["secrets"].get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
         }
     }
 
@@ -113,4 +122,120 @@ async fn a_subscription_is_confirmed_by_one_visit_and_never_stored() {
     assert_eq!(visits, 2);
     assert!(harness.books().await.records.is_empty());
     assert_eq!(harness.metric("handshake_answered"), 1);
+}
+
+/// A provider that renews its certificate publishes it at a new address, which the next message names.
+#[tokio::test]
+async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_one_is_kept() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let (old, new) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
+    harness.materials.put(&old.field("SigningCertURL"), old.certificate.as_str());
+    let mut renewed = new.event(&harness);
+    let (was, is) = (new.field("SigningCertURL"), format!("{}.renewed.pem", new.field("SigningCertURL")));
+    renewed["body"] = json!(renewed["body"].as_str().unwrap().replace(&was, &is));
+    harness.materials.put(&is, new.second_certificate.as_str());
+    for event in [old.event(&harness), renewed.clone(), renewed, old.event(&harness)] {
+        assert_eq!(webhook.handle(event).await.status_code, 200);
+    }
+    assert_eq!(harness.materials.urls(), [old.field("SigningCertURL"), is]);
+}
+
+/// What was kept is not used for ever.
+#[tokio::test]
+async fn a_kept_certificate_is_fetched_anew_after_six_hours() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let sns = Sns::vector("sns-v1-valid");
+    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
+    for (pause, fetched) in [(Millis(0), 1), (Millis(Millis::hours(6).0 - 1), 1), (Millis(1), 2)] {
+        harness.clock.advance(pause);
+        assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+        assert_eq!(harness.materials.urls().len(), fetched);
+    }
+}
+
+/// A forger can name many addresses: what is in use stays, and one minute sees a limited number of fetches.
+#[tokio::test]
+async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let sns = Sns::vector("sns-v1-valid");
+    let own = sns.field("SigningCertURL");
+    harness.materials.put(&own, sns.certificate.as_str());
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+    let forge = async |number: usize| {
+        let mut forged = sns.event(&harness);
+        let url = own.replace(".pem", &format!("-{number}.pem"));
+        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
+        refused(&webhook.handle(forged).await)
+    };
+    for number in 0..2 * FETCHES_PER_MINUTE_MAX {
+        assert_eq!(forge(number).await, (503, "material_unavailable".to_owned(), true));
+    }
+    assert_eq!(harness.materials.urls().len(), FETCHES_PER_MINUTE_MAX);
+    harness.clock.advance(Millis::minutes(1));
+    for number in 0..FETCHES_PER_MINUTE_MAX {
+        forge(1_000 + number).await;
+    }
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+    assert_eq!(harness.materials.urls().iter().filter(|url| **url == own).count(), 1, "kept all the while");
+}
+
+/// A side that takes the call and never answers.
+struct Silent;
+
+impl MaterialSource for Silent {
+    async fn fetch(&self, _url: &str, _post_body: Option<&str>) -> Result<Vec<u8>, Unavailable> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_side_that_never_answers_is_waited_for_only_so_long() {
+    let visited = Materials::new(Silent).visit("https://sns.us-west-2.amazonaws.com/", START).await;
+    assert_eq!(visited, Err(Unavailable));
+}
+
+/// Answers one connection with this head and body, and says what was asked for.
+async fn answer_once(listener: TcpListener, answer: Vec<u8>) -> String {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut asked = vec![0; 4_096];
+    let length = stream.read(&mut asked).await.unwrap();
+    // The other side may have heard enough before all of it is written.
+    let _ = stream.write_all(&answer).await;
+    String::from_utf8_lossy(&asked[..length]).into_owned()
+}
+
+async fn fetched(answer: Vec<u8>) -> (Result<Vec<u8>, Unavailable>, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/key", listener.local_addr().unwrap());
+    let source = HttpsMaterials::new();
+    tokio::join!(source.fetch(&url, None), answer_once(listener, answer))
+}
+
+/// Only the host that was asked for was checked.
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = elsewhere.local_addr().unwrap();
+    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let head = format!("HTTP/1.1 {status}\r\nlocation: http://{address}/key\r\ncontent-length: 0\r\n\r\n");
+        let (result, asked) = fetched(head.into_bytes()).await;
+        assert_eq!(result, Err(Unavailable), "{status}");
+        assert!(asked.starts_with("GET /key HTTP/1.1\r\n"), "{asked}");
+    }
+    let mut followed = Box::pin(elsewhere.accept());
+    assert!(futures::poll!(&mut followed).is_pending(), "nobody came");
+}
+
+#[tokio::test]
+async fn what_is_too_long_or_no_success_is_no_certificate() {
+    let answer = |status: &str, length: usize| {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+        [head.into_bytes(), vec![b'x'; length]].concat()
+    };
+    assert_eq!(fetched(answer("200 OK", 64 * 1024)).await.0.unwrap().len(), 64 * 1024);
+    assert_eq!(fetched(answer("200 OK", 64 * 1024 + 1)).await.0, Err(Unavailable));
+    assert_eq!(fetched(answer("404 Not Found", 3)).await.0, Err(Unavailable));
 }

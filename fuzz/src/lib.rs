@@ -4,8 +4,16 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crate::gateway::{Inbound, Outbound};
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
+use serde_json::Value;
+
+/// The webhook function's own file: its crate would bring the AWS SDK into every instrumented build.
+#[path = "../../functions/webhook/src/gateway.rs"]
+pub mod gateway;
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/webhooks/fuzz?a=1";
@@ -91,4 +99,17 @@ pub fn catalog(data: &[u8]) {
     if let Err(error) = Catalog::parse([("fuzz.toml", text)]) {
         assert!(!error.field.is_empty() && !error.problem.is_empty());
     }
+}
+
+/// Reads a gateway event. Its body arrives byte for byte, and an answer gives every byte back.
+pub fn gateway_event(data: &[u8]) {
+    let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
+    let plain = event["isBase64Encoded"] != true;
+    let sent = event["body"].as_str().map(str::to_owned);
+    let Ok(inbound) = Inbound::read(event) else { return };
+    assert!(!plain || inbound.body == sent.unwrap_or_default().as_bytes());
+    assert!(!inbound.method.bytes().any(|byte| byte.is_ascii_lowercase()));
+    let answer = Outbound::new(200, "application/octet-stream", inbound.body.clone());
+    let answered = if answer.is_base64_encoded { STANDARD.decode(&answer.body).ok() } else { Some(answer.body.into_bytes()) };
+    assert_eq!(answered, Some(inbound.body));
 }

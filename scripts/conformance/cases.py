@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 from reference import Request, held, main_scheme, samples, sign
 
@@ -24,12 +25,28 @@ REASONS = {
     "future-timestamp": "a timestamp of the future is as wrong as an old one",
     "oldest-timestamp": "the tolerance includes its limit",
     "missing-timestamp": "without its timestamp a delivery has no age",
+    "duplicated-signature": "a value that decides something comes once",
+    "non-utf8-document": "the signed values are read out of a text, and these bytes are none",
     "duplicated-id-header": "a delivery has one id",
     "missing-key": "authentic, but nothing tells it from the next delivery",
     "non-utf8-body": "a body is bytes; it need not be text",
     "non-utf8-body-without-key": "authentic bytes, but the dedup key is inside a JSON document",
     "wrong-method": "the provider delivers with POST",
 }
+
+
+# The signatures that stand in the body, as they are written there.
+IN_BODY = {
+    "adyen": rb'"hmacSignature":"([^"]*)"',
+    "aws_sns": rb'"Signature":"([^"]*)"',
+    "braintree": rb"bt_signature=([^&]*)",
+    "mailgun": rb'"signature":"([0-9a-f]*)"',
+}
+
+# Something that the signature does not cover, to be followed by bytes that are no text.
+UNSIGNED_TEXT = {"adyen": b'"visa', "aws_sns": b"?Action=", "braintree": b"bt_payload=", "mailgun": b'"delivered', "twilio": b"MessageStatus="}
+
+NO_TOLERANCE = "the provider names no tolerance, and its retries may carry the time of the first attempt"
 
 
 def scheme_header(scheme):
@@ -61,10 +78,11 @@ class Cases:
         request.secrets = [held(secrets[index]) for index in held_secrets]
         return request
 
-    def add(self, case, request, verdict, code=None, **expected):
+    def add(self, case, request, verdict, code=None, reason=None, **expected):
+        reason = reason or REASONS.get(case) or self.reason
         expected = {"verdict": verdict, **({"code": code} if code else {}), **expected}
         self.vectors.append(
-            {"id": f"{self.provider}/{case}", "case": case, "reason": REASONS.get(case) or self.reason, **request.captured(), "expected": expected}
+            {"id": f"{self.provider}/{case}", "case": case, "reason": reason, **request.captured(), "expected": expected}
         )
 
     def all(self):
@@ -96,6 +114,7 @@ class Cases:
 
     def forged_headers(self):
         if self.header is None:
+            self.forged_fields()
             return
         good = self.request()
         value = good.header(self.header)
@@ -118,6 +137,24 @@ class Cases:
             start = 0 if not isinstance(layout, dict) else value.rindex("=") + 1
             upper = value[:start] + value[start:].upper()
             self.add("upper-case-signature", changed(lambda r: r.set_header(self.header, upper)), "rejected", "signature_malformed")
+
+    def forged_fields(self):
+        """A signature in the body: what is done to headers elsewhere, done to its field."""
+        good, pattern = self.request(), IN_BODY[self.provider]
+        found = re.search(pattern, good.body)
+        field, value = found.group(0), found.group(1)
+
+        def changed(other):
+            request = copy.deepcopy(good)
+            request.body = other(request.body)
+            return request
+
+        dropped = lambda body: re.sub(rb"[,&]" + pattern + rb"|" + pattern + rb"[,&]?", b"", body, count=1)
+        self.add("missing-signature", changed(dropped), "rejected", "signature_missing")
+        self.add("empty-signature", changed(lambda body: body.replace(field, field.replace(value, b""))), "rejected")
+        self.add("truncated-signature", changed(lambda body: body.replace(value, value[:-1])), "rejected")
+        separator = b"&" if self.provider == "braintree" else b","
+        self.add("duplicated-signature", changed(lambda body: body.replace(field, field + separator + field)), "rejected")
 
     def joined_is_refused(self):
         """Two lists of signatures, joined, are one longer list where no timestamp comes twice in it."""
@@ -147,13 +184,22 @@ class Cases:
         timestamp = self.scheme.get("timestamp", {})
         tolerance = timestamp.get("tolerance_seconds") or self.scheme.get("issued_tolerance_seconds") or self.scheme.get("tolerance_seconds")
         if not tolerance:
+            self.times_without_tolerance(timestamp)
             return
         self.add("stale-timestamp", self.request(at=NOW - tolerance - 1), "rejected", "timestamp_out_of_range")
         self.add("oldest-timestamp", self.request(at=NOW - tolerance), "accepted")
         self.add("future-timestamp", self.request(at=NOW + tolerance + 1), "rejected", "timestamp_out_of_range")
         kind, _, place = timestamp.get("from", "").partition(":")
         request = self.request()
-        if kind == "header":
+        if self.scheme["kind"] in ("jwt", "contentful"):
+            self.timeless()
+        elif kind == "json":
+            body = json.loads(request.body)
+            del body[place.removeprefix("$.")]
+            request.body = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+            sign(request, {**self.scheme, "timestamp": None}, self.sample["secrets"][0], NOW)
+            self.add("missing-timestamp", request, "rejected", "timestamp_missing")
+        elif kind == "header":
             request.headers = [pair for pair in request.headers if pair[0] != place]
             self.add("missing-timestamp", request, "rejected", "timestamp_missing")
         elif kind == "pair":
@@ -162,6 +208,25 @@ class Cases:
             kept = [item for item in items if not item.startswith(place + pairs["assign"])]
             request.set_header(self.header, pairs["between"].join(kept))
             self.add("missing-timestamp", request, "rejected", "timestamp_missing")
+
+    def times_without_tolerance(self, timestamp):
+        leeway = self.scheme.get("expiry_leeway_seconds")
+        if leeway is not None:
+            # The token is valid for 300 s.
+            self.add("stale-timestamp", self.request(at=NOW - 301 - leeway), "rejected", "timestamp_out_of_range")
+            self.add("future-timestamp", self.request(at=NOW + 1 + leeway), "rejected", "timestamp_out_of_range")
+            self.timeless()
+        elif timestamp or self.scheme["kind"] == "paypal":
+            for case, at in (("stale-timestamp", NOW - 86_400), ("future-timestamp", NOW + 86_400)):
+                self.add(case, self.request(at=at), "accepted", reason=NO_TOLERANCE)
+
+    def timeless(self):
+        if self.scheme["kind"] == "contentful":
+            request = self.request()
+            request.headers = [pair for pair in request.headers if pair[0] != "x-contentful-timestamp"]
+            self.add("missing-timestamp", request, "rejected")
+        else:
+            self.add("missing-timestamp", self.request(at=None), "rejected", "timestamp_missing")
 
     def unreadable(self):
         """What is authentic and still cannot be told apart from other deliveries."""
@@ -177,11 +242,25 @@ class Cases:
                 self.add("non-utf8-body-without-key", self.request(body=bytes_), "rejected", "malformed")
                 if all("json:" in rule or "header:" in rule for rule in rules) and not items:
                     self.add("missing-key", self.without_id_headers(self.request(body=b"{}")), "rejected", "malformed")
+        else:
+            self.no_text()
         id_headers = [rule[7:] for rule in rules if rule.startswith("header:") and " + " not in rule and self.sample.get("headers", {}).get(rule[7:])]
         if id_headers and self.scheme["kind"] != "contentful":
             request = self.request()
             request.headers.append((id_headers[0], request.header(id_headers[0])))
             self.add("duplicated-id-header", request, "rejected", "duplicate_header")
+
+    def no_text(self):
+        if self.provider in UNSIGNED_TEXT:
+            request, place = self.request(), UNSIGNED_TEXT[self.provider]
+            assert place in request.body, self.provider
+            request.body = request.body.replace(place, place + b"\xff\xfe", 1)
+            self.add("non-utf8-document", request, "rejected")
+        else:
+            request = self.request()
+            request.body = b"\xff\xfe" + request.body
+            sign(request, {**self.scheme, "timestamp": None}, self.sample["secrets"][0], NOW)
+            self.add("non-utf8-document", request, "rejected")
 
     def without_id_headers(self, request):
         names = {rule[7:] for rule in self.file.get("key", []) if rule.startswith("header:")}

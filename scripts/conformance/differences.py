@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import urllib.parse
 
 AGE_ONLY = {"stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux", "workos"}
 
@@ -24,10 +25,14 @@ def sdk_accepts(provider, case):
         return "the function compares the signature alone; Twitch asks for the age to be checked, too"
     if case == "upper-case-signature":
         return "the SDK compares decoded bytes; here one signature has one text"
-    if case == "truncated-signature" and provider in ("line", "openai", "sendgrid"):
+    if case == "truncated-signature" and provider in ("adyen", "aws_sns", "line", "openai", "sendgrid"):
         return "the SDK decodes base64 without its padding; here one signature has one text"
     if case in ("duplicated-signature-header", "joined-signature-header"):
         return "the SDK picks a signature out of the joined value; here a header that decides something comes once"
+    if case == "duplicated-signature":
+        return "the SDK takes the last of two members of one name; here a value that decides something comes once"
+    if case == "non-utf8-document":
+        return "the SDK replaces bytes that are no text; here they make no document"
     if case == "duplicated-id-header":
         return "the SDK does not look at the id; here a delivery has one"
     if case == "subscription-of-other-topic":
@@ -59,13 +64,21 @@ ONE_TEXT = "the SDK decodes leniently; here one signature has one text"
 TEXT = "the SDK takes the body as text; the signature is over bytes"
 BARE = "the SDK also takes a signature without its version; here a version that is not v1 is not looked at"
 DIGITS = "the SDK reads the digits that the timestamp begins with; here a timestamp is digits alone"
-LISTED = "the SDK adds the list of signed headers to itself; here it is as it was sent"
+DER = "the SDK reads numbers in DER that DER does not allow; here one signature has one encoding"
+NUMBER = "the SDK is handed a number, which has many texts; here a timestamp is digits alone"
+EMPTY = "the SDK takes an empty body for a missing one; an empty body is signed like any other"
+LISTED = "the SDK writes the list of signed headers anew before it checks it; here it is as it was sent"
+CHALLENGE = "the SDK also signs challenges of strangers with this key; here a payload that is no XML could be one of them"
 PARSES = "the SDK also parses the body; here it is stored as it came"
 
 # SDKs that read hexadecimal in either case, or base64 with and without padding and stray characters.
 LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux", "notion", "openai", "paddle_billing", "sendgrid", "slack", "stripe", "workos"}
 # SDKs that read a number from the digits that a text begins with.
-LEADING_DIGITS = {"clerk", "contentful", "gitlab", "openai", "resend", "standard_webhooks", "svix"}
+LEADING_DIGITS = {"clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "resend", "standard_webhooks", "stripe", "svix"}
+# SDKs whose caller turns the timestamp into a number.
+NUMERIC = {"hubspot", "slack"}
+# SDKs that refuse an empty body without looking at its signature.
+WANTING = {"github"}
 # SDKs that parse the body when they have verified it.
 PARSING = {"airtable", "clerk", "resend", "standard_webhooks", "svix", "gitlab"}
 
@@ -76,16 +89,28 @@ def between_verdicts(request, ours, sdk):
     if sdk == "valid":
         if provider == "workos" and code in ("signature_mismatch", "signature_missing", "timestamp_missing"):
             return "the SDK reads the header by position and writes the body anew before it checks it"
+        if provider == "braintree" and code == "signature_malformed" and not holds_xml(request):
+            return CHALLENGE
+        if provider == "contentful" and code == "signature_mismatch" and is_rewritten_list(request):
+            return LISTED
+        if provider == "sendgrid" and code == "signature_mismatch" and not holds_der(request):
+            return DER
+        if provider == "twitch_eventsub" and code == "signature_missing" and not request["headers"].get("twitch-eventsub-message-id"):
+            return KEY
+        if provider in LENIENT and code == "signature_mismatch" and holds_odd_signature(request):
+            return ONE_TEXT
         return {
             "malformed": KEY,
             "duplicate_header": TWICE,
             "timestamp_out_of_range": NO_AGE if provider == "twitch_eventsub" else FUTURE if provider in AGE_ONLY and of_the_future(request) else None,
             "signature_missing": BARE if provider == "openai" else None,
-            "timestamp_malformed": DIGITS if provider in LEADING_DIGITS else None,
+            "timestamp_malformed": DIGITS if provider in LEADING_DIGITS else NUMBER if provider in NUMERIC else None,
             "signature_malformed": ONE_TEXT if provider in LENIENT else LISTED if provider == "contentful" else None,
         }.get(code)
     if not is_text(request):
         return TEXT
+    if provider in WANTING and not request["body_base64"]:
+        return EMPTY
     if provider in PARSING and not parses(request):
         return PARSES
     return {
@@ -111,6 +136,40 @@ def parses(request):
     except ValueError:
         return False
     return True
+
+
+def holds_der(request):
+    """True when the signature of an elliptic curve is written as DER wants it."""
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    try:
+        decode_dss_signature(base64.b64decode(request["headers"]["x-twilio-email-event-webhook-signature"]))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def holds_odd_signature(request):
+    """True when one of several signatures is neither lower-case hexadecimal nor base64 with its padding."""
+    lists = [value for name, value in request["headers"].items() if name.endswith("-signature") and isinstance(value, str)]
+    signatures = [item for value in lists for item in re.findall(r"\b(?:v1|h1)[=,]([^, ;]*[^, ]*)", value)]
+    return len(signatures) > 1 and not all(re.fullmatch(r"[0-9a-f]{64}|[A-Za-z0-9+/]{43}=", one) for one in signatures)
+
+
+def is_rewritten_list(request):
+    """True when the list of signed headers is not the sorted list of those that are there."""
+    name = "x-contentful-signed-headers"
+    listed = request["headers"].get(name, "")
+    return listed != ",".join(sorted({*(one.strip() for one in listed.split(",")), name} & set(request["headers"])))
+
+
+def holds_xml(request):
+    """True when the payload of a form is base64 of XML."""
+    form = urllib.parse.parse_qs(base64.b64decode(request["body_base64"]).decode("latin-1"))
+    try:
+        return base64.b64decode("".join(form["bt_payload"]).encode()).lstrip().startswith(b"<")
+    except (KeyError, ValueError):
+        return False
 
 
 def of_the_future(request):

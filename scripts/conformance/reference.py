@@ -7,6 +7,7 @@ throw-away test keys, named in samples.json as `p256:N`, `ed25519:N`, `jwk:N` (d
 import base64
 import binascii
 import datetime
+import functools
 import hashlib
 import hmac
 import json
@@ -24,6 +25,7 @@ def catalog():
     return {path.stem: tomllib.loads(path.read_text()) for path in sorted(CATALOG.glob("*.toml"))}
 
 
+@functools.cache
 def samples():
     return json.loads((HERE / "samples.json").read_text())
 
@@ -61,18 +63,21 @@ class Request:
 # Keys
 
 
+@functools.cache
 def p256(number):
     from cryptography.hazmat.primitives.asymmetric import ec
 
     return ec.derive_private_key(0x1234567890ABCDEF * (number + 1), ec.SECP256R1())
 
 
+@functools.cache
 def ed25519(number):
     from cryptography.hazmat.primitives.asymmetric import ed25519 as curve
 
     return curve.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"hookonce test key %d" % number).digest())
 
 
+@functools.cache
 def rsa(number):
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -235,9 +240,9 @@ def sign_jwt(request, scheme, secret, at):
     issuer = request.settings.get(scheme.get("issuer_setting")) or scheme.get("issuer")
     if issuer:
         claims["iss"] = issuer
-    if "issued_tolerance_seconds" in scheme:
+    if at is not None and "issued_tolerance_seconds" in scheme:
         claims["iat"] = at
-    if "expiry_leeway_seconds" in scheme:
+    if at is not None and "expiry_leeway_seconds" in scheme:
         claims |= {"nbf": at, "exp": at + 300}
     compact = lambda value: base64url(json.dumps(value, separators=(",", ":")).encode())
     signed = f"{compact(header)}.{compact(claims)}"

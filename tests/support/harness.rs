@@ -1,6 +1,6 @@
 //! The functions of one stack, driven by hand: nothing happens unless a test makes it happen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
@@ -33,6 +33,7 @@ use super::clock::Clock;
 use super::delivery::{Delivery, secret};
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{Faulty, Script};
+use super::iam::{Iam, Used};
 use super::lab::{Lab, RECEIVE_MAX};
 use super::ledger::Books;
 use super::weakened::{Weakened, Weakening};
@@ -67,6 +68,7 @@ pub(crate) struct Harness {
     metrics: Arc<Mutex<Vec<String>>>,
     handlers: fn() -> Handlers,
     weakening: Option<Weakening>,
+    used: Mutex<BTreeMap<&'static str, Used>>,
     held: Mutex<Vec<String>>,
     chronicle: Mutex<Chronicle>,
 }
@@ -93,6 +95,7 @@ impl Harness {
             metrics: Arc::default(),
             handlers,
             weakening: None,
+            used: Mutex::default(),
             held: Mutex::default(),
             chronicle: Mutex::default(),
         }
@@ -115,12 +118,27 @@ impl Harness {
         self.metrics.lock().unwrap().clear();
     }
 
-    fn store(&self, script: &Script) -> TestStore {
-        Faulty::new(Weakened::new(self.lab.store(), self.weakening.clone()), script)
+    fn store(&self, function: &'static str, script: &Script) -> TestStore {
+        let config = self.lab.dynamodb.config().to_builder().interceptor(self.iam(function));
+        let client = aws_sdk_dynamodb::Client::from_conf(config.build());
+        let store = DynamoStore::new(client, &self.lab.resources.inbox_table, &self.lab.resources.domain_table);
+        Faulty::new(Weakened::new(store, self.weakening.clone()), script)
     }
 
-    fn queue(&self, script: &Script) -> TestQueue {
-        Faulty::new(self.lab.queue(), script)
+    fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
+        let config = self.lab.sqs.config().to_builder().interceptor(self.iam(function));
+        let client = aws_sdk_sqs::Client::from_conf(config.build());
+        Faulty::new(SqsQueue::new(client, &self.lab.resources.queue.url), script)
+    }
+
+    fn iam(&self, function: &'static str) -> Iam {
+        let used = Arc::clone(self.used.lock().unwrap().entry(function).or_default());
+        Iam::new(function, &self.lab.resources, &used)
+    }
+
+    /// What a function has called so far: pairs of resource and action, as the template names them.
+    pub(crate) fn used(&self, function: &str) -> BTreeSet<(String, String)> {
+        self.used.lock().unwrap().get(function).map(|used| used.lock().unwrap().clone()).unwrap_or_default()
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
@@ -132,8 +150,8 @@ impl Harness {
     /// A webhook function that has just started.
     pub(crate) fn webhook(&self, script: &Script) -> Webhook {
         let ingress = IngressParts {
-            store: self.store(script),
-            queue: self.queue(script),
+            store: self.store("WebhookFunction", script),
+            queue: self.queue("WebhookFunction", script),
             ambient: self.clock.clone(),
             timing: self.timing,
             message_bytes_max: MESSAGE_BYTES_MAX,
@@ -151,8 +169,8 @@ impl Harness {
     /// A worker function that has just started.
     pub(crate) fn worker(&self, script: &Script) -> Worker {
         let parts = WorkerParts {
-            store: self.store(script),
-            queue: self.queue(script),
+            store: self.store("WorkerFunction", script),
+            queue: self.queue("WorkerFunction", script),
             ambient: self.clock.clone(),
             handlers: (self.handlers)(),
             catalog: Catalog::built_in(),
@@ -164,8 +182,8 @@ impl Harness {
     /// A relay function that has just started.
     pub(crate) fn relay_function(&self, script: &Script) -> Relay {
         let parts = RelayParts {
-            store: self.store(script),
-            queue: self.queue(script),
+            store: self.store("RelayFunction", script),
+            queue: self.queue("RelayFunction", script),
             ambient: self.clock.clone(),
             timing: self.timing,
             budget: self.budget,

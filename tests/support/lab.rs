@@ -1,15 +1,19 @@
-//! The embedded backends, and a stack of tables and queues for each test.
+//! The backends, and a stack of tables and queues for each test.
+//!
+//! The backends are the embedded ones, unless `HOOKONCE_TEST_DYNAMODB_URL` and `HOOKONCE_TEST_SQS_URL` name others, as
+//! `scripts/real-backends test` does.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, TimeToLiveSpecification, WriteRequest};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
 use hookonce_local::tables::{StackResources, StackShape, create_stack};
 use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
 
@@ -23,12 +27,32 @@ pub(crate) const RECEIVE_MAX: usize = 10;
 const NEVER: Duration = Duration::from_hours(1);
 
 /// One pair of servers for the whole run: a stack of its own costs a test a few milliseconds, servers of its own cost more.
-static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::start(DataLocation::Memory, NEVER).unwrap());
+static SERVERS: LazyLock<Servers> = LazyLock::new(Servers::find);
 static STACKS: AtomicUsize = AtomicUsize::new(0);
+
+/// The servers that a run uses.
+enum Servers {
+    Embedded(Backends),
+    Real { dynamodb_url: String, sqs_url: String },
+}
+
+impl Servers {
+    fn find() -> Self {
+        let url = |name: &str| std::env::var(name).ok();
+        match (url("HOOKONCE_TEST_DYNAMODB_URL"), url("HOOKONCE_TEST_SQS_URL")) {
+            (Some(dynamodb_url), Some(sqs_url)) => Self::Real { dynamodb_url, sqs_url },
+            (None, None) => Self::Embedded(Backends::start(DataLocation::Memory, NEVER).unwrap()),
+            _ => panic!("HOOKONCE_TEST_DYNAMODB_URL and HOOKONCE_TEST_SQS_URL belong together; one is missing"),
+        }
+    }
+}
 
 /// The servers' addresses.
 pub(crate) fn urls() -> (&'static str, &'static str) {
-    (BACKENDS.dynamodb_url(), BACKENDS.sqs_url())
+    match &*SERVERS {
+        Servers::Embedded(backends) => (backends.dynamodb_url(), backends.sqs_url()),
+        Servers::Real { dynamodb_url, sqs_url } => (dynamodb_url, sqs_url),
+    }
 }
 
 /// A stack of tables and queues that nobody else uses.
@@ -40,7 +64,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// A fresh stack on the embedded servers.
+    /// A fresh stack on the run's servers.
     pub(crate) async fn new() -> Self {
         let (dynamodb_url, sqs_url) = urls();
         Self::at(dynamodb_url, sqs_url).await
@@ -48,11 +72,34 @@ impl Lab {
 
     /// A fresh stack on any servers.
     pub(crate) async fn at(dynamodb_url: &str, sqs_url: &str) -> Self {
+        Self::shaped(dynamodb_url, sqs_url, |_| {}).await
+    }
+
+    /// A fresh stack on any servers, unlike the deployed one in something.
+    pub(crate) async fn shaped(dynamodb_url: &str, sqs_url: &str, change: impl FnOnce(&mut StackShape)) -> Self {
         let dynamodb = clients::dynamodb(dynamodb_url);
         let sqs = clients::sqs(sqs_url);
-        let name = format!("test-{}", STACKS.fetch_add(1, Ordering::SeqCst));
-        let resources = create_stack(&dynamodb, &sqs, &StackShape::deployed(&name)).await.unwrap();
-        Self { dynamodb, sqs, resources }
+        // Real servers may have seen an earlier run.
+        let name = format!("test-{}-{}", std::process::id(), STACKS.fetch_add(1, Ordering::SeqCst));
+        let mut shape = StackShape::deployed(&name);
+        change(&mut shape);
+        let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
+        let lab = Self { dynamodb, sqs, resources };
+        lab.keep_expired().await;
+        lab
+    }
+
+    /// Tells the servers to keep what has expired: the clock of a test is months behind theirs.
+    async fn keep_expired(&self) {
+        for table in [Table::Inbox, Table::Domain] {
+            let off = TimeToLiveSpecification::builder()
+                .enabled(false)
+                .attribute_name(attribute::EXPIRES_AT)
+                .build()
+                .unwrap();
+            let update = self.dynamodb.update_time_to_live().table_name(self.table(table));
+            update.time_to_live_specification(off).send().await.unwrap();
+        }
     }
 
     pub(crate) fn store(&self) -> DynamoStore {

@@ -8,6 +8,7 @@ pub(crate) mod delivery;
 pub(crate) mod endpoints;
 pub(crate) mod faults;
 pub(crate) mod harness;
+pub(crate) mod iam;
 pub(crate) mod lab;
 pub(crate) mod ledger;
 pub(crate) mod logs;

@@ -9,7 +9,7 @@ mod documentation;
 mod environment;
 mod events;
 mod metrics;
-mod policies;
+pub(crate) mod policies;
 mod tables;
 
 use std::path::Path;

@@ -46,16 +46,24 @@ impl Denial {
         }
     }
 
-    /// Refused by the provider's scheme. Only a refused signature takes the status that the provider's file names.
+    /// Refused by the provider's scheme. A refused signature takes the status that the provider's file names for it, and
+    /// an endpoint that lacks a setting asks for a retry as this provider understands it.
     pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
-        let status = if refusal.status() == 401 { answers.refused } else { refusal.status() };
+        let status = match (refusal, refusal.status()) {
+            (Refusal::NotConfigured, _) => answers.retry_please,
+            (_, 401) => answers.refused,
+            (_, status) => status,
+        };
         Self::Refused(refusal, status)
     }
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
         match self {
-            Self::StoreUnavailable(_) | Self::EndpointUnavailable | Self::MaterialUnavailable(_) => true,
+            Self::StoreUnavailable(_)
+            | Self::EndpointUnavailable
+            | Self::MaterialUnavailable(_)
+            | Self::Refused(Refusal::NotConfigured, _) => true,
             Self::Malformed
             | Self::UnknownEndpoint
             | Self::SourceNotAllowed

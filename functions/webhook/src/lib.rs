@@ -166,6 +166,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         delivery: &VerifiedDelivery,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
+        counts.set("secret_index", i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX));
         if delivery.secret_index() > 0 {
             counts.add("old_secret_used", 1);
         }

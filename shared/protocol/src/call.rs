@@ -2,6 +2,7 @@
 //!
 //! A machine has at most one call under way, so "the process dies here" has one meaning at every step.
 
+use crate::item::Item;
 use crate::key::RecordKey;
 use crate::message::Message;
 use crate::plan::Plan;
@@ -106,8 +107,9 @@ pub enum Written {
 pub enum Committed {
     /// All writes were carried out.
     Applied,
-    /// None was; one reason for each write, in order.
-    Cancelled(Vec<CancellationReason>),
+    /// None was; one reason for each write, in order, and the domain key that stood in the way if one did and the store
+    /// showed it.
+    Cancelled(Vec<CancellationReason>, Option<Box<Item>>),
     /// The store can never carry out this request; nothing was written.
     Invalid,
     /// Unknown.
@@ -233,6 +235,8 @@ impl<State, Output> Step<State, Output> {
 pub enum Signal {
     /// An id came again with another body.
     BodyMismatch,
+    /// The very bytes of a delivery had their effect under another id.
+    SuspectedReplay,
     /// The claim found this very request's own earlier attempt.
     OwnRetry,
     /// The claim met a transaction on the same item.
@@ -262,6 +266,7 @@ impl Signal {
     pub const fn metric(self) -> &'static str {
         match self {
             Self::BodyMismatch => "body_mismatch",
+            Self::SuspectedReplay => "suspected_replay",
             Self::OwnRetry => "own_retry",
             Self::ClaimConflict => "claim_conflict",
             Self::FailOpen => "fail_open",

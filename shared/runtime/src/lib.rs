@@ -16,6 +16,7 @@
 //! acknowledge; it only says what came of what the machine asked for.
 
 pub mod ambient;
+#[cfg(feature = "aws")]
 pub mod aws;
 pub mod batch;
 pub mod body;

@@ -84,7 +84,11 @@ impl<M: MaterialSource> Materials<M> {
         let kept = Kept { material: material.clone().ok(), at: now };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.kept.len() >= MATERIALS_MAX && !state.kept.contains_key(needed.cache_key()) {
-            state.kept.clear();
+            // Failures go first: a forger can name addresses that fail, and must not push out the certificates in use.
+            state.kept.retain(|_, kept| kept.material.is_some());
+            if state.kept.len() >= MATERIALS_MAX {
+                state.kept.clear();
+            }
         }
         state.kept.insert(needed.cache_key().to_owned(), kept);
         material

@@ -22,6 +22,7 @@ pub const METRICS: &[&str] = &[
     "delivery_retry_please",
     "handshake_answered",
     "old_secret_used",
+    "secret_index",
     "delivery_duration_ms",
     "event_applied",
     "event_duplicate",
@@ -128,11 +129,14 @@ impl Telemetry {
 }
 
 /// Sends logs as JSON lines to standard output. `filter` is a level or a list of `target=level`; `info` if not valid.
+///
+/// A panic is logged by its place alone: what it says may hold bytes of a request.
 pub fn log_as_json(filter: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "info".into());
     let format = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
     // A second initialisation in one process is the only failure, and changes nothing.
     let _ = format.with_current_span(false).with_span_list(false).try_init();
+    std::panic::set_hook(Box::new(|panic| tracing::error!(at = panic.location().map(ToString::to_string), "panicked")));
 }
 
 /// An error with its whole chain of sources, as text.

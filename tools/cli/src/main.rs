@@ -9,6 +9,7 @@ mod census;
 mod command;
 mod failure;
 mod output;
+mod outputs;
 mod samples;
 mod sender;
 mod target;

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Provider, SignError, UnsignedRequest};
+use hookonce_providers::settings::PUBLIC_URL;
+use hookonce_providers::{Provider, Settings, SignError, UnsignedRequest};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
@@ -25,12 +26,27 @@ pub(crate) struct Delivery {
     pub(crate) provider: &'static Provider,
     /// With what.
     pub(crate) secret: String,
+    /// What else the scheme uses, as the endpoint has it.
+    pub(crate) settings: Settings,
     /// Headers beside the signature.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
     pub(crate) body: Vec<u8>,
     /// How far the signer's clock is off, in seconds.
     pub(crate) clock_offset_seconds: i64,
+}
+
+impl Delivery {
+    /// The URL that some schemes sign: the endpoint's public one, or what a gateway makes of the address, which names
+    /// itself with `https` and without a port.
+    fn signed_url(&self) -> String {
+        let query = self.url.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
+        if let Some(public) = self.settings.get(PUBLIC_URL) {
+            return if public.contains('?') { public.to_owned() } else { format!("{public}{query}") };
+        }
+        let Ok(url) = reqwest::Url::parse(&self.url) else { return self.url.clone() };
+        format!("https://{}{}{query}", url.host_str().unwrap_or_default(), url.path())
+    }
 }
 
 /// How a delivery ended.
@@ -85,10 +101,10 @@ impl Sender {
     }
 
     async fn attempt(&self, delivery: &Delivery, attempts: u32) -> Result<Delivered, SignError> {
-        let unsigned =
-            UnsignedRequest { method: "POST", url: &delivery.url, headers: &delivery.headers, body: &delivery.body };
+        let url = delivery.signed_url();
+        let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &delivery.headers, body: &delivery.body };
         let now = EpochSec(now_unix() + delivery.clock_offset_seconds);
-        let signed = delivery.provider.sign_request(&unsigned, &delivery.secret, now)?;
+        let signed = delivery.provider.sign_request_with(&unsigned, &delivery.secret, &delivery.settings, now)?;
         let headers = delivery.headers.iter().chain(&signed.headers);
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

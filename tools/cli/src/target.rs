@@ -11,6 +11,7 @@ use hookonce_runtime::file::EndpointFolder;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::outputs::Outputs;
 
 /// Where a local stack keeps its state unless told otherwise.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
@@ -54,7 +55,7 @@ impl DataFolder {
         let none = |_| {
             Failure::unavailable(
                 format!("no stack is running in {}", self.data.display()),
-                "start one with `hookonce dev`, or name a deployed one with --table and --queue-url",
+                "start one with `hookonce dev`, or name a deployed one with --stack",
             )
         };
         let text = fs::read_to_string(self.state()).map_err(none)?;
@@ -120,17 +121,23 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tables a command reads.
+/// The stack that a command acts on. AWS settings of a deployed one come from the environment as usual.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) folder: DataFolder,
-    /// The inbox table of a deployed stack. AWS settings come from the environment as usual.
+    /// A deployed stack, by the name that CloudFormation knows it by.
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    pub(crate) stack: Option<String>,
+    /// The inbox table of a deployed stack.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// The domain table of a deployed stack.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
+    /// The queue of hints of a deployed stack. No command that only reads needs it.
+    #[arg(long, value_name = "URL", requires = "table")]
+    pub(crate) queue_url: Option<String>,
 }
 
 impl Target {
@@ -142,6 +149,12 @@ impl Target {
         if let Some(table) = &self.table {
             let client = dynamodb_client(&shared_config().await, CALL_MAX);
             return Ok(DynamoStore::new(client, table, self.domain_table.clone().unwrap_or_default()));
+        }
+        if let Some(stack) = &self.stack {
+            let config = shared_config().await;
+            let outputs = Outputs::of(&config, stack).await?;
+            let (inbox, domain) = (outputs.get("InboxTable")?, outputs.get("DomainTable")?);
+            return Ok(DynamoStore::new(dynamodb_client(&config, CALL_MAX), inbox, domain));
         }
         let running = self.folder.running()?;
         Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))

@@ -65,6 +65,14 @@ pub enum InvokeError {
         /// What is wrong with them.
         source: serde_json::Error,
     },
+    /// The function's process could not be started.
+    #[error("the binary {binary} could not be started")]
+    NotStarted {
+        /// The binary.
+        binary: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
     /// The service that runs the function could not be reached.
     #[error("the function could not be reached")]
     Unreachable {
@@ -189,7 +197,7 @@ fn unreachable(source: reqwest::Error) -> InvokeError {
 }
 
 /// What the function returned. A function that returns nothing has an empty body, which Lambda's callers see as null.
-fn function_response(body: &[u8]) -> Result<Value, InvokeError> {
+pub(crate) fn function_response(body: &[u8]) -> Result<Value, InvokeError> {
     if body.is_empty() {
         return Ok(Value::Null);
     }
@@ -197,7 +205,7 @@ fn function_response(body: &[u8]) -> Result<Value, InvokeError> {
 }
 
 /// The error in Lambda's error document. Real Lambda answers 200 with a header, `cargo lambda` answers 500.
-fn function_error(body: &[u8]) -> InvokeError {
+pub(crate) fn function_error(body: &[u8]) -> InvokeError {
     let document: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |key: &str, missing: &str| document.get(key).and_then(Value::as_str).unwrap_or(missing).to_owned();
     InvokeError::Failed {

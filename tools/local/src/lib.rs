@@ -21,6 +21,7 @@
 //! | [`stack`] | the deployed functions in the middle of all of it |
 //! | [`calls`] | the count of the SDK's calls |
 //! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
+//! | [`process`] | the same for a function's binary, as a process of its own behind Lambda's Runtime API |
 //! | [`ambient`] | the clock and the generator of identifiers |
 //!
 //! Architecture Invariant: nothing here listens on anything but 127.0.0.1, and nothing here is deployed.
@@ -41,6 +42,7 @@ pub mod clients;
 pub mod event_source;
 pub mod gateway;
 pub mod invoke;
+pub mod process;
 pub mod schedule;
 pub mod stack;
 pub mod tables;

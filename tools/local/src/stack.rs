@@ -4,7 +4,7 @@
 //! runs the functions (`cargo lambda watch`); the event source and the schedule are this process's own in any case.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -36,6 +36,7 @@ use crate::clients;
 use crate::event_source::{EventSource, EventSourceConfig, EventSourceConfigError};
 use crate::gateway::{Gateway, GatewayConfig, GatewayError};
 use crate::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
+use crate::process::{ProcessConfig, ProcessInvoke};
 use crate::schedule::{Schedule, ScheduleConfig};
 use crate::tables::{CreateError, QueueRef, StackResources, StackShape, create_stack};
 
@@ -49,8 +50,12 @@ const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
 const RELAY_PERIOD: Duration = Duration::from_secs(2);
 
 /// What the functions are called where another process runs them: the names of their binaries.
+const WEBHOOK: &str = "hookonce-webhook";
 const WORKER: &str = "hookonce-worker";
 const RELAY: &str = "hookonce-relay";
+
+/// Processes of one function at the same time, where functions are processes.
+const PROCESSES_MAX: usize = 4;
 
 /// How long the webhook may take where no API Gateway and no provider is in a hurry.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,6 +82,13 @@ pub enum Servers {
 pub enum Functions {
     /// This process, behind a gateway of its own.
     InProcess {
+        /// The gateway's port; 0 takes a free one.
+        port: u16,
+    },
+    /// Processes of their own, of the binaries in this folder, behind a gateway of this process.
+    Binaries {
+        /// The folder.
+        folder: PathBuf,
         /// The gateway's port; 0 takes a free one.
         port: u16,
     },
@@ -174,6 +186,25 @@ pub struct Place {
     pub resources: StackResources,
 }
 
+impl Place {
+    /// What the functions read from their environment where another process runs them. `endpoints` is the folder of
+    /// endpoint documents.
+    pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
+        let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
+        [
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url.clone()),
+            ("AWS_ENDPOINT_URL_SQS", self.sqs_url.clone()),
+            ("AWS_REGION", clients::REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+            ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
+            ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
+            ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
+            ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
+        ]
+    }
+}
+
 /// What invokes the worker and the relay.
 #[derive(Debug)]
 struct Pollers {
@@ -207,6 +238,18 @@ impl Stack {
                 let parts = Parts { place: &place, config: &config };
                 let gateway = start_gateway(parts.webhook(&calls.webhook), *port).await?;
                 let pollers = Pollers::start(parts.worker(&calls.worker), parts.relay(&calls.relay), &place, &config)?;
+                let url = gateway.url();
+                (pollers, Some(gateway), url)
+            }
+            Functions::Binaries { folder, port } => {
+                let environment = place.environment(&config.endpoints);
+                let function = |name| {
+                    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+                    let (binary, environment) = (folder.join(name), environment.collect());
+                    ProcessInvoke::new(ProcessConfig { binary, environment, concurrency_max: PROCESSES_MAX }, ambient())
+                };
+                let gateway = start_gateway(function(WEBHOOK), *port).await?;
+                let pollers = Pollers::start(function(WORKER), function(RELAY), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
             }

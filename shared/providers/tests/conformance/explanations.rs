@@ -3,6 +3,8 @@
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Explanation, Provider, Request, Settings, UnsignedRequest};
 
+use crate::support::{Vector, all, body, headers};
+
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/hook";
 const BODY: &str = r#"{"id":"evt_1","type":"invoice.paid","note":"caf\u00e9"}"#;
@@ -161,4 +163,51 @@ fn a_missing_setting_is_named() {
     let request = Request { method: "POST", url: URL, headers: &headers, body: b"{}" };
     let explanation = provider("paypal").explain(&request, &[], &Settings::none(), None, NOW);
     assert_eq!(explanation.causes[0].to_string(), "The endpoint needs the setting `webhook_id`.");
+}
+
+/// The signatures that would have been right: whatever the provider would add, in pieces long enough to be one.
+fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
+    let given: Vec<(String, String)> = headers(vector)
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
+        .filter(|(name, _)| !["signature", "mac", "hmac", "authorization"].iter().any(|part| name.contains(part)))
+        .collect();
+    let body = body(vector);
+    let unsigned = UnsignedRequest { method: &vector.method, url: &vector.url, headers: &given, body: &body };
+    let sign = |secret: &String| {
+        let settings = vector.settings.clone().into();
+        provider.sign_request_with(&unsigned, secret, &settings, EpochSec(vector.now_unix)).ok()
+    };
+    let signed = vector.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers);
+    let signed = signed.filter(|(name, _)| !name.ends_with("signed-headers"));
+    let pieces = signed.flat_map(|(_, value)| {
+        value.split([',', '=', ' ', '.']).filter(|piece| piece.len() >= 20).map(str::to_owned).collect::<Vec<_>>()
+    });
+    pieces.collect()
+}
+
+#[test]
+fn no_explanation_of_any_vector_holds_a_secret_or_the_signature_that_would_be_right() {
+    let (mut explained, mut compared) = (0, 0);
+    for file in all() {
+        let provider = provider(&file.provider);
+        for vector in &file.vectors {
+            let (headers, body) = (headers(vector), body(vector));
+            let request = Request { method: &vector.method, url: &vector.url, headers: &headers, body: &body };
+            let settings = vector.settings.clone().into();
+            let explanation = provider.explain(&request, &vector.secrets, &settings, None, EpochSec(vector.now_unix));
+            let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
+            let core = |secret: &str| secret.trim_start_matches("whsec_").trim().chars().take(12).collect::<String>();
+            for secret in vector.secrets.iter().map(|secret| core(secret)).filter(|core| core.len() >= 8) {
+                assert!(!printed.contains(&secret) || secret.starts_with("-----BEGIN"), "{}: {printed}", vector.id);
+            }
+            for signature in right_signatures(provider, vector) {
+                assert!(!printed.contains(&signature), "{}: {printed}", vector.id);
+                compared += 1;
+            }
+            explained += 1;
+        }
+    }
+    println!("{explained} explanations, {compared} signatures");
+    assert!(explained > 800 && compared > 500, "{explained} explanations, {compared} signatures");
 }

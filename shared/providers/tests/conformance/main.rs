@@ -1,6 +1,7 @@
 //! The catalog and the engine against vectors, hostile input and the documentation.
 #![cfg(test)]
 
+mod additions;
 mod batches;
 mod catalog;
 mod explanations;

@@ -122,8 +122,12 @@ pub(crate) fn valid(provider: &str) -> &'static Vector {
 }
 
 fn read_all() -> Vec<VectorFile> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/vectors");
-    let mut paths: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    read_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/vectors"))
+}
+
+/// Every vector file of a folder, by name.
+pub(crate) fn read_folder(folder: &Path) -> Vec<VectorFile> {
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let read = |path: &std::path::PathBuf| {

@@ -1,5 +1,7 @@
 //! Every conformance vector in `events/vectors` is judged as the vector says.
 
+use hookonce_providers::{Catalog, Provider};
+
 use crate::support::{Origin, Verdict, all, judge};
 
 #[test]
@@ -45,4 +47,64 @@ fn ids_are_unique_and_a_difference_to_an_sdk_is_explained() {
             );
         }
     }
+}
+
+/// Providers whose signature stands in the body.
+const SIGNED_INSIDE: [&str; 4] = ["adyen", "aws_sns", "braintree", "mailgun"];
+
+/// The cases that a provider's file must have, by what its scheme is able to get wrong. `*` stands for any ending.
+fn required(provider: &Provider) -> Vec<&'static str> {
+    let scheme = serde_json::to_value(provider).unwrap()["scheme"][0].take();
+    let kind = scheme["kind"].as_str().unwrap().to_owned();
+    let mut cases = vec!["valid", "rotated-secret", "wrong-secret", "missing-signature", "empty-signature"];
+    cases.extend(["truncated-signature", "non-utf8-*"]);
+    cases.push(if SIGNED_INSIDE.contains(&provider.id()) {
+        "duplicated-signature"
+    } else {
+        "duplicated-signature-header"
+    });
+    if !["token", "basic"].contains(&kind.as_str()) {
+        cases.push("tampered-body");
+    }
+    let has = |name: &str| !scheme[name].is_null();
+    let timed = ["timestamp", "issued_tolerance_seconds", "expiry_leeway_seconds", "tolerance_seconds"];
+    if timed.into_iter().any(has) || kind == "paypal" {
+        cases.extend(["stale-timestamp", "future-timestamp"]);
+    }
+    let checked = has("timestamp") && !scheme["timestamp"]["tolerance_seconds"].is_null();
+    if checked || timed[1..].iter().any(|name| has(name)) {
+        cases.push("missing-timestamp");
+    }
+    if !scheme["format"]["pairs"].is_null() || scheme["signature"].as_str().is_some_and(|place| place.ends_with('*')) {
+        cases.push("two-signatures");
+    }
+    cases
+}
+
+/// What a provider's file lacks, by the cases in it.
+fn lacking(provider: &Provider, cases: &[&str]) -> Vec<&'static str> {
+    let there = |wanted: &str| match wanted.strip_suffix('*') {
+        Some(start) => cases.iter().any(|case| case.starts_with(start)),
+        None => cases.contains(&wanted),
+    };
+    required(provider).into_iter().filter(|wanted| !there(wanted)).collect()
+}
+
+#[test]
+fn every_provider_has_the_cases_that_its_scheme_can_get_wrong() {
+    let mut wrong = Vec::new();
+    for provider in Catalog::built_in().iter() {
+        let file = all().iter().find(|file| file.provider == provider.id());
+        let Some(file) = file else { panic!("{} has no vector file", provider.id()) };
+        let cases: Vec<&str> = file.vectors.iter().map(|vector| vector.case.as_str()).collect();
+        wrong.extend(lacking(provider, &cases).into_iter().map(|case| format!("{}: {case}", provider.id())));
+        // The check itself: a file without one of its cases is noticed.
+        for case in required(provider) {
+            let start = case.trim_end_matches('*');
+            let others: Vec<&str> = cases.iter().copied().filter(|known| !known.starts_with(start)).collect();
+            assert!(lacking(provider, &others).contains(&case), "{}: {case}", provider.id());
+        }
+    }
+    assert!(wrong.is_empty(), "these vectors are missing:\n{}", wrong.join("\n"));
+    assert_eq!(all().len(), Catalog::built_in().len(), "a vector file of no provider");
 }

@@ -11,7 +11,7 @@ use hookonce_local::clients;
 use hookonce_local::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::timing::Timing;
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, Settings};
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::telemetry::chain;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -167,6 +167,7 @@ impl Ground {
             url: format!("{}/webhooks/{id}", self.url),
             provider,
             secret,
+            settings: Settings::none(),
             headers: sample.headers.clone(),
             body: sample.body.clone(),
             clock_offset_seconds: if sample.kind == Kind::Stale { STALE_SECONDS } else { 0 },

@@ -1,11 +1,11 @@
 //! `hookonce dev`: the whole inbox on this machine, until Ctrl-C.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use hookonce_local::backends::DataLocation;
-use hookonce_local::clients::REGION;
 use hookonce_local::stack::{Functions, Place, Servers, Stack, StackConfig};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
     #[arg(long, value_name = "URL", conflicts_with = "port")]
     functions: Option<String>,
+    /// Run the functions' binaries in this folder, such as target/release, each in processes of its own.
+    #[arg(long, value_name = "DIR", conflicts_with = "functions")]
+    binaries: Option<PathBuf>,
     /// Use this DynamoDB instead of the embedded one.
     #[arg(long, value_name = "URL", requires = "sqs_url")]
     dynamodb_url: Option<String>,
@@ -54,9 +57,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
             _ => Servers::Embedded(DataLocation::Directory(folder.tables())),
         },
-        functions: match arguments.functions {
-            Some(url) => Functions::At(url),
-            None => Functions::InProcess { port: arguments.port },
+        functions: match (arguments.functions, arguments.binaries) {
+            (Some(url), _) => Functions::At(url),
+            (None, Some(folder)) => Functions::Binaries { folder, port: arguments.port },
+            (None, None) => Functions::InProcess { port: arguments.port },
         },
         endpoints: folder.endpoints().folder().to_owned(),
         timing: Timing::standard(),
@@ -105,19 +109,7 @@ fn greet(folder: &DataFolder, running: &RunningStack) -> Result<(), Failure> {
 
 /// Writes what the functions read where another process runs them. `cargo lambda watch --env-file` takes it as it is.
 fn write_environment(folder: &DataFolder, place: &Place) -> Result<(), Failure> {
-    let endpoints = folder.endpoints().folder().to_owned();
-    let endpoints = format!("file:{}", endpoints.canonicalize().unwrap_or(endpoints).display());
-    let variables = [
-        ("AWS_ENDPOINT_URL_DYNAMODB", place.dynamodb_url.as_str()),
-        ("AWS_ENDPOINT_URL_SQS", &place.sqs_url),
-        ("AWS_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", "local"),
-        ("AWS_SECRET_ACCESS_KEY", "local"),
-        ("HOOKONCE_INBOX_TABLE", &place.resources.inbox_table),
-        ("HOOKONCE_DOMAIN_TABLE", &place.resources.domain_table),
-        ("HOOKONCE_QUEUE_URL", &place.resources.queue.url),
-        ("HOOKONCE_ENDPOINTS", &endpoints),
-    ];
+    let variables = place.environment(folder.endpoints().folder());
     let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     write(&folder.environment(), &lines.concat())
 }

@@ -40,7 +40,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "ID")]
     provider: String,
     /// A secret as the provider hands it out; several, newest first.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Vec<String>,
     /// What else the scheme needs, such as verify_token=…
     #[arg(long, value_name = "NAME=VALUE")]
@@ -99,7 +99,7 @@ pub(crate) struct Rotate {
     /// The endpoint's id.
     id: String,
     /// The new secret; made and printed if absent.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Option<String>,
     /// Drop every older secret at once.
     #[arg(long)]
@@ -230,7 +230,11 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn pair(setting: &str) -> Result<(String, String), Failure> {
+/// A setting as it is typed.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not NAME=VALUE.
+pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
     let pair = setting.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     pair.ok_or_else(|| {
         Failure::usage(format!("{setting:?} is not NAME=VALUE"), "for instance --setting verify_token=abc")

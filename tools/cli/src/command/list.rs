@@ -17,6 +17,12 @@ use crate::output;
 use crate::sender::now_unix;
 use crate::target::{Target, store_unavailable};
 
+/// Keys that are read at least from each partition of an index, so that filters find something.
+const PAGE: usize = 100;
+
+/// How far back the journal is read unless told otherwise.
+const SINCE: &str = "24h";
+
 /// How far back a list may look: further, and the records have expired.
 const HOURS_MAX: i64 = 24 * 95;
 
@@ -34,9 +40,10 @@ pub(crate) struct Arguments {
     /// Only records whose last error has this code.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this: a moment, or a length of time before now.
-    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment, default_value = "24h")]
-    since: EpochMs,
+    /// Received after this: a moment, or a length of time before now. What is DEAD or PENDING is listed whatever its age
+    /// unless this is given, everything else as of 24 hours ago.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
+    since: Option<EpochMs>,
     /// Received before this.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment, default_value = "0s")]
     until: EpochMs,
@@ -71,18 +78,24 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let store = arguments.target.store().await?;
     let mut found = Listing::default();
-    for query in queries(&arguments, Timing::standard().shards) {
-        found.read(&store, &query, &arguments).await?;
+    for group in queries(&arguments, Timing::standard().shards)? {
+        for query in group {
+            found.read(&store, &query, &arguments).await?;
+        }
         if found.records.len() >= arguments.limit {
             break;
         }
     }
     found.records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
+    let cut = found.cut || found.records.len() > arguments.limit;
     found.records.truncate(arguments.limit);
     if arguments.json {
         output::json(&found.records.iter().map(summary).collect::<Vec<_>>());
     } else {
         print(&found.records);
+    }
+    if cut {
+        output::note("there may be more: narrow --since and --until, or raise --limit");
     }
     Ok(Exit::Done)
 }
@@ -92,11 +105,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 struct Listing {
     seen: BTreeSet<RecordKey>,
     records: Vec<Record>,
+    /// Whether an index held more keys than were read.
+    cut: bool,
 }
 
 impl Listing {
     async fn read(&mut self, store: &DynamoStore, query: &IndexQuery, arguments: &Arguments) -> Result<(), Failure> {
-        let keys = store.index_keys(query, arguments.limit.max(100)).await.map_err(|_| store_unavailable())?;
+        let most = arguments.limit.max(PAGE);
+        let keys = store.index_keys(query, most).await.map_err(|_| store_unavailable())?;
+        self.cut |= keys.len() >= most;
         let keys: Vec<_> = keys.into_iter().filter(|key| self.seen.insert(key.clone())).collect();
         for found in store.read_each(&keys).await {
             match found.map_err(|_| store_unavailable())? {
@@ -115,32 +132,41 @@ impl Arguments {
             && same(&self.endpoint, record.key.parts().0)
             && same(&self.event_type, &record.event_type)
             && same(&self.error, record.last_error.as_deref().unwrap_or_default())
-            && (self.since..=self.until).contains(&record.received_at)
+            && self.since.is_none_or(|since| since <= record.received_at)
+            && record.received_at <= self.until
     }
 }
 
-/// What waits and what is dead has an index of its own; everything else is found by when it was received.
-fn queries(arguments: &Arguments, shards: u16) -> Vec<IndexQuery> {
+/// What waits and what is dead has an index of its own; everything else is found by when it was received. A group is
+/// read whole before the limit counts: its partitions are in no order.
+fn queries(arguments: &Arguments, shards: u16) -> Result<Vec<Vec<IndexQuery>>, Failure> {
     let due = |partition: fn(u16) -> String| {
-        (0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()
+        vec![(0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()]
     };
     match arguments.state {
-        Some(Status::Dead) => due(dead_shard),
-        Some(Status::Pending) => due(pending_shard),
-        Some(Status::Processed | Status::Discarded) | None => journal(arguments.since, arguments.until, shards),
+        Some(Status::Dead) => Ok(due(dead_shard)),
+        Some(Status::Pending) => Ok(due(pending_shard)),
+        Some(Status::Processed | Status::Discarded) | None => {
+            let since = match arguments.since {
+                Some(since) => since,
+                None => parse_moment(SINCE).map_err(|error| Failure::usage(error, "pass --since"))?,
+            };
+            Ok(journal(since, arguments.until, shards))
+        }
     }
 }
 
-fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<IndexQuery> {
+/// One group for each hour, the latest first.
+fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     let hour = Millis::hours(1);
     let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
     // The last step may fall before `from` and still be in its hour.
     let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
-    hours
-        .flat_map(|at| {
-            (0..shards).map(move |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until })
-        })
-        .collect()
+    let group = |at: EpochMs| {
+        let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
+        (0..shards).map(query).collect()
+    };
+    hours.map(group).collect()
 }
 
 /// One record as programs read it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::Catalog;
+use hookonce_providers::{Catalog, Settings};
 use serde_json::json;
 
 use super::endpoint;
@@ -27,11 +27,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     url: Option<String>,
     /// The secret to sign with; the endpoint's newest if absent.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Option<String>,
     /// The endpoint of the running local stack; the provider's only one if absent.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
+    /// What else the scheme signs with, such as public_url=…; the endpoint's own if absent.
+    #[arg(long, value_name = "NAME=VALUE")]
+    setting: Vec<String>,
     /// A header beside the signature, such as x-github-event:push.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
@@ -53,9 +56,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let body = std::fs::read(&arguments.file).map_err(|error| {
         Failure::usage(format!("{} cannot be read: {error}", arguments.file.display()), "sample bodies are in events/")
     })?;
-    let (url, secret) = address(&arguments)?;
+    let (url, secret, settings) = address(&arguments)?;
     let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
-    let delivery = Delivery { url, provider, secret, headers, body, clock_offset_seconds: 0 };
+    let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
     let sender = Sender::new();
     let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
     let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
@@ -66,9 +69,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     exit(&delivered, &delivery.url)
 }
 
-fn address(arguments: &Arguments) -> Result<(String, String), Failure> {
+/// Where to deliver, the secret, and the settings that the scheme uses.
+fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure> {
+    let given = arguments.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
     if let (Some(url), Some(secret)) = (&arguments.url, &arguments.secret) {
-        return Ok((url.clone(), secret.clone()));
+        return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
     }
     let id = match &arguments.endpoint {
         Some(id) => endpoint::parse_id(id)?,
@@ -78,11 +83,10 @@ fn address(arguments: &Arguments) -> Result<(String, String), Failure> {
         Some(url) => url.clone(),
         None => format!("{}/webhooks/{id}", arguments.folder.running()?.url),
     };
-    let secret = match &arguments.secret {
-        Some(secret) => secret.clone(),
-        None => endpoint::read(&arguments.folder, &id)?.secrets.into_iter().next().unwrap_or_default(),
-    };
-    Ok((url, secret))
+    let document = endpoint::read(&arguments.folder, &id)?;
+    let newest = || document.secrets.into_iter().next().unwrap_or_default();
+    let secret = arguments.secret.clone().unwrap_or_else(newest);
+    Ok((url, secret, document.settings.into_iter().chain(given).collect()))
 }
 
 fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {

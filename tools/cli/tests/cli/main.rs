@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 mod demo;
+mod deployed;
+mod providers;
 mod readme;
 mod support;
 mod verify;

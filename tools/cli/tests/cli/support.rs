@@ -26,6 +26,12 @@ impl Desk {
         Self(folder)
     }
 
+    /// Writes a file into the folder and gives its name.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
+        std::fs::write(self.0.path().join(name), bytes).unwrap();
+        name.to_owned()
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
         command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
@@ -35,6 +41,18 @@ impl Desk {
     /// Runs a command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command with variables in its environment.
+    pub(crate) fn run_with_environment(&self, arguments: &[&str], variables: &[(String, String)]) -> Output {
+        self.command(arguments).envs(variables.iter().cloned()).output().unwrap()
+    }
+
+    /// What the running stack wrote for functions that another process runs: names and values.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let text = std::fs::read_to_string(self.0.path().join(".hookonce/functions.env")).unwrap();
+        let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        text.lines().map(|line| pair(line).unwrap()).collect()
     }
 
     /// Runs a command with this on its standard input.

@@ -1,5 +1,7 @@
 //! `verify` on captured requests.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::support::{Desk, json as parsed, text};
@@ -47,4 +49,49 @@ fn a_handshake_is_answered_with_its_challenge() {
 fn a_capture_of_another_form_is_wrong_usage() {
     let output = Desk::new().run_with_input(&["verify", "--request", "-"], "{\"provider\": \"stripe\"}");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
+
+/// The request as Stripe's own library signed it, before anyone touched its body.
+fn genuine() -> Value {
+    let path = crate::support::root().join("events/vectors/stripe.json");
+    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let vectors = file["vectors"].as_array().unwrap();
+    let mut vector = vectors.iter().find(|vector| vector["id"] == "stripe/valid").unwrap().clone();
+    let names = ["method", "url", "headers", "body_base64", "secrets", "now_unix"];
+    let mut request: Value = names.into_iter().map(|name| (name.to_owned(), vector[name].take())).collect();
+    request["provider"] = json!("stripe");
+    request
+}
+
+/// What a person reads, which never holds the secret or the signature that would be right.
+fn explained(request: &Value) -> String {
+    let output = Desk::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
+    let said = text(&output);
+    let right = genuine();
+    let signature = right["headers"]["stripe-signature"].as_str().unwrap().split("v1=").nth(1).unwrap();
+    let secret = right["secrets"][0].as_str().unwrap();
+    assert!(!said.contains(signature) && !said.contains(secret.trim_start_matches("whsec_")), "{said}");
+    said
+}
+
+#[test]
+fn a_person_is_told_the_likely_cause() {
+    assert!(explained(&genuine()).contains("secret 0 matched"));
+    let secret = genuine()["secrets"][0].as_str().unwrap().to_owned();
+    let mut newline = genuine();
+    newline["secrets"] = json!([format!("{secret}\n")]);
+    assert!(explained(&newline).contains("space or line break around it"), "{}", explained(&newline));
+
+    let mut late = genuine();
+    late["now_unix"] = json!(late["now_unix"].as_i64().unwrap() + 1_000);
+    assert!(explained(&late).contains("1000 s old"), "{}", explained(&late));
+
+    let mut unsigned = genuine();
+    unsigned["headers"] = json!({});
+    assert!(explained(&unsigned).contains("stripe-signature: missing"), "{}", explained(&unsigned));
+
+    let mut spaced = genuine();
+    let body = STANDARD.decode(spaced["body_base64"].as_str().unwrap()).unwrap();
+    spaced["body_base64"] = json!(STANDARD.encode([body.as_slice(), b"\n"].concat()));
+    assert!(explained(&spaced).contains("another writing of this body"), "{}", explained(&spaced));
 }

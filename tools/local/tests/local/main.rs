@@ -5,5 +5,6 @@ mod backends;
 mod event_source;
 mod gateway;
 mod http_invoke;
+mod process;
 mod support;
 mod tables;

@@ -1,0 +1,42 @@
+# What the other scripts install, and where. Sourced, never run.
+# shellcheck shell=bash
+
+tools="$PWD/target/tools"
+
+# Every pinned tool, in one place.
+cargo_deny=0.20.2
+cargo_machete=0.9.2
+cargo_fuzz=0.13.1
+cargo_lambda=1.9.2
+typos=1.52.0
+sam_cli=1.170.0
+zig=0.17.1
+
+# Installs a Python package, and others that it needs pinned, into an environment of its own unless it is there.
+python_tool() {
+    local environment="$tools/$1" package=$2 version=$3
+    if [ "$("$environment/bin/pip" show "$package" 2>/dev/null | sed -n 's/^Version: //p')" = "$version" ]; then
+        return
+    fi
+    if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        apt-get update -qq
+        apt-get install -y -qq --no-install-recommends python3 python3-venv
+    fi
+    python3 -m venv --clear "$environment"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check "$package==$version" "${@:4}"
+}
+
+# Puts `cargo lambda` on the path; with zig, it builds for any processor and any glibc.
+need_cargo_lambda() {
+    python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$zig"
+    PATH="$tools/cargo-lambda/bin:$PATH"
+}
+
+# Builds the functions for this machine as `cargo lambda watch` does: one package at a time. Together with the tools, they
+# would get the features that only tools need.
+build_functions() {
+    local name
+    for name in webhook worker relay; do
+        cargo build --release --quiet --package "hookonce-$name" --bin "hookonce-$name"
+    done
+}

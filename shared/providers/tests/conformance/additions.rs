@@ -1,0 +1,132 @@
+//! What has to be beside the catalog: its page for people, a fuzz target per kind, and nothing else for a new provider.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hookonce_providers::{Catalog, docs};
+
+use crate::support::{VectorFile, body, headers, judge_as, read_folder};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_page_of_providers_is_what_the_catalog_says() {
+    let page = fs::read_to_string(repository().join("docs/providers.md")).unwrap_or_default();
+    let wanted = docs::markdown(Catalog::built_in());
+    let differs = page.lines().zip(wanted.lines()).find(|(is, should)| is != should);
+    assert!(
+        page == wanted,
+        "docs/providers.md is not what the catalog says (first difference: {differs:?}); write it anew with\n\
+         cargo run -p hookonce-providers --example providers_markdown > docs/providers.md"
+    );
+}
+
+#[test]
+fn every_kind_of_scheme_and_every_parser_has_a_fuzz_target() {
+    let manifest = fs::read_to_string(repository().join("fuzz/Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+    let programs = manifest["bin"].as_array().unwrap().iter().map(|program| program["name"].as_str().unwrap());
+    let programs: BTreeSet<&str> = programs.collect();
+    let kinds: BTreeSet<String> = Catalog::built_in()
+        .iter()
+        .flat_map(|provider| serde_json::to_value(provider).unwrap()["scheme"].as_array().unwrap().clone())
+        .map(|scheme| scheme["kind"].as_str().unwrap().to_owned())
+        .collect();
+    let parsers = ["signature_header", "catalog", "split", "gateway_event"];
+    let wanted: BTreeSet<&str> = kinds.iter().map(String::as_str).chain(parsers).collect();
+    assert_eq!(programs, wanted);
+    for program in programs {
+        assert!(repository().join(format!("fuzz/fuzz_targets/{program}.rs")).exists(), "{program}");
+    }
+}
+
+/// A provider that nobody has heard of.
+const CATALOG_FILE: &str = r#"
+name = "Acme"
+key = ["json:$.id"]
+event = ["{json:$.type}"]
+
+[[scheme]]
+kind = "hmac"
+hash = "sha256"
+signature = "header:acme-signature"
+format.pairs = { between = ",", assign = "=", signature = "v1" }
+encoding = "hex"
+secret = "text"
+signs = "{ts}.{body}"
+timestamp = { from = "pair:t", unit = "seconds", tolerance_seconds = 300 }
+
+[facts]
+key_on_retry = "yes"
+key_on_redelivery = "yes"
+retries = "3 days"
+deadline = "10 s"
+batching = "no"
+regrouping = "no"
+size = "unconfirmed"
+secret = "text"
+rotation = "no"
+sdk = "none"
+checked = "2026-11-20"
+sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
+"#;
+
+/// Its vectors: one that is right, one whose body was changed.
+const VECTOR_FILE: &str = r#"{"format": 1, "provider": "acme", "vectors": [
+  {"id": "acme/valid", "case": "valid", "reason": "an unchanged delivery is accepted", "method": "POST",
+   "url": "https://example.com/webhooks/acme",
+   "headers": {"acme-signature": "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc"},
+   "body_base64": "eyJpZCI6IjEiLCJ0eXBlIjoibWFkZSJ9", "secrets": ["acme-secret"], "now_unix": 1767225700,
+   "expected": {"verdict": "accepted", "matched_secret": 0, "events": [{"key": "1", "type": "made"}]},
+   "signature_origin": "published"},
+  {"id": "acme/tampered-body", "case": "tampered-body", "reason": "the signature covers the body", "method": "POST",
+   "url": "https://example.com/webhooks/acme",
+   "headers": {"acme-signature": "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc"},
+   "body_base64": "eyJpZCI6IjEiLCJ0eXBlIjoibWFyZSJ9", "secrets": ["acme-secret"], "now_unix": 1767225700,
+   "expected": {"verdict": "rejected", "code": "signature_mismatch"}, "signature_origin": "published"}]}"#;
+
+/// How many vectors of these folders were judged, and what is wrong with them.
+fn judged(catalog: &Path, vectors: &Path) -> (usize, Vec<String>) {
+    let files: Vec<(String, String)> = fs::read_dir(catalog)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
+        .collect();
+    let catalog = Catalog::parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str()))).unwrap();
+    let files = read_folder(vectors);
+    let all = files.iter().flat_map(|file: &VectorFile| file.vectors.iter().map(move |vector| (file, vector)));
+    let wrong = all.clone().filter_map(|(file, vector)| {
+        let provider = catalog.provider(&file.provider).unwrap();
+        let outcome = judge_as(provider, vector, &headers(vector), &body(vector));
+        outcome.difference(vector).map(|difference| format!("{}: {difference}", vector.id))
+    });
+    (all.clone().count(), wrong.collect())
+}
+
+/// One data file and one vector file beside the others, and no Rust.
+#[test]
+fn a_new_provider_is_one_data_file_and_one_vector_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (catalog, vectors) = (folder.path().join("catalog"), folder.path().join("vectors"));
+    for (from, to) in [("shared/providers/catalog", &catalog), ("events/vectors", &vectors)] {
+        fs::create_dir(to).unwrap();
+        for entry in fs::read_dir(repository().join(from)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+    let (before, wrong) = judged(&catalog, &vectors);
+    assert_eq!(wrong, [""; 0]);
+
+    fs::write(catalog.join("acme.toml"), CATALOG_FILE).unwrap();
+    fs::write(vectors.join("acme.json"), VECTOR_FILE).unwrap();
+    assert_eq!(judged(&catalog, &vectors), (before + 2, vec![]));
+
+    // The new vectors are judged, not just read.
+    fs::write(vectors.join("acme.json"), VECTOR_FILE.replace("\"rejected\"", "\"accepted\"")).unwrap();
+    assert_eq!(judged(&catalog, &vectors).1.len(), 1);
+}

@@ -1,0 +1,145 @@
+//! Every provider of the catalog through the whole function: what it hears, and what its questions touch.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::time::Millis;
+use hookonce_providers::Catalog;
+use hookonce_webhook::gateway::Outbound;
+use serde_json::{Value, json};
+
+use crate::support::delivery::gateway_event;
+use crate::support::samples::json as recorded;
+use crate::support::{Harness, Script};
+
+/// The conformance vectors of a provider.
+fn vectors(provider: &str) -> Vec<Value> {
+    let mut file = recorded(&format!("vectors/{provider}.json"));
+    file["vectors"].as_array_mut().unwrap().drain(..).collect()
+}
+
+fn vector(provider: &str, case: &str) -> Value {
+    let id = format!("{provider}/{case}");
+    vectors(provider).into_iter().find(|vector| vector["id"] == *id).unwrap_or_else(|| panic!("no vector {id}"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
+}
+
+/// Configures the provider's endpoint as the vector wants it, and moves the clock to the vector's moment.
+fn configure(harness: &Harness, provider: &str, vector: &Value) {
+    let mut document = json!({ "provider": provider, "secrets": vector["secrets"], "settings": {} });
+    if let Some(settings) = vector["settings"].as_object() {
+        document["settings"] = json!(settings);
+    }
+    if vector["method"] == "POST" && document["settings"].get("public_url").is_none() {
+        document["settings"]["public_url"] = vector["url"].clone();
+    }
+    harness.endpoints.put(provider, document.to_string());
+    let now = vector["now_unix"].as_i64().unwrap();
+    harness.clock.advance(Millis((now - harness.clock.seconds().0) * 1_000));
+}
+
+/// The gateway event of a vector; nothing for one with two headers of a name, which HTTP APIs join.
+fn event(harness: &Harness, provider: &str, vector: &Value) -> Option<Value> {
+    let headers = vector["headers"].as_object().unwrap().iter();
+    let headers: Option<Vec<_>> =
+        headers.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+    let query = text(&vector["url"]).split_once('?').map(|(_, query)| format!("?{query}")).unwrap_or_default();
+    let body = STANDARD.decode(text(&vector["body_base64"])).unwrap();
+    let path = format!("/webhooks/{provider}{query}");
+    Some(gateway_event(text(&vector["method"]), &path, &headers?, &body, &harness.clock))
+}
+
+async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &Value) -> Outbound {
+    configure(harness, provider, vector);
+    let event = event(harness, provider, vector).unwrap();
+    harness.webhook(script).handle(event).await
+}
+
+/// What a provider hears: the status and the body of success (nothing for the small report), and "please retry".
+fn wanted(provider: &str) -> (u16, Option<&'static str>, u16) {
+    match provider {
+        "adyen" => (202, Some("[accepted]"), 503),
+        "airtable" | "telegram" => (200, Some(""), 503),
+        "discord" => (204, Some(""), 503),
+        "zendesk" => (200, None, 409),
+        _ => (200, None, 503),
+    }
+}
+
+fn check_success(outbound: &Outbound, provider: &str, word: &str) {
+    let (status, body, _) = wanted(provider);
+    assert_eq!(outbound.status_code, status, "{provider}: {}", outbound.body);
+    match body {
+        Some(body) => assert_eq!(outbound.body, body, "{provider}"),
+        None => assert_eq!(crate::support::word(outbound), (status, word.to_owned()), "{provider}"),
+    }
+}
+
+#[tokio::test]
+async fn every_provider_hears_what_it_understands() {
+    let harness = Harness::new().await;
+    for provider in Catalog::built_in().iter().map(hookonce_providers::Provider::id) {
+        let valid = vector(provider, "valid");
+        let down = answered(&harness, &Script::store_outage(), provider, &valid).await;
+        let error = json!({ "error": "store_unavailable" });
+        assert_eq!((down.status_code, crate::support::body(&down)), (wanted(provider).2, error), "{provider}");
+        assert_eq!(down.headers["retry-after"], "5", "{provider}");
+
+        check_success(&answered(&harness, &Script::none(), provider, &valid).await, provider, "accepted");
+        check_success(&answered(&harness, &Script::none(), provider, &valid).await, provider, "duplicate");
+
+        let forged = answered(&harness, &Script::none(), provider, &vector(provider, "wrong-secret")).await;
+        let error = json!({ "error": "signature_mismatch" });
+        assert_eq!((forged.status_code, crate::support::body(&forged)), (401, error), "{provider}");
+        assert!(!forged.headers.contains_key("retry-after"), "{provider}");
+    }
+    assert_eq!(harness.metric("delivery_accepted"), 57);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_lacks_a_setting_asks_for_a_retry() {
+    let harness = Harness::new().await;
+    let mut valid = vector("paypal", "valid");
+    valid["settings"] = json!({});
+    let outbound = answered(&harness, &Script::none(), "paypal", &valid).await;
+    assert_eq!(crate::support::word(&outbound), (503, "not_configured".to_owned()));
+    assert_eq!(outbound.headers["retry-after"], "5");
+    assert_eq!((harness.metric("delivery_retry_please"), harness.metric("delivery_refused")), (1, 0));
+}
+
+/// Questions are answered, and what is refused is refused, without one call to the store or the queue.
+#[tokio::test]
+async fn neither_a_question_nor_a_refused_request_touches_the_store() {
+    let harness = Harness::new().await;
+    let (mut questions, mut refused) = (0, 0);
+    for provider in Catalog::built_in().iter().map(hookonce_providers::Provider::id) {
+        for vector in vectors(provider).iter().filter(|vector| vector["expected"]["verdict"] != "accepted") {
+            configure(&harness, provider, vector);
+            let Some(event) = event(&harness, provider, vector) else { continue };
+            if let Ok(message) =
+                serde_json::from_slice::<Value>(&STANDARD.decode(text(&vector["body_base64"])).unwrap())
+                && let Some(url) = message["SubscribeURL"].as_str()
+            {
+                harness.materials.put(url, "<ConfirmSubscriptionResponse/>");
+            }
+            let script = Script::recording();
+            let outbound = harness.webhook(&script).handle(event).await;
+            assert_eq!(script.calls(), [], "{}: {}", vector["id"], outbound.body);
+            let question = vector["expected"]["verdict"] == "handshake";
+            assert_eq!(outbound.status_code < 400, question, "{}: {}", vector["id"], outbound.body);
+            if let Some(status) = vector["expected"]["response"]["status"].as_u64() {
+                assert_eq!(u64::from(outbound.status_code), status, "{}", vector["id"]);
+            }
+            if let Some(code) = vector["expected"]["code"].as_str() {
+                assert_eq!(crate::support::body(&outbound), json!({ "error": code }), "{}", vector["id"]);
+            }
+            *(if question { &mut questions } else { &mut refused }) += 1;
+        }
+    }
+    println!("{questions} questions, {refused} refused requests");
+    assert!(questions >= 17 && refused >= 400, "{questions} questions, {refused} refused requests");
+    assert!(harness.books().await.records.is_empty());
+    assert_eq!(harness.metric("handshake_answered"), questions);
+}

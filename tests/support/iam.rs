@@ -1,0 +1,112 @@
+//! What the template's roles allow, enforced: a function in these tests may call exactly what it may call on AWS.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemInput;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemInput;
+use aws_sdk_dynamodb::operation::get_item::GetItemInput;
+use aws_sdk_dynamodb::operation::put_item::PutItemInput;
+use aws_sdk_dynamodb::operation::query::QueryInput;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use aws_sdk_sqs::operation::change_message_visibility::ChangeMessageVisibilityInput;
+use aws_sdk_sqs::operation::send_message::SendMessageInput;
+use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
+use aws_smithy_runtime_api::client::interceptors::context::Input;
+use hookonce_local::tables::StackResources;
+
+use crate::template::policies::{Allowed, roles};
+
+static ROLES: LazyLock<BTreeMap<String, Allowed>> = LazyLock::new(roles);
+
+/// The actions that a function has used, with what it used them on.
+pub(crate) type Used = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// Stands in front of a function's calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Iam {
+    function: &'static str,
+    resources: StackResources,
+    used: Used,
+}
+
+impl Iam {
+    /// For the function that the template calls this.
+    pub(crate) fn new(function: &'static str, resources: &StackResources, used: &Used) -> Self {
+        Self { function, resources: resources.clone(), used: Arc::clone(used) }
+    }
+
+    /// A table or an index, as the template names it.
+    fn table(&self, name: Option<&str>, index: Option<&str>) -> String {
+        let table = match name {
+            Some(name) if name == self.resources.inbox_table => "InboxTable.Arn",
+            Some(name) if name == self.resources.domain_table => "DomainTable.Arn",
+            other => panic!("{} calls a table that nobody knows: {other:?}", self.function),
+        };
+        index.map_or(table.to_owned(), |index| format!("{table}/index/{index}"))
+    }
+
+    /// What a call needs. A transaction is authorised by the writes in it.
+    fn needs(&self, input: &Input) -> Vec<(&'static str, String)> {
+        let queue = || "HintQueue.Arn".to_owned();
+        if let Some(get) = input.downcast_ref::<GetItemInput>() {
+            vec![("dynamodb:GetItem", self.table(get.table_name(), None))]
+        } else if let Some(put) = input.downcast_ref::<PutItemInput>() {
+            vec![("dynamodb:PutItem", self.table(put.table_name(), None))]
+        } else if let Some(update) = input.downcast_ref::<UpdateItemInput>() {
+            vec![("dynamodb:UpdateItem", self.table(update.table_name(), None))]
+        } else if let Some(delete) = input.downcast_ref::<DeleteItemInput>() {
+            vec![("dynamodb:DeleteItem", self.table(delete.table_name(), None))]
+        } else if let Some(query) = input.downcast_ref::<QueryInput>() {
+            vec![("dynamodb:Query", self.table(query.table_name(), query.index_name()))]
+        } else if let Some(batch) = input.downcast_ref::<BatchGetItemInput>() {
+            let tables = batch.request_items().into_iter().flat_map(|tables| tables.keys());
+            tables.map(|table| ("dynamodb:BatchGetItem", self.table(Some(table), None))).collect()
+        } else if let Some(transaction) = input.downcast_ref::<TransactWriteItemsInput>() {
+            transaction.transact_items().iter().flat_map(|item| self.part(item)).collect()
+        } else if input.downcast_ref::<SendMessageInput>().is_some()
+            || input.downcast_ref::<SendMessageBatchInput>().is_some()
+        {
+            vec![("sqs:SendMessage", queue())]
+        } else if input.downcast_ref::<ChangeMessageVisibilityInput>().is_some() {
+            vec![("sqs:ChangeMessageVisibility", queue())]
+        } else {
+            panic!("{} makes a call that this file does not know: {input:?}", self.function)
+        }
+    }
+
+    /// What one part of a transaction needs.
+    fn part(&self, item: &TransactWriteItem) -> Vec<(&'static str, String)> {
+        let put = item.put().map(|put| ("dynamodb:PutItem", put.table_name()));
+        let update = item.update().map(|update| ("dynamodb:UpdateItem", update.table_name()));
+        let delete = item.delete().map(|delete| ("dynamodb:DeleteItem", delete.table_name()));
+        let check = item.condition_check().map(|check| ("dynamodb:ConditionCheckItem", check.table_name()));
+        let parts = [put, update, delete, check].into_iter().flatten();
+        parts.map(|(action, table)| (action, self.table(Some(table), None))).collect()
+    }
+}
+
+impl Intercept for Iam {
+    fn name(&self) -> &'static str {
+        "Iam"
+    }
+
+    fn read_before_serialization(
+        &self,
+        context: &BeforeSerializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _bag: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        for (action, resource) in self.needs(context.input()) {
+            let allowed = ROLES[self.function].get(&resource).is_some_and(|actions| actions.contains(action));
+            assert!(allowed, "the role of {} does not allow {action} on {resource}", self.function);
+            self.used.lock().unwrap().insert((resource, action.to_owned()));
+        }
+        Ok(())
+    }
+}

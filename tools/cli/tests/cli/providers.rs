@@ -1,0 +1,90 @@
+//! The catalog on the command line, and a delivery of every provider that signs with a shared secret.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::support::{Desk, json, root, text};
+
+/// Providers that sign with a key of their own, which nobody else has.
+const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
+
+/// Parts of header names that `send` makes itself.
+const MADE: [&str; 8] =
+    ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
+
+fn catalog() -> Vec<Value> {
+    let output = Desk::new().run(&["providers", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    serde_json::from_value(json(&output)).unwrap()
+}
+
+fn id(provider: &Value) -> &str {
+    provider["id"].as_str().unwrap()
+}
+
+#[test]
+fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
+    let catalog = catalog();
+    assert_eq!(catalog.len(), 57);
+    for provider in &catalog {
+        let facts = &provider["facts"];
+        for fact in ["retries", "deadline", "key_on_retry", "key_on_redelivery", "checked", "sources"] {
+            assert!(!facts[fact].is_null(), "{}: {fact}", id(provider));
+        }
+        assert!(provider["answers"]["retry_please"].is_u64(), "{}", id(provider));
+    }
+    let one = Desk::new().run(&["providers", "zendesk", "--json"]);
+    assert_eq!(json(&one)["answers"]["retry_please"], 409);
+    let none = Desk::new().run(&["providers", "nobody"]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none));
+}
+
+/// The delivery of a provider that is as it should be.
+fn sample(provider: &str) -> Value {
+    let path = root().join(format!("events/vectors/{provider}.json"));
+    let mut file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let vectors = file["vectors"].as_array_mut().unwrap();
+    vectors.iter().find(|vector| vector["id"] == format!("{provider}/valid")).unwrap().clone()
+}
+
+fn add(desk: &Desk, provider: &str, sample: &Value) {
+    let secret = sample["secrets"][0].as_str().unwrap();
+    let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", secret];
+    let settings = sample["settings"].as_object().into_iter().flatten();
+    let settings: Vec<_> = settings.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+    arguments.extend(settings.iter().flat_map(|setting| ["--setting", setting]));
+    let output = desk.run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output));
+}
+
+#[test]
+fn what_send_signs_is_accepted_for_every_provider_with_a_shared_secret() {
+    let desk = Desk::new();
+    let catalog = catalog();
+    let samples: Vec<_> = catalog.iter().map(|provider| (id(provider), sample(id(provider)))).collect();
+    for (provider, sample) in &samples {
+        add(&desk, provider, sample);
+    }
+    let running = desk.dev(&["dev", "--port", "0"]);
+    let mut accepted = 0;
+    for (provider, sample) in &samples {
+        let body = desk.write("body", &STANDARD.decode(sample["body_base64"].as_str().unwrap()).unwrap());
+        let headers = sample["headers"].as_object().unwrap().iter();
+        let headers: Vec<_> = headers
+            .filter(|(name, _)| !MADE.iter().any(|part| name.contains(part)))
+            .map(|(name, value)| format!("{name}:{}", value.as_str().unwrap()))
+            .collect();
+        let mut arguments = vec!["send", "--provider", provider, "--file", &body, "--json"];
+        arguments.extend(headers.iter().flat_map(|header| ["--header", header]));
+        let output = desk.run(&arguments);
+        if OWN_KEYS.contains(provider) {
+            assert_eq!(output.status.code(), Some(2), "{provider}: {}", text(&output));
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output));
+        accepted += 1;
+    }
+    assert_eq!(accepted, 52);
+    drop(running);
+}

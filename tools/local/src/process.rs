@@ -1,0 +1,204 @@
+//! Functions as processes of their own, run as Lambda runs them.
+//!
+//! The binaries are the deployed ones. Each process speaks to a Runtime API of its own on loopback and has one
+//! invocation at a time. A process that ends, by itself or killed, fails the invocation that it had; the next invocation
+//! starts another process, as Lambda would.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::ambient::{Ambient, unix_millis};
+use crate::clients::{ACCOUNT, REGION};
+use crate::invoke::{Invoke, InvokeError, function_error, function_response};
+
+/// What is told to a function as the time it has left. The caller's own timeout ends it earlier.
+const DEADLINE: Duration = Duration::from_mins(15);
+
+/// How a function is run.
+#[derive(Debug, Clone)]
+pub struct ProcessConfig {
+    /// The binary.
+    pub binary: PathBuf,
+    /// What it reads from its environment, beside what Lambda itself sets.
+    pub environment: Vec<(String, String)>,
+    /// Processes at the same time; further invocations wait.
+    pub concurrency_max: usize,
+}
+
+/// A function whose invocations run in processes of their own.
+#[derive(Debug, Clone)]
+pub struct ProcessInvoke(Arc<Fleet>);
+
+#[derive(Debug)]
+struct Fleet {
+    config: ProcessConfig,
+    ambient: Ambient,
+    /// Processes without an invocation, the one used last at the end.
+    idle: Mutex<Vec<Sandbox>>,
+    free: Semaphore,
+}
+
+impl ProcessInvoke {
+    /// Runs nothing yet: a process starts with the invocation that needs it.
+    pub fn new(config: ProcessConfig, ambient: Ambient) -> Self {
+        let free = Semaphore::new(config.concurrency_max);
+        Self(Arc::new(Fleet { config, ambient, idle: Mutex::default(), free }))
+    }
+}
+
+impl Invoke for ProcessInvoke {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        // The semaphore is never closed.
+        let _place = self.0.free.acquire().await.ok();
+        let mut sandbox = match self.0.living() {
+            Some(sandbox) => sandbox,
+            None => Sandbox::start(&self.0.config, self.0.ambient.clone()).await.map_err(|source| {
+                InvokeError::NotStarted { binary: self.0.config.binary.display().to_string(), source }
+            })?,
+        };
+        let response = sandbox.invoke(event).await;
+        if sandbox.lives() {
+            self.0.idle().push(sandbox);
+        }
+        response
+    }
+}
+
+impl Fleet {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sandbox>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An idle process; those that have ended meanwhile are forgotten.
+    fn living(&self) -> Option<Sandbox> {
+        let mut idle = self.idle();
+        idle.retain_mut(Sandbox::lives);
+        idle.pop()
+    }
+}
+
+/// One process and its Runtime API. Both end when it is dropped.
+#[derive(Debug)]
+struct Sandbox {
+    process: Child,
+    work: mpsc::Sender<Work>,
+    server: AbortHandle,
+}
+
+/// An invocation on its way to the function.
+#[derive(Debug)]
+struct Work {
+    event: String,
+    done: oneshot::Sender<Result<Value, InvokeError>>,
+}
+
+impl Sandbox {
+    async fn start(config: &ProcessConfig, ambient: Ambient) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let (work, waiting) = mpsc::channel(1);
+        let api = Arc::new(RuntimeApi { ambient, waiting: waiting.into(), running: Mutex::default() });
+        // Whatever the server ends with, the process then has nobody to speak to and the invocation fails.
+        let server = tokio::spawn(async move { drop(axum::serve(listener, api.router()).await) }).abort_handle();
+        let name = config.binary.file_stem().unwrap_or_default();
+        let process = Command::new(&config.binary)
+            .envs(config.environment.iter().map(|(name, value)| (name, value)))
+            .env("AWS_LAMBDA_RUNTIME_API", address)
+            .env("AWS_LAMBDA_FUNCTION_NAME", name)
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", name)
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .inspect_err(|_| server.abort())?;
+        Ok(Self { process, work, server })
+    }
+
+    fn lives(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    async fn invoke(&mut self, event: Value) -> Result<Value, InvokeError> {
+        let (done, response) = oneshot::channel();
+        let exited = || InvokeError::Failed {
+            error_type: "Runtime.ExitError".to_owned(),
+            message: "the process ended without a response".to_owned(),
+        };
+        let handed_over = self.work.send(Work { event: event.to_string(), done }).await;
+        handed_over.map_err(|_| exited())?;
+        tokio::select! {
+            biased; // A response that arrived counts, whatever became of the process.
+            response = response => response.unwrap_or_else(|_| Err(exited())),
+            _ = self.process.wait() => Err(exited()),
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Lambda's Runtime API for one process.
+struct RuntimeApi {
+    ambient: Ambient,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<Work>>,
+    running: Mutex<Option<oneshot::Sender<Result<Value, InvokeError>>>>,
+}
+
+impl RuntimeApi {
+    fn router(self: Arc<Self>) -> axum::Router {
+        axum::Router::new()
+            .route("/2018-06-01/runtime/invocation/next", get(next))
+            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .layer(axum::extract::DefaultBodyLimit::disable())
+            .with_state(self)
+    }
+
+    fn conclude(&self, result: Result<Value, InvokeError>) -> StatusCode {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Nobody waits any more where the invocation was given up.
+        running.map_or(StatusCode::BAD_REQUEST, |done| {
+            done.send(result).map_or(StatusCode::GONE, |()| StatusCode::ACCEPTED)
+        })
+    }
+}
+
+async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
+    let Some(work) = api.waiting.lock().await.recv().await else { return StatusCode::GONE.into_response() };
+    *api.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(work.done);
+    let deadline = api.ambient.now() + DEADLINE;
+    let headers = [
+        ("lambda-runtime-aws-request-id", api.ambient.identifier().to_string()),
+        ("lambda-runtime-deadline-ms", unix_millis(deadline).to_string()),
+        ("lambda-runtime-invoked-function-arn", format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:local")),
+        ("content-type", "application/json".to_owned()),
+    ];
+    (headers, work.event).into_response()
+}
+
+async fn response(State(api): State<Arc<RuntimeApi>>, Path(_): Path<String>, body: Bytes) -> StatusCode {
+    api.conclude(function_response(&body))
+}
+
+async fn error(State(api): State<Arc<RuntimeApi>>, Path(_): Path<String>, body: Bytes) -> StatusCode {
+    api.conclude(Err(function_error(&body)))
+}
