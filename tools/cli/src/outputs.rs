@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::config::Builder;
+use aws_sdk_cloudformation::types::{Output, Stack};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::timeouts;
 use hookonce_runtime::telemetry::chain;
@@ -34,10 +35,8 @@ impl Outputs {
                 "check the stack's name, the AWS region and the credentials; `aws cloudformation list-stacks` lists names",
             )
         })?;
-        let outputs = answer.stacks().iter().flat_map(|stack| stack.outputs());
-        let pair = |output: &aws_sdk_cloudformation::types::Output| {
-            Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()))
-        };
+        let outputs = answer.stacks().iter().flat_map(Stack::outputs);
+        let pair = |output: &Output| Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()));
         Ok(Self { stack: stack.to_owned(), values: outputs.filter_map(pair).collect() })
     }
 

@@ -1,4 +1,4 @@
-//! The commands on a stack that is named: by its tables, or as CloudFormation knows it.
+//! The commands on a stack that is named: by its tables, or as `CloudFormation` knows it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use crate::support::{Desk, json, text, wait_until};
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
 const KEY: &str = "evt_1SampleInvoicePaid";
 
-/// A CloudFormation that knows one stack, for as many questions as are asked.
+/// A `CloudFormation` that knows one stack, for as many questions as are asked.
 fn cloudformation(outputs: &[(&str, &str)]) -> String {
     let member = |(name, value): &(&str, &str)| {
         format!("<member><OutputKey>{name}</OutputKey><OutputValue>{value}</OutputValue></member>")
