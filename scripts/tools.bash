@@ -33,8 +33,10 @@ need_cargo_lambda() {
 }
 
 # Builds the functions for this machine as `cargo lambda watch` does: one package at a time. Together with the tools, they
-# would get the features that only tools need.
+# would get the features that only tools need. Link-time optimisation makes them smaller and changes nothing that is looked
+# at here; without it, they are built in a fraction of the time.
 build_functions() {
+    export CARGO_PROFILE_RELEASE_LTO=off # for the emulator, too
     local name
     for name in webhook worker relay; do
         cargo build --release --quiet --package "hookonce-$name" --bin "hookonce-$name"

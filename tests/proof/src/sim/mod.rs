@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`config`], [`provider`] | what the day is like, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
-//! | [`world`], [`line`], [`fate`] | what all processes share, the ports of one, how its calls go |
+//! | [`world`], [`mod@line`], [`fate`] | what all processes share, the ports of one, how its calls go |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
 //! | [`judge`], [`history`], [`checker`] | what is checked on the way, and in the end |
 
