@@ -32,13 +32,9 @@ need_cargo_lambda() {
     PATH="$tools/cargo-lambda/bin:$PATH"
 }
 
-# Builds the functions for this machine as `cargo lambda watch` does: one package at a time. Together with the tools, they
-# would get the features that only tools need. Link-time optimisation makes them smaller and changes nothing that is looked
-# at here; without it, they are built in a fraction of the time.
+# Builds the functions for this machine with what `cargo lambda watch` uses, so that nothing is built twice. Link-time
+# optimisation makes them smaller and changes nothing that is looked at here; without it, they are built in half the time.
 build_functions() {
     export CARGO_PROFILE_RELEASE_LTO=off # for the emulator, too
-    local name
-    for name in webhook worker relay; do
-        cargo build --release --quiet --package "hookonce-$name" --bin "hookonce-$name"
-    done
+    cargo build --release --quiet --bin hookonce-webhook --bin hookonce-worker --bin hookonce-relay
 }

@@ -17,6 +17,8 @@ use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
 
+use super::logs::listen;
+
 /// Items that one `BatchWriteItem` deletes.
 const BATCH_WRITES_MAX: usize = 25;
 
@@ -78,6 +80,7 @@ impl Lab {
 
     /// A fresh stack on any servers, unlike the deployed one in something.
     pub(crate) async fn shaped(dynamodb_url: &str, sqs_url: &str, change: impl FnOnce(&mut StackShape)) -> Self {
+        listen();
         let dynamodb = clients::dynamodb(dynamodb_url);
         let sqs = clients::sqs(sqs_url);
         // Real servers may have seen an earlier run.

@@ -1,7 +1,7 @@
 //! What a function logs, caught on the test's own thread.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::EnvFilter;
@@ -15,6 +15,16 @@ pub(crate) struct Logs {
 
 #[derive(Clone, Default)]
 struct Text(Arc<Mutex<Vec<u8>>>);
+
+/// Lets every place that logs be known as one that somebody listens to, before several tests reach it at once: a place
+/// that is first reached while nobody listens may be remembered as silent although a test has just begun to listen.
+pub(crate) fn listen() {
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        let nowhere = tracing_subscriber::fmt().with_env_filter(EnvFilter::new("info")).with_writer(io::sink);
+        tracing::subscriber::set_global_default(nowhere.finish()).unwrap();
+    });
+}
 
 impl Logs {
     /// Starts to catch what passes this filter, in the form that the functions log in.

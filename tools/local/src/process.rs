@@ -115,6 +115,9 @@ impl Sandbox {
         let server = tokio::spawn(async move { drop(axum::serve(listener, api.router()).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
         let process = Command::new(&config.binary)
+            // As on Lambda, nothing of this process's own environment.
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
             .env("AWS_LAMBDA_RUNTIME_API", address)
             .env("AWS_LAMBDA_FUNCTION_NAME", name)
