@@ -50,6 +50,20 @@ fn every_form_of_event_gives_the_same_bytes() {
     }
 }
 
+/// An emulator says null where AWS says nothing.
+#[test]
+fn null_is_as_good_as_absent() {
+    let mut event = recorded("gateway/http-api-json.json");
+    for name in ["rawQueryString", "cookies", "stageVariables"] {
+        event[name] = serde_json::Value::Null;
+    }
+    event["requestContext"]["requestId"] = serde_json::Value::Null;
+    event["requestContext"]["accountId"] = serde_json::Value::Null;
+    let inbound = Inbound::read(event).unwrap();
+    assert_eq!(inbound.body, bytes("deliveries/stripe-invoice-paid.json"));
+    assert_eq!((inbound.query.as_str(), inbound.request_id.as_str()), ("", ""));
+}
+
 #[test]
 fn a_form_and_bytes_without_a_type_arrive_as_they_were_sent() {
     assert!(read("http-api-form").body.starts_with(b"token=sample&team_id=T0001&command=%2Fdeploy"));

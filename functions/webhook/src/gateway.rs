@@ -53,13 +53,11 @@ pub enum GatewayError {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PayloadV2 {
+    // What is absent is left out by AWS and null under an emulator.
     raw_path: String,
-    #[serde(default)]
-    raw_query_string: String,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(default)]
-    cookies: Vec<String>,
+    raw_query_string: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    cookies: Option<Vec<String>>,
     request_context: ContextV2,
     body: Option<String>,
     #[serde(default)]
@@ -71,8 +69,7 @@ struct PayloadV2 {
 struct ContextV2 {
     http: HttpV2,
     domain_name: Option<String>,
-    #[serde(default)]
-    request_id: String,
+    request_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -129,19 +126,21 @@ impl Inbound {
 
 impl PayloadV2 {
     fn into_inbound(self) -> Result<Inbound, GatewayError> {
-        let mut headers: Vec<_> = self.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-        if !self.cookies.is_empty() {
-            headers.push(("cookie".to_owned(), self.cookies.join("; ").into_bytes()));
+        let headers = self.headers.unwrap_or_default().into_iter();
+        let mut headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
+        let cookies = self.cookies.unwrap_or_default();
+        if !cookies.is_empty() {
+            headers.push(("cookie".to_owned(), cookies.join("; ").into_bytes()));
         }
         Ok(Inbound {
             method: self.request_context.http.method.to_ascii_uppercase(),
             path: self.raw_path,
-            query: self.raw_query_string,
+            query: self.raw_query_string.unwrap_or_default(),
             domain: self.request_context.domain_name,
             headers,
             body: decode_body(self.body, self.is_base64_encoded)?,
             source: self.request_context.http.source_ip.and_then(|ip| ip.parse().ok()),
-            request_id: self.request_context.request_id,
+            request_id: self.request_context.request_id.unwrap_or_default(),
         })
     }
 }
