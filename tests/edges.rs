@@ -64,6 +64,17 @@ fn null_is_as_good_as_absent() {
     assert_eq!((inbound.query.as_str(), inbound.request_id.as_str()), ("", ""));
 }
 
+#[tokio::test]
+async fn an_answer_has_a_place_for_cookies_only_where_the_gateway_knows_one() {
+    let harness = Harness::new().await;
+    for (name, cookies) in [("http-api-json", true), ("function-url-json", true), ("rest-api-json", false)] {
+        let webhook = harness.webhook(&Script::none());
+        let outbound = webhook.handle(recorded(&format!("gateway/{name}.json"))).await;
+        let answer = serde_json::to_value(&outbound).unwrap();
+        assert_eq!(answer.get("cookies"), cookies.then_some(&json!([])), "{name}");
+    }
+}
+
 #[test]
 fn a_form_and_bytes_without_a_type_arrive_as_they_were_sent() {
     assert!(read("http-api-form").body.starts_with(b"token=sample&team_id=T0001&command=%2Fdeploy"));

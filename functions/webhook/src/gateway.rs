@@ -115,8 +115,7 @@ impl Inbound {
     /// # Errors
     /// [`GatewayError`] when it is not an HTTP request, or its body cannot be decoded.
     pub fn read(event: Value) -> Result<Self, GatewayError> {
-        let is_v2 = event.get("version").and_then(Value::as_str) == Some("2.0");
-        if is_v2 {
+        if is_payload_v2(&event) {
             serde_json::from_value::<PayloadV2>(event).map_err(|_| GatewayError::NotARequest)?.into_inbound()
         } else {
             serde_json::from_value::<PayloadV1>(event).map_err(|_| GatewayError::NotARequest)?.into_inbound()
@@ -194,6 +193,15 @@ pub struct Outbound {
     pub body: String,
     /// Which of the two it is.
     pub is_base64_encoded: bool,
+    /// Never any. Payload 2.0 has a place for them, and an emulator wants to see it; a REST API refuses a field that it
+    /// does not know.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cookies: Option<[String; 0]>,
+}
+
+/// Whether an event is of payload 2.0, which HTTP APIs and Function URLs use.
+pub fn is_payload_v2(event: &Value) -> bool {
+    event.get("version").and_then(Value::as_str) == Some("2.0")
 }
 
 impl Outbound {
@@ -204,7 +212,7 @@ impl Outbound {
             Err(bytes) => (STANDARD.encode(bytes.as_bytes()), true),
         };
         let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
-        Self { status_code, headers, body, is_base64_encoded }
+        Self { status_code, headers, body, is_base64_encoded, cookies: None }
     }
 
     /// An answer with a JSON body.
@@ -214,7 +222,7 @@ impl Outbound {
 
     /// An answer without a body.
     pub fn empty(status_code: u16) -> Self {
-        Self { status_code, headers: BTreeMap::new(), body: String::new(), is_base64_encoded: false }
+        Self { status_code, headers: BTreeMap::new(), body: String::new(), is_base64_encoded: false, cookies: None }
     }
 
     /// The same answer with one more header.

@@ -11,7 +11,7 @@ pub mod gateway;
 use std::sync::Arc;
 
 use answer::Denial;
-use gateway::{Inbound, Outbound};
+use gateway::{Inbound, Outbound, is_payload_v2};
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
@@ -52,6 +52,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     pub async fn handle(&self, event: Value) -> Outbound {
         let started = self.ingress.ambient.moment().now;
         let mut counts = Counts::default();
+        let cookies = is_payload_v2(&event).then_some([]);
         let outbound = match self.answer(event, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
@@ -66,7 +67,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         let ended = self.ingress.ambient.moment().now;
         counts.set("delivery_duration_ms", ended.0.saturating_sub(started.0));
         self.telemetry.emit(&counts, ended);
-        outbound
+        Outbound { cookies, ..outbound }
     }
 
     async fn answer(&self, event: Value, counts: &mut Counts) -> Result<Outbound, Denial> {
