@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hookonce_providers::{Catalog, docs};
 
-use crate::support::{VectorFile, body, headers, judge_as, read_folder};
+use crate::support::{SMALL, VectorFile, body, headers, judge_as, read_folder};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -42,37 +42,6 @@ fn every_kind_of_scheme_and_every_parser_has_a_fuzz_target() {
         assert!(repository().join(format!("fuzz/fuzz_targets/{program}.rs")).exists(), "{program}");
     }
 }
-
-/// A provider that nobody has heard of.
-const CATALOG_FILE: &str = r#"
-name = "Acme"
-key = ["json:$.id"]
-event = ["{json:$.type}"]
-
-[[scheme]]
-kind = "hmac"
-hash = "sha256"
-signature = "header:acme-signature"
-format.pairs = { between = ",", assign = "=", signature = "v1" }
-encoding = "hex"
-secret = "text"
-signs = "{ts}.{body}"
-timestamp = { from = "pair:t", unit = "seconds", tolerance_seconds = 300 }
-
-[facts]
-key_on_retry = "yes"
-key_on_redelivery = "yes"
-retries = "3 days"
-deadline = "10 s"
-batching = "no"
-regrouping = "no"
-size = "unconfirmed"
-secret = "text"
-rotation = "no"
-sdk = "none"
-checked = "2026-11-20"
-sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
-"#;
 
 /// Its vectors: one that is right, one whose body was changed.
 const VECTOR_FILE: &str = r#"{"format": 1, "provider": "acme", "vectors": [
@@ -122,7 +91,7 @@ fn a_new_provider_is_one_data_file_and_one_vector_file() {
     let (before, wrong) = judged(&catalog, &vectors);
     assert_eq!(wrong, [""; 0]);
 
-    fs::write(catalog.join("acme.toml"), CATALOG_FILE).unwrap();
+    fs::write(catalog.join("acme.toml"), SMALL).unwrap();
     fs::write(vectors.join("acme.json"), VECTOR_FILE).unwrap();
     assert_eq!(judged(&catalog, &vectors), (before + 2, vec![]));
 

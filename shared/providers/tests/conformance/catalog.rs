@@ -3,36 +3,7 @@
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest};
 
-/// The smallest catalog file.
-const SMALL: &str = r#"
-name = "Acme"
-key = ["json:$.id"]
-event = ["{json:$.type}"]
-
-[[scheme]]
-kind = "hmac"
-hash = "sha256"
-signature = "header:acme-signature"
-format.pairs = { between = ",", assign = "=", signature = "v1" }
-encoding = "hex"
-secret = "text"
-signs = "{ts}.{body}"
-timestamp = { from = "pair:t", unit = "seconds", tolerance_seconds = 300 }
-
-[facts]
-key_on_retry = "yes"
-key_on_redelivery = "yes"
-retries = "3 days"
-deadline = "10 s"
-batching = "no"
-regrouping = "no"
-size = "unconfirmed"
-secret = "text"
-rotation = "no"
-sdk = "none"
-checked = "2026-11-20"
-sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
-"#;
+use crate::support::SMALL;
 
 /// The field and the problem that a file is refused with.
 fn problem(text: &str) -> (String, String) {

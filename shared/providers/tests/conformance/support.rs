@@ -11,6 +11,37 @@ use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
 use serde::Deserialize;
 
+/// The smallest catalog file, of a provider that nobody has heard of.
+pub(crate) const SMALL: &str = r#"
+name = "Acme"
+key = ["json:$.id"]
+event = ["{json:$.type}"]
+
+[[scheme]]
+kind = "hmac"
+hash = "sha256"
+signature = "header:acme-signature"
+format.pairs = { between = ",", assign = "=", signature = "v1" }
+encoding = "hex"
+secret = "text"
+signs = "{ts}.{body}"
+timestamp = { from = "pair:t", unit = "seconds", tolerance_seconds = 300 }
+
+[facts]
+key_on_retry = "yes"
+key_on_redelivery = "yes"
+retries = "3 days"
+deadline = "10 s"
+batching = "no"
+regrouping = "no"
+size = "unconfirmed"
+secret = "text"
+rotation = "no"
+sdk = "none"
+checked = "2026-11-20"
+sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
+"#;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VectorFile {
