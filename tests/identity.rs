@@ -32,7 +32,7 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
 }
 
 /// Whoever holds one signed body of a provider that does not sign its ids can send it under fresh ones. The fact keeps it
-/// from having an effect; the worker counts it with what the cancelled commit shows, so no call is added anywhere.
+/// from having an effect; the worker counts it, so that no call is added while a provider waits.
 #[tokio::test]
 async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     let harness = Harness::new().await;
@@ -51,7 +51,10 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "nothing more than for any delivery");
     let worker = Script::recording();
     assert!(harness.work_under(&worker).await);
-    assert_eq!(worker.calls(), [Operation::ReadEach, Operation::Commit, Operation::Update]);
+    assert_eq!(
+        worker.calls(),
+        [Operation::ReadEach, Operation::Commit, Operation::Update, Operation::Put, Operation::ReadDomain]
+    );
     assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 1));
 
     // The same fact in other bytes is a second telling, not a replay.
@@ -61,6 +64,32 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     harness.settle().await;
     assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 2));
     assert_eq!(harness.books().await.verdict(&[built("c1")]), Verdict::applied(1));
+}
+
+/// Counted whatever a handler thinks of it: here none takes the event, so that no domain key is in the way.
+#[tokio::test]
+async fn a_suspected_replay_is_counted_where_no_handler_takes_the_event() {
+    let harness = Harness::new().await;
+    let under = |id: &str| {
+        let body = json!({"action": "created", "repository": {"id": 1}}).to_string();
+        Delivery::new("github", body).header("x-github-delivery", id).header("x-github-event", "star")
+    };
+    for (id, replays) in [("genuine", 0), ("fresh", 1), ("genuine", 1), ("fresher", 2)] {
+        harness.deliver(&under(id)).await;
+        harness.settle().await;
+        assert_eq!(harness.metric("suspected_replay"), replays, "{id}");
+    }
+    assert_eq!(harness.metric("event_ignored"), 3);
+}
+
+/// Where the id is signed, nobody can give a body another one, and no call is spent on it.
+#[tokio::test]
+async fn where_the_id_is_signed_nothing_is_noted() {
+    let harness = Harness::new().await;
+    harness.deliver(&invoice_paid("evt_1", "in_1", 100)).await;
+    let worker = Script::recording();
+    assert!(harness.work_under(&worker).await);
+    assert!(!worker.calls().contains(&Operation::Put), "{:?}", worker.calls());
 }
 
 /// A provider that signs each retry anew sends other headers and the same event.

@@ -21,7 +21,7 @@ fn a_plan_is_checked_before_it_is_committed() {
     assert_eq!(many(PLAN_WRITES_MAX).check(), Ok(()));
     assert_eq!(many(PLAN_WRITES_MAX + 1).check(), Err(PlanError::TooManyWrites));
     assert_eq!(many(2).with(create("item-1")).check(), Err(PlanError::ItemTwice));
-    for key in ["", "dk#payments#x", &"k".repeat(DOMAIN_ITEM_KEY_BYTES_MAX + 1)] {
+    for key in ["", "dk#payments#x", "seen#github#x", &"k".repeat(DOMAIN_ITEM_KEY_BYTES_MAX + 1)] {
         assert_eq!(Plan::default().with(create(key)).check(), Err(PlanError::Key), "{key}");
     }
     let heavy = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes]))]);

@@ -249,7 +249,7 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn commit(&self, writes: &[Write]) -> Committed {
         let special = |fault: &Fault| match fault {
-            Fault::Cancelled(reasons) => Some(Committed::Cancelled(reasons.clone(), None)),
+            Fault::Cancelled(reasons) => Some(Committed::Cancelled(reasons.clone())),
             _ => None,
         };
         self.script.carry(Operation::Commit, Committed::Unavailable, special, self.inner.commit(writes)).await

@@ -4,8 +4,10 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, Once};
 
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Everything that was logged on this thread while this exists.
 pub(crate) struct Logs {
@@ -21,7 +23,7 @@ struct Text(Arc<Mutex<Vec<u8>>>);
 pub(crate) fn listen() {
     static LISTENER: Once = Once::new();
     LISTENER.call_once(|| {
-        let nowhere = tracing_subscriber::fmt().with_env_filter(EnvFilter::new("info")).with_writer(io::sink);
+        let nowhere = tracing_subscriber::fmt().with_max_level(LevelFilter::INFO).with_writer(io::sink);
         tracing::subscriber::set_global_default(nowhere.finish()).unwrap();
     });
 }
@@ -30,8 +32,9 @@ impl Logs {
     /// Starts to catch what passes this filter, in the form that the functions log in.
     pub(crate) fn catch(filter: &str) -> Self {
         let text = Text::default();
-        let format = tracing_subscriber::fmt().json().flatten_event(true).with_writer(text.clone());
-        let subscriber = format.with_env_filter(EnvFilter::new(filter)).finish();
+        let format = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(text.clone());
+        let targets = filter.parse::<Targets>().unwrap();
+        let subscriber = tracing_subscriber::registry().with(format.with_filter(targets));
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 

@@ -45,7 +45,7 @@ fn reads(config: &str) -> BTreeSet<String> {
     let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
     let tokens = tokens::product(path, &source);
     let mut strings = tokens::strings_of_impl(&tokens, config);
-    for shared in ["common", "timing"] {
+    for shared in ["common", "log", "timing"] {
         strings.extend(tokens::strings_of_function(&tokens, shared));
     }
     strings.into_iter().filter(|text| VARIABLES.contains(&text.as_str())).collect()

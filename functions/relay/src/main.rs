@@ -18,7 +18,7 @@ const CALL_MAX: Millis = Millis::seconds(8);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let RelayConfig { common, budget } = RelayConfig::read(&environment())?;
-    log_as_json(&common.log);
+    log_as_json(common.log);
     let sdk = shared_config().await;
     let parts = RelayParts {
         store: DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table),

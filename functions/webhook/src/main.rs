@@ -21,7 +21,7 @@ use serde_json::Value;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let config = WebhookConfig::read(&environment())?;
-    log_as_json(&config.common.log);
+    log_as_json(config.common.log);
     let sdk = shared_config().await;
     match config.endpoints.clone() {
         EndpointLocation::Ssm(prefix) => {

@@ -19,7 +19,7 @@ const CALL_MAX: Millis = Millis::seconds(8);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let WorkerConfig { common } = WorkerConfig::read(&environment())?;
-    log_as_json(&common.log);
+    log_as_json(common.log);
     let sdk = shared_config().await;
     let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table);
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);

@@ -2,7 +2,6 @@
 //!
 //! A machine has at most one call under way, so "the process dies here" has one meaning at every step.
 
-use crate::item::Item;
 use crate::key::RecordKey;
 use crate::message::Message;
 use crate::plan::Plan;
@@ -107,9 +106,8 @@ pub enum Written {
 pub enum Committed {
     /// All writes were carried out.
     Applied,
-    /// None was; one reason for each write, in order, and the domain key that stood in the way if one did and the store
-    /// showed it.
-    Cancelled(Vec<CancellationReason>, Option<Box<Item>>),
+    /// None was; one reason for each write, in order.
+    Cancelled(Vec<CancellationReason>),
     /// The store can never carry out this request; nothing was written.
     Invalid,
     /// Unknown.

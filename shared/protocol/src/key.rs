@@ -174,6 +174,15 @@ pub fn domain_key_item(handler: &str, fact: &str, record: &RecordKey, generation
     if generation == 0 { base } else { format!("{base}#{record}#g{generation}") }
 }
 
+/// The partition keys of domain items start with this where they say which record a body first came with; a handler may
+/// not write there.
+pub const FIRST_SEEN_PREFIX: &str = "seen#";
+
+/// The partition key of the item that says which record of an endpoint a body first came with.
+pub fn first_seen_item(endpoint: &str, body_sha256: &[u8; 32]) -> String {
+    format!("{FIRST_SEEN_PREFIX}{endpoint}#{}", hex(body_sha256))
+}
+
 fn part(text: &str) -> String {
     let readable = text.len() <= PART_BYTES_MAX && !text.contains('#');
     if readable { text.to_owned() } else { format!("h#{}", hex(&Sha256::digest(text.as_bytes()).into())) }

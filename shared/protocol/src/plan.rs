@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, Value, base64_bytes, size_bytes};
-use crate::key::{DOMAIN_KEY_PREFIX, EndpointId};
+use crate::key::{DOMAIN_KEY_PREFIX, EndpointId, FIRST_SEEN_PREFIX};
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
 
@@ -128,7 +128,7 @@ pub enum PlanError {
     ItemTwice,
     /// A key that is empty, too long or reserved for domain keys.
     #[error(
-        "a key of the plan is empty, longer than {DOMAIN_ITEM_KEY_BYTES_MAX} bytes or begins with {DOMAIN_KEY_PREFIX}"
+        "a key of the plan is empty, longer than {DOMAIN_ITEM_KEY_BYTES_MAX} bytes or begins with {DOMAIN_KEY_PREFIX} or {FIRST_SEEN_PREFIX}"
     )]
     Key,
 }
@@ -167,7 +167,8 @@ impl Plan {
 
 /// Whether a handler may read or write an item under this key.
 pub fn is_domain_item_key(key: &str) -> bool {
-    (1..=DOMAIN_ITEM_KEY_BYTES_MAX).contains(&key.len()) && !key.starts_with(DOMAIN_KEY_PREFIX)
+    let ours = [DOMAIN_KEY_PREFIX, FIRST_SEEN_PREFIX];
+    (1..=DOMAIN_ITEM_KEY_BYTES_MAX).contains(&key.len()) && !ours.iter().any(|prefix| key.starts_with(prefix))
 }
 
 impl DomainWrite {

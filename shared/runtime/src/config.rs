@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
+use tracing::level_filters::LevelFilter;
 
 /// All variables of this project begin with this; one that does and is not known is a fault.
 pub const PREFIX: &str = "HOOKONCE_";
@@ -68,8 +69,8 @@ pub struct Common {
     pub domain_table: String,
     /// The queue's URL.
     pub queue_url: String,
-    /// Level or filter of the log.
-    pub log: String,
+    /// The least level that is logged.
+    pub log: LevelFilter,
     /// The protocol's durations.
     pub timing: Timing,
 }
@@ -214,11 +215,18 @@ impl<'a> Reader<'a> {
             inbox_table: self.required("HOOKONCE_INBOX_TABLE"),
             domain_table: self.required("HOOKONCE_DOMAIN_TABLE"),
             queue_url: self.required("HOOKONCE_QUEUE_URL"),
-            log: self.optional("HOOKONCE_LOG").unwrap_or_else(|| "info".to_owned()),
+            log: self.log(),
             timing: self.timing(),
         };
         self.faults.extend(common.timing.violations().iter().map(ToString::to_string));
         common
+    }
+
+    fn log(&mut self) -> LevelFilter {
+        self.optional("HOOKONCE_LOG").unwrap_or_else(|| "info".to_owned()).parse().unwrap_or_else(|_| {
+            self.faults.push("HOOKONCE_LOG must be off, error, warn, info, debug or trace".to_owned());
+            LevelFilter::INFO
+        })
     }
 
     fn timing(&mut self) -> Timing {
@@ -298,6 +306,7 @@ mod tests {
         environment.insert("HOOKONCE_LEASE_SECONDS".to_owned(), "soon".to_owned());
         environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
         environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
+        environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
         environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
@@ -305,6 +314,7 @@ mod tests {
             "HOOKONCE_LEASE_SECONDS must be",
             "HOOKONCE_INBOX_TABEL is not a variable",
             "HOOKONCE_ENDPOINTS must be",
+            "HOOKONCE_LOG must be",
             "the delivery retention must be longer",
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
 
 use futures::FutureExt as _;
-use hookonce_protocol::call::{Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Split};
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::call::{
+    Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Split, Written,
+};
+use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, is_domain_item_key};
 use hookonce_protocol::record::{Record, StoredBody};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{Settled, VISIBILITY_MAX, Worker};
+use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX, Worker, first_seen};
+use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventKey, EventPart};
 
 use crate::ambient::Ambient;
@@ -79,8 +83,14 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                         Next::Done(output) => hookonce_protocol::call::Step::done(output),
                     };
                 }
-                let driven = drive(first, self, &self.ambient).await;
+                let carrier = OneMessage { parts: self, first_seen: OnceLock::new() };
+                let mut driven = drive(first, &carrier, &self.ambient).await;
                 self.hide(received, &driven.output).await;
+                if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
+                    && self.came_with_another(note).await
+                {
+                    driven.signals.push(Signal::SuspectedReplay);
+                }
                 driven
             }
         });
@@ -115,6 +125,18 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
                 tracing::warn!(error = %crate::telemetry::chain(&error), "message visibility was not changed");
             }
+        }
+    }
+
+    /// Notes which record a body came with, and says whether it came with another before. Best effort: it is counted and
+    /// nothing else depends on it.
+    async fn came_with_another(&self, note: &Write) -> bool {
+        match self.store.write(note).await {
+            Written::ConditionFailed(_) => {
+                let known = self.store.read_domain(std::slice::from_ref(&note.key)).await;
+                known.is_ok_and(|known| first_seen::is_of_another(note, &known))
+            }
+            Written::Applied | Written::TransactionConflict | Written::Unavailable => false,
         }
     }
 
@@ -182,12 +204,38 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     }
 }
 
-impl<S: Store, Q: Queue, A: Ambient> Carry for WorkerParts<S, Q, A> {
+/// Carries out the calls of the machine that works on one message.
+#[derive(Debug)]
+struct OneMessage<'a, S, Q, A> {
+    parts: &'a WorkerParts<S, Q, A>,
+    /// The note that is due once the record is settled: at a provider that does not sign its ids, for what was
+    /// delivered.
+    first_seen: OnceLock<Write>,
+}
+
+impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
+    fn remember(&self, record: &Record) {
+        let delivered = record.key.kind() != RecordKind::Event;
+        let provider = self.parts.catalog.provider(&record.provider);
+        if delivered && provider.is_some_and(|provider| !provider.key_is_signed()) {
+            let moment = self.parts.ambient.moment();
+            self.first_seen.get_or_init(|| first_seen::note(record, &self.parts.timing, moment));
+        }
+    }
+}
+
+impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
-            Call::Plan(record) => Reply::Planned(self.plan(&record).await),
-            Call::Split(record) => Reply::Split(self.split(&record)),
-            call => Remote { store: &self.store, queue: &self.queue }.carry(call).await,
+            Call::Plan(record) => {
+                self.remember(&record);
+                Reply::Planned(self.parts.plan(&record).await)
+            }
+            Call::Split(record) => {
+                self.remember(&record);
+                Reply::Split(self.parts.split(&record))
+            }
+            call => Remote { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
         }
     }
 }

@@ -10,6 +10,11 @@ use std::sync::Arc;
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Map, Value, json};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "hookonce";
@@ -128,14 +133,19 @@ impl Telemetry {
     }
 }
 
-/// Sends logs as JSON lines to standard output. `filter` is a level or a list of `target=level`; `info` if not valid.
+/// What is logged at a level: more than `info` only from this project, because libraries print requests there.
+fn targets(level: LevelFilter) -> Targets {
+    Targets::new().with_default(level.min(LevelFilter::INFO)).with_target("hookonce", level)
+}
+
+/// Sends logs as JSON lines to standard output.
 ///
 /// A panic is logged by its place alone: what it says may hold bytes of a request.
-pub fn log_as_json(filter: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "info".into());
-    let format = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
+pub fn log_as_json(level: LevelFilter) {
+    let format = tracing_subscriber::fmt::layer().json().flatten_event(true);
+    let format = format.with_current_span(false).with_span_list(false).with_filter(targets(level));
     // A second initialisation in one process is the only failure, and changes nothing.
-    let _ = format.with_current_span(false).with_span_list(false).try_init();
+    let _ = tracing_subscriber::registry().with(format).try_init();
     std::panic::set_hook(Box::new(|panic| tracing::error!(at = panic.location().map(ToString::to_string), "panicked")));
 }
 

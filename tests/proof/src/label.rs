@@ -118,9 +118,9 @@ pub fn committed(committed: &Committed) -> &'static str {
         Committed::Applied => "applied",
         Committed::Invalid => "invalid",
         Committed::Unavailable => "unavailable",
-        Committed::Cancelled(reasons, _) if reasons.first().is_some_and(failed) => "cancelled by the record",
-        Committed::Cancelled(reasons, _) if reasons.get(1).is_some_and(failed) => "cancelled by the domain key",
-        Committed::Cancelled(reasons, _) if reasons.iter().any(failed) => "cancelled by the plan",
+        Committed::Cancelled(reasons) if reasons.first().is_some_and(failed) => "cancelled by the record",
+        Committed::Cancelled(reasons) if reasons.get(1).is_some_and(failed) => "cancelled by the domain key",
+        Committed::Cancelled(reasons) if reasons.iter().any(failed) => "cancelled by the plan",
         Committed::Cancelled(..) => "cancelled for now",
     }
 }

@@ -16,6 +16,10 @@ mod target;
 
 use clap::{Parser, Subcommand};
 use failure::Exit;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// A webhook inbox that lets every event take effect once.
 #[derive(Debug, Parser)]
@@ -25,7 +29,7 @@ struct Arguments {
     command: Command,
     /// Log filter for standard error, such as `info` or `hookonce_runtime=debug`.
     #[arg(long, global = true, default_value = "warn,dynoxide=off,rustack=off", value_name = "FILTER")]
-    log: String,
+    log: Targets,
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,7 +56,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    log_to_stderr(&arguments.log);
+    log_to_stderr(arguments.log);
     let result = match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
@@ -72,9 +76,8 @@ async fn main() -> std::process::ExitCode {
     }
 }
 
-fn log_to_stderr(filter: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "warn".into());
-    let format = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+fn log_to_stderr(targets: Targets) {
+    let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets);
     // A second initialisation is the only failure, and there is no second one.
-    let _ = format.try_init();
+    let _ = tracing_subscriber::registry().with(format).try_init();
 }

@@ -9,8 +9,8 @@ use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
 
-/// The attribute of a domain key that names the record whose commit wrote it.
-const RECORD: &str = "record";
+/// The attribute that names the record an item was written for.
+pub(super) const RECORD: &str = "record";
 
 /// What a cancelled commit means, read from its reasons by position: 0 is the record, 1 the domain key, the rest the
 /// handler's own writes.
@@ -40,13 +40,6 @@ impl Verdict {
             _ => Self::Transient,
         }
     }
-}
-
-/// True when the domain key that stood in the way was written for the very same bytes under another id: at a provider
-/// that does not sign its ids, whoever holds one signed body can send it again under a fresh one.
-pub(super) fn is_replay(record: &Record, known: &Item) -> bool {
-    let of_another = known.get(RECORD).and_then(Value::as_text).is_some_and(|by| by != record.key.as_str());
-    of_another && known.get(attribute::BODY_SHA256).and_then(Value::as_bytes) == Some(record.body_sha256.as_slice())
 }
 
 /// The bound of the pause before a cancelled commit is tried again.
@@ -86,7 +79,6 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
 fn domain_key(record: &Record, handler: &str, fact: &str, timing: &Timing, moment: Moment) -> Write {
     let item = Item::from([
         (RECORD.to_owned(), Value::from(record.key.as_str())),
-        (attribute::BODY_SHA256.to_owned(), Value::Bytes(record.body_sha256.to_vec())),
         ("applied_at".to_owned(), Value::from(moment.now.0)),
         (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(RecordKind::Event, moment.now).0)),
     ]);

@@ -17,12 +17,12 @@
 mod commit;
 mod failure;
 mod fan_out;
+pub mod first_seen;
 
 use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, HandlerPlan, Machine, Planned, Reply, Signal, Step, Written,
 };
 use crate::ingress::{claim_write, keeps_other_body, quarantined};
-use crate::item::Item;
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError, Payload};
 use crate::plan::WhenConditionFails;
@@ -211,7 +211,7 @@ impl Worker {
     fn committed(self, committed: Committed, attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
         match committed {
             Committed::Applied => Step::done(Settled::Ack(Done::Settled(Outcome::Applied))),
-            Committed::Cancelled(reasons, known) => self.cancelled(&reasons, known.as_deref(), attempt, moment),
+            Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
             Committed::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
             Committed::Unavailable => {
                 let call = Call::Read(attempt.record.key.clone());
@@ -220,18 +220,9 @@ impl Worker {
         }
     }
 
-    fn cancelled(
-        self,
-        reasons: &[CancellationReason],
-        known: Option<&Item>,
-        mut attempt: Box<Attempt>,
-        moment: Moment,
-    ) -> WorkerStep {
+    fn cancelled(self, reasons: &[CancellationReason], mut attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
         match Verdict::of(reasons) {
             Verdict::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
-            Verdict::DuplicateFact if known.is_some_and(|known| commit::is_replay(&attempt.record, known)) => {
-                self.mark(attempt.record, Outcome::Duplicate, moment).signal(Signal::SuspectedReplay)
-            }
             Verdict::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
             Verdict::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
             Verdict::Overtaken => match attempt.when_condition_fails {

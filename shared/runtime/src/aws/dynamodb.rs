@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
 };
 use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
 use hookonce_protocol::item::{PARTITION_KEY, Value};
-use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::{Found, attribute, journal_shard, pending_shard};
 use hookonce_protocol::time::EpochMs;
@@ -121,13 +121,10 @@ impl DynamoStore {
         let mut expression = Expression::default();
         let condition = expression.condition(&write.condition);
         let table = self.table(write.table);
-        // A domain key is small and tells who was first; a handler's own items are nobody's business here.
-        let shown = write.key.starts_with(DOMAIN_KEY_PREFIX).then_some(ReturnValuesOnConditionCheckFailure::AllOld);
         let item = TransactWriteItem::builder();
         let item = match &write.action {
             Action::Put(put) => item.put(
                 Put::builder()
-                    .set_return_values_on_condition_check_failure(shown)
                     .table_name(table)
                     .set_item(Some(with_key(put, &write.key)))
                     .set_condition_expression(condition)
@@ -232,11 +229,7 @@ impl Store for DynamoStore {
             Err(error) => match error.as_service_error() {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                     let reasons = cancelled.cancellation_reasons();
-                    let known = reasons.iter().find_map(|reason| reason.item().filter(|item| !item.is_empty()));
-                    Committed::Cancelled(
-                        reasons.iter().map(|reason| cancellation_reason(reason.code())).collect(),
-                        known.map(|item| Box::new(from_attributes(item))),
-                    )
+                    Committed::Cancelled(reasons.iter().map(|reason| cancellation_reason(reason.code())).collect())
                 }
                 Some(service) if service.code() == Some("ValidationException") => {
                     log_failure("TransactWriteItems", &error);

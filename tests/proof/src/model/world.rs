@@ -438,7 +438,7 @@ impl World {
             Answer::Failed(item) => Reply::Written(Written::ConditionFailed(self.found(item))),
             Answer::Conflict => match call {
                 Call::Commit(writes) => {
-                    Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()], None))
+                    Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]))
                 }
                 _ => Reply::Written(Written::TransactionConflict),
             },
@@ -455,7 +455,7 @@ impl World {
                     0 => CancellationReason::None,
                     _ => CancellationReason::ConditionFailed,
                 };
-                Reply::Committed(Committed::Cancelled(reasons.map(reason).to_vec(), None))
+                Reply::Committed(Committed::Cancelled(reasons.map(reason).to_vec()))
             }
             Answer::Sent(confirmed) => match call {
                 Call::SendEach(messages) => {

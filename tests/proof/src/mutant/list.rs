@@ -198,7 +198,7 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, MARK, any_status);
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
-                if let Reply::Committed(Committed::Cancelled(reasons, _)) = reply
+                if let Reply::Committed(Committed::Cancelled(reasons)) = reply
                     && reasons.iter().all(|reason| *reason == CancellationReason::Transient)
                 {
                     *reasons = vec![CancellationReason::None, CancellationReason::ConditionFailed, CancellationReason::None];

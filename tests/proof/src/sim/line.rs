@@ -293,7 +293,7 @@ impl Store for Line {
     async fn commit(&self, writes: &[Write]) -> Committed {
         let call = self.mutated(Call::Commit(writes.to_vec()));
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
-        let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()], None);
+        let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
         let act = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);
             let (committed, changes) = inner.tables.commit(&carried, seen_at);

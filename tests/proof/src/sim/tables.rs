@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{CancellationReason, Committed, DueEntry};
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{attribute, journal_shard, pending_shard};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Table, Write};
@@ -86,10 +86,7 @@ impl Tables {
             return (Committed::Applied, changes.collect());
         }
         let reason = |failed: bool| if failed { CancellationReason::ConditionFailed } else { CancellationReason::None };
-        let failed = writes.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_err());
-        let domain_key = failed.map(|(write, _)| write).find(|write| write.key.starts_with(DOMAIN_KEY_PREFIX));
-        let known = domain_key.and_then(|write| self.get(write.table, &write.key)).cloned().map(Box::new);
-        (Committed::Cancelled(outcomes.iter().map(|outcome| reason(outcome.is_err())).collect(), known), Vec::new())
+        (Committed::Cancelled(outcomes.iter().map(|outcome| reason(outcome.is_err())).collect()), Vec::new())
     }
 
     /// Removes an item as the TTL does.
