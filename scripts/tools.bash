@@ -12,16 +12,19 @@ typos=1.52.0
 sam_cli=1.170.0
 zig=0.17.1
 
+need_python() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null && return
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends python3 python3-venv
+}
+
 # Installs a Python package, and others that it needs pinned, into an environment of its own unless it is there.
 python_tool() {
     local environment="$tools/$1" package=$2 version=$3
     if [ "$("$environment/bin/pip" show "$package" 2>/dev/null | sed -n 's/^Version: //p')" = "$version" ]; then
         return
     fi
-    if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-        apt-get update -qq
-        apt-get install -y -qq --no-install-recommends python3 python3-venv
-    fi
+    need_python
     python3 -m venv --clear "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check "$package==$version" "${@:4}"
 }

@@ -22,7 +22,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::telemetry::{Sink, Telemetry};
+use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_webhook::gateway::Outbound;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -144,7 +144,7 @@ impl Harness {
     fn telemetry(&self, function: &'static str) -> Telemetry {
         let lines = Arc::clone(&self.metrics);
         let sink: Sink = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
-        Telemetry::new(function, sink)
+        Telemetry::new(function, NAMESPACE, sink)
     }
 
     /// A webhook function that has just started.

@@ -3,30 +3,36 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hookonce_runtime::telemetry::{METRICS, NAMESPACE};
+use hookonce_runtime::telemetry::METRICS;
 use serde_json::Value;
 
 use super::document::Template;
 use super::{changed, none, only, template};
 
-/// Metrics of this project that the template names.
-fn named(template: &Template) -> BTreeSet<String> {
-    let mut named = BTreeSet::new();
-    for alarm in template.resources("AWS::CloudWatch::Alarm") {
-        if template.property(alarm, &["Namespace"]) == NAMESPACE {
-            named.insert(template.property(alarm, &["MetricName"]).as_str().unwrap().to_owned());
-        }
-    }
+/// Namespace and name of each metric that the template watches.
+fn watched(template: &Template) -> BTreeSet<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let alarms = template.resources("AWS::CloudWatch::Alarm");
+    let alarms = alarms.into_iter().filter(|alarm| !template.property(alarm, &["Namespace"]).is_null());
+    let mut watched: BTreeSet<_> = alarms
+        .map(|alarm| {
+            (text(&template.property(alarm, &["Namespace"])), text(&template.property(alarm, &["MetricName"])))
+        })
+        .collect();
     for dashboard in template.resources("AWS::CloudWatch::Dashboard") {
-        let body = template.raw_text(dashboard, "DashboardBody");
+        let body = template.raw_text(dashboard, "DashboardBody").replace("${AWS::StackName}", "AWS::StackName");
         let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
         let widgets = body["widgets"].as_array().unwrap().iter();
         let metrics = widgets.flat_map(|widget| widget["properties"]["metrics"].as_array().unwrap());
-        named.extend(
-            metrics.filter(|metric| metric[0] == NAMESPACE).map(|metric| metric[1].as_str().unwrap().to_owned()),
-        );
+        watched.extend(metrics.map(|metric| (text(&metric[0]), text(&metric[1]))));
     }
-    named
+    watched
+}
+
+/// The namespace that the functions are told.
+fn own(template: &Template) -> String {
+    let variables = ["Globals", "Function", "Environment", "Variables", "HOOKONCE_METRICS_NAMESPACE"];
+    template.at(&variables).as_str().unwrap().to_owned()
 }
 
 /// Metrics that are counted: the listed ones, and those of signals as the sources name them.
@@ -39,21 +45,27 @@ pub(super) fn counted() -> BTreeSet<String> {
 }
 
 fn findings(template: &Template) -> Vec<String> {
-    let counted = counted();
-    named(template)
-        .into_iter()
-        .filter(|metric| !counted.contains(metric))
-        .map(|metric| format!("{metric} is not counted"))
-        .collect()
+    let (counted, own) = (counted(), own(template));
+    let finding = |(namespace, metric): (String, String)| match namespace {
+        namespace if namespace == own => (!counted.contains(&metric)).then(|| format!("{metric} is not counted")),
+        namespace if namespace.starts_with("AWS/") => None,
+        namespace => Some(format!("{metric} is counted in {own}, not in {namespace}")),
+    };
+    watched(template).into_iter().filter_map(finding).collect()
 }
 
 #[test]
 fn every_metric_that_is_watched_is_counted() {
     none(&findings(&template()));
-    assert!(named(&template()).len() >= 10, "the template was not understood: {:?}", named(&template()));
+    let watched = watched(&template());
+    assert!(watched.len() >= 20, "the template was not understood: {watched:?}");
     only(
         &findings(&changed("MetricName: relay_oldest_due_age_ms", "MetricName: relay_oldest_age_ms")),
         "relay_oldest_age_ms",
     );
     only(&findings(&changed("\"delivery_accepted\"", "\"deliveries\"")), "deliveries");
+    only(
+        &findings(&changed("[[\"hookonce/${AWS::StackName}\", \"relay_due\"", "[[\"hookonce\", \"relay_due\"")),
+        "relay_due is counted in hookonce/AWS::StackName, not in hookonce",
+    );
 }

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Error> {
         timing: common.timing,
         budget,
     };
-    let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay")));
+    let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Value>| {
         let relay = Arc::clone(&relay);
         async move { Ok::<_, Error>(relay.handle(event.payload).await) }

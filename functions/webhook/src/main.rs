@@ -45,8 +45,13 @@ async fn serve(
     let ingress = IngressParts { store, queue, ambient: System, timing, message_bytes_max };
     let endpoints = Endpoints::new(source, Catalog::built_in());
     let materials = Materials::new(HttpsMaterials::new());
-    let webhook =
-        Arc::new(WebhookFunction::new(ingress, endpoints, materials, public_url, Telemetry::stdout("webhook")));
+    let webhook = Arc::new(WebhookFunction::new(
+        ingress,
+        endpoints,
+        materials,
+        public_url,
+        Telemetry::stdout("webhook", common.metrics_namespace),
+    ));
     run(service_fn(move |event: LambdaEvent<Value>| {
         let webhook = Arc::clone(&webhook);
         async move { Ok::<_, Error>(webhook.handle(event.payload).await) }

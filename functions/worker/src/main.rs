@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
         catalog: Catalog::built_in(),
         timing: common.timing,
     };
-    let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker")));
+    let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);
         async move { Ok::<_, Error>(worker.handle(event.payload).await) }

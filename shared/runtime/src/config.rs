@@ -9,6 +9,8 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use tracing::level_filters::LevelFilter;
 
+use crate::telemetry::NAMESPACE;
+
 /// All variables of this project begin with this; one that does and is not known is a fault.
 pub const PREFIX: &str = "HOOKONCE_";
 
@@ -28,6 +30,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_LEASE_SECONDS",
     "HOOKONCE_LOG",
     "HOOKONCE_MESSAGE_BYTES_MAX",
+    "HOOKONCE_METRICS_NAMESPACE",
     "HOOKONCE_PROVIDER_TIMEOUT_MS",
     "HOOKONCE_PROVIDER_WINDOW_DAYS",
     "HOOKONCE_PUBLIC_URL",
@@ -71,6 +74,8 @@ pub struct Common {
     pub queue_url: String,
     /// The least level that is logged.
     pub log: LevelFilter,
+    /// The namespace of the metrics, so that two stacks in one account are told apart.
+    pub metrics_namespace: String,
     /// The protocol's durations.
     pub timing: Timing,
 }
@@ -216,6 +221,7 @@ impl<'a> Reader<'a> {
             domain_table: self.required("HOOKONCE_DOMAIN_TABLE"),
             queue_url: self.required("HOOKONCE_QUEUE_URL"),
             log: self.log(),
+            metrics_namespace: self.optional("HOOKONCE_METRICS_NAMESPACE").unwrap_or_else(|| NAMESPACE.to_owned()),
             timing: self.timing(),
         };
         self.faults.extend(common.timing.violations().iter().map(ToString::to_string));

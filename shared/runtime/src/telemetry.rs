@@ -16,7 +16,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// The namespace of all metrics.
+/// The namespace of all metrics where the configuration names none.
 pub const NAMESPACE: &str = "hookonce";
 
 /// Every metric that is counted, beside those of [`Signal`].
@@ -52,6 +52,7 @@ pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 #[derive(Clone)]
 pub struct Telemetry {
     function: &'static str,
+    namespace: String,
     sink: Sink,
 }
 
@@ -100,15 +101,15 @@ impl Counts {
 
 impl Telemetry {
     /// Metric lines of this function go to `sink`.
-    pub fn new(function: &'static str, sink: Sink) -> Self {
-        Self { function, sink }
+    pub fn new(function: &'static str, namespace: impl Into<String>, sink: Sink) -> Self {
+        Self { function, namespace: namespace.into(), sink }
     }
 
     /// Metric lines go to standard output, where Lambda picks them up.
-    pub fn stdout(function: &'static str) -> Self {
+    pub fn stdout(function: &'static str, namespace: impl Into<String>) -> Self {
         #[expect(clippy::print_stdout, reason = "the embedded metric format is read from standard output")]
         let sink: Sink = Arc::new(|line: &str| println!("{line}"));
-        Self::new(function, sink)
+        Self::new(function, namespace, sink)
     }
 
     /// Writes one line, unless nothing was counted.
@@ -127,7 +128,7 @@ impl Telemetry {
         let metrics: Vec<_> = counts.metrics.keys().map(|name| json!({"Name": name, "Unit": unit(name)})).collect();
         line.extend(counts.metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         line.extend(counts.properties.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-        let directive = json!({"Namespace": NAMESPACE, "Dimensions": dimensions, "Metrics": metrics});
+        let directive = json!({"Namespace": self.namespace, "Dimensions": dimensions, "Metrics": metrics});
         line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": [directive]}));
         (self.sink)(&Value::Object(line).to_string());
     }

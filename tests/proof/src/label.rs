@@ -5,6 +5,7 @@ use std::fmt;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Planned, Reply, Split, Written};
 use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::key::FIRST_SEEN_PREFIX;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Status, attribute};
 use hookonce_protocol::write::{Action, Change, Write};
@@ -50,6 +51,7 @@ pub fn purpose(write: &Write) -> &'static str {
     let text = |name: &str| setting(write, name).and_then(Value::as_text);
     let sets = |name: &str| setting(write, name).is_some();
     match &write.action {
+        Action::Put(_) if write.key.starts_with(FIRST_SEEN_PREFIX) => "note body",
         Action::Put(item) => purpose_of_put(item),
         Action::Delete => "delete",
         Action::Update(changes) if changes.iter().any(|change| matches!(change, Change::Add(..))) => "count duplicate",

@@ -23,7 +23,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::telemetry::{Sink, Telemetry};
+use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::json;
@@ -344,7 +344,7 @@ impl Parts<'_> {
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
-        Telemetry::new(function, Arc::clone(&self.config.metrics))
+        Telemetry::new(function, NAMESPACE, Arc::clone(&self.config.metrics))
     }
 
     fn webhook(&self, calls: &CallCounts) -> impl Invoke + use<> {

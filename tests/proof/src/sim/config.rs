@@ -55,6 +55,8 @@ pub struct Config {
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
     pub operators: usize,
+    /// Writes that a person's deed on the same record comes just before, in ten thousand.
+    pub meddling: u32,
     /// Between two sweeps of the TTL, in milliseconds.
     pub sweep_every: i64,
     /// Expired items that a sweep removes, in ten thousand.
@@ -104,6 +106,7 @@ impl Config {
             rollout: None,
             operator_every: None,
             operators: 1,
+            meddling: 0,
             sweep_every: HOUR,
             swept: 10_000,
             relay_down: None,
@@ -144,6 +147,7 @@ impl Config {
             rollout: dice.chance(2_500).then(|| (from, from + dice.between(MINUTE, HOUR))),
             operator_every: dice.chance(6_000).then(|| dice.between(10 * MINUTE, 2 * HOUR)),
             operators: 1,
+            meddling: 0,
             sweep_every: dice.between(MINUTE, HOUR),
             swept: 10_000,
             relay_down: None,
@@ -172,6 +176,7 @@ impl Config {
         self.length = self.span + 2 * HOUR;
         self.operator_every = Some(dice.between(15_000, 3 * MINUTE));
         self.operators = 1 + dice.below(3);
+        self.meddling = dice.pick(&[0, 100, 1_000]);
         self.queue_trouble = dice.pick(&[500, 2_000]);
         self.slow = dice.pick(&[300, 2_000]);
         self.handler_fails = dice.pick(&[1_500, 4_000]);

@@ -19,6 +19,7 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
 use super::fate::{CallEdge, Fate, Side};
+use super::meddler::meddle;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::label::{self, Role, labels, purpose};
 
@@ -269,6 +270,7 @@ impl Store for Line {
         let (release, role) = (self.release, self.role);
         let carried = self.dressed(carried);
         let act = move |inner: &mut Inner, now: i64| {
+            meddle(inner, &carried, now);
             let seen_at = inner.index_seen_at(now);
             match inner.tables.write(&carried, seen_at) {
                 Ok(change) => {
@@ -295,6 +297,7 @@ impl Store for Line {
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
         let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
         let act = move |inner: &mut Inner, now: i64| {
+            carried.first().into_iter().for_each(|record| meddle(inner, record, now));
             let seen_at = inner.index_seen_at(now);
             let (committed, changes) = inner.tables.commit(&carried, seen_at);
             inner.changed(&changes, now);

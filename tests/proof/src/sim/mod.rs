@@ -9,6 +9,7 @@
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@line`], [`fate`] | what all processes share, the ports of one, how its calls go |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
+//! | [`meddler`] | a person in the middle of a call |
 //! | [`judge`], [`history`], [`checker`] | what is checked on the way, and in the end |
 
 pub mod actors;
@@ -20,6 +21,7 @@ pub mod handler;
 pub mod history;
 pub mod judge;
 pub mod line;
+pub mod meddler;
 pub mod provider;
 pub mod sqs;
 pub mod tables;
