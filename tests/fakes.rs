@@ -1,7 +1,7 @@
 //! The simulator's store and queue against servers: random operations on both, and every answer is compared.
 //!
-//! The servers are those of the whole suite: the embedded ones, or those that `HOOKONCE_TEST_DYNAMODB_URL` and
-//! `HOOKONCE_TEST_SQS_URL` name. `HOOKONCE_TEST_SEQUENCES` says how many sequences there are.
+//! The servers are those of the whole suite: the embedded ones, or those that `TEST_DYNAMODB_URL` and
+//! `TEST_SQS_URL` name. `TEST_SEQUENCES` says how many sequences there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -379,7 +379,7 @@ fn judged<T: std::fmt::Debug>(outcome: Result<(), TestError<T>>, what: &str) {
 #[test]
 fn fakes_answer_as_servers_do() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let sequences = variable("HOOKONCE_TEST_SEQUENCES").and_then(|text| text.parse().ok()).unwrap_or(SEQUENCES);
+    let sequences = variable("TEST_SEQUENCES").and_then(|text| text.parse().ok()).unwrap_or(SEQUENCES);
     let operations = std::cell::Cell::new(0_usize);
     let (dynamodb, sqs) = urls();
     let lab = runtime.block_on(Lab::new());

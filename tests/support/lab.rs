@@ -1,6 +1,6 @@
 //! The backends, and a stack of tables and queues for each test.
 //!
-//! The backends are the embedded ones, unless `HOOKONCE_TEST_DYNAMODB_URL` and `HOOKONCE_TEST_SQS_URL` name others, as
+//! The backends are the embedded ones, unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as
 //! `scripts/real-backends test` does.
 
 use std::sync::LazyLock;
@@ -42,10 +42,10 @@ impl Servers {
     fn find() -> Self {
         #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says which servers")]
         let url = |name: &str| std::env::var(name).ok();
-        match (url("HOOKONCE_TEST_DYNAMODB_URL"), url("HOOKONCE_TEST_SQS_URL")) {
+        match (url("TEST_DYNAMODB_URL"), url("TEST_SQS_URL")) {
             (Some(dynamodb_url), Some(sqs_url)) => Self::Real { dynamodb_url, sqs_url },
             (None, None) => Self::Embedded(Backends::start(DataLocation::Memory, NEVER).unwrap()),
-            _ => panic!("HOOKONCE_TEST_DYNAMODB_URL and HOOKONCE_TEST_SQS_URL belong together; one is missing"),
+            _ => panic!("TEST_DYNAMODB_URL and TEST_SQS_URL belong together; one is missing"),
         }
     }
 }

@@ -9,11 +9,11 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};

@@ -21,7 +21,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::handler::Ledger;
 use super::line::{Line, sleep};
@@ -143,7 +143,7 @@ pub async fn event_source(world: World) {
             if !receipts.is_empty() {
                 break receipts;
             }
-            wait(&world, next).await;
+            wait(&world, &world.sent, next).await;
         };
         let world = world.clone();
         tokio::spawn(async move {
@@ -154,12 +154,15 @@ pub async fn event_source(world: World) {
     }
 }
 
-/// Waits until a message can be received: until one is sent, or one that is hidden comes back.
-async fn wait(world: &World, next: Option<i64>) {
-    let pause = next.map_or(3_600_000, |next| (next - world.now()).max(1));
+/// How long an event source waits at most before it looks at its queue again, in milliseconds.
+const LOOK_EVERY_MAX: i64 = 600_000;
+
+/// Waits until a message can be received: until one comes, or one that is hidden comes back.
+async fn wait(world: &World, come: &Notify, next: Option<i64>) {
+    let pause = next.map_or(LOOK_EVERY_MAX, |next| (next - world.now()).clamp(1, LOOK_EVERY_MAX));
     let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
     // A time-out is as good as a message: the queue is looked at again.
-    let _ = tokio::time::timeout(pause, world.sent.notified()).await;
+    let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 
 fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
@@ -185,30 +188,31 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     }
     for (body, sent_at) in inner.queue.take_dead() {
         inner.dead_letters.send(body, sent_at, now);
+        world.died.notify_one();
     }
     let next = if dead { inner.dead_letters.next_visible() } else { inner.queue.next_visible() };
     drop(guard);
     (receipts, next)
 }
 
+pub(super) fn worker_parts(line: &Line) -> WorkerParts<Line, Line, Line> {
+    let timing = line.world.lock().config.timing;
+    let handlers = Handlers::new().with(Ledger(line.world.clone()));
+    let (store, queue, ambient) = (line.clone(), line.clone(), line.clone());
+    WorkerParts { store, queue, ambient, handlers, catalog: Catalog::built_in(), timing }
+}
+
 async fn work(world: &World, batch: Vec<Receipt>) {
     let line = Line::new(world, Role::Worker);
-    let timing = world.lock().config.timing;
-    let parts = WorkerParts {
-        store: line.clone(),
-        queue: line.clone(),
-        ambient: line.clone(),
-        handlers: Handlers::new().with(Ledger(world.clone())),
-        catalog: Catalog::built_in(),
-        timing,
-    };
+    let parts = worker_parts(&line);
     let received = |receipt: &Receipt| Received {
         body: line.read_text(&receipt.body),
         receipt_handle: receipt.handle.to_string(),
         receives: i64::from(receipt.receives),
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
-    let Some(processed) = line.live(timing.worker_timeout, parts.process(&messages)).await else { return };
+    let longest = world.lock().config.timing.worker_timeout;
+    let Some(processed) = line.live(longest, parts.process(&messages)).await else { return };
     let acknowledged = |processed: &Processed| match processed {
         Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
         Processed::Panicked => false,
@@ -238,7 +242,7 @@ pub async fn schedule(world: World) {
     }
 }
 
-fn relay_parts(line: &Line) -> RelayParts<Line, Line, Line> {
+pub(super) fn relay_parts(line: &Line) -> RelayParts<Line, Line, Line> {
     let timing = line.world.lock().config.timing;
     let (store, queue, ambient) = (line.clone(), line.clone(), line.clone());
     RelayParts { store, queue, ambient, timing, budget: Budget::standard() }
@@ -261,9 +265,9 @@ pub async fn dead_letter_source(world: World) {
             }
             continue;
         }
-        let (receipts, _) = take(&world, true);
+        let (receipts, next) = take(&world, true);
         if receipts.is_empty() {
-            sleep(5_000).await;
+            wait(&world, &world.died, next).await;
             continue;
         }
         let line = Line::new(&world, Role::DeadLetter);

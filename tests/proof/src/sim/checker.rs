@@ -129,7 +129,9 @@ impl Books {
             Status::Pending => self.broken(Rule::Stuck, key),
             Status::Dead => {
                 let owned = owners.contains(&(key.to_owned(), record.generation));
-                if owned && !record.dead_reason.is_some_and(DeadReason::effect_unknown) {
+                // Once a person has accepted a duplicate, the effect may stand from before the record expired.
+                let known = record.accept_duplicate || record.dead_reason.is_some_and(DeadReason::effect_unknown);
+                if owned && !known {
                     self.broken(Rule::DeadYetApplied, key);
                 }
                 self.kept.extend(facts_of(record));

@@ -55,7 +55,7 @@ pub struct Config {
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
     pub operators: usize,
-    /// Writes that a person's deed on the same record comes just before, in ten thousand.
+    /// Writes to a record that others come in just before, in ten thousand.
     pub meddling: u32,
     /// Between two sweeps of the TTL, in milliseconds.
     pub sweep_every: i64,
@@ -196,6 +196,7 @@ impl Config {
         let from = dice.between(0, self.span / 2);
         let horizon = self.timing.delivery_retention.0;
         self.operator_every = Some(dice.between(MINUTE, 20 * MINUTE));
+        self.meddling = dice.pick(&[0, 1_000]);
         match dice.below(3) {
             0 => self.lingers = 2 * horizon,
             1 => {

@@ -40,6 +40,8 @@ pub struct Line {
     /// How long it waits for an answer, in milliseconds.
     patience: i64,
     dead: Arc<AtomicBool>,
+    /// Nothing goes wrong, nothing comes in between, and nothing takes time.
+    undisturbed: bool,
 }
 
 impl Line {
@@ -62,7 +64,13 @@ impl Line {
         let timing = &inner.config.timing;
         let patience = if role == Role::Ingress { timing.claim_timeout.0 } else { 3_000 };
         drop(inner);
-        Self { world: world.clone(), role, release, skew, patience, dead: Arc::default() }
+        Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: false }
+    }
+
+    /// The ports of a process of the release under test that has nothing in its way.
+    pub fn undisturbed(world: &World, role: Role) -> Self {
+        let (release, skew, patience) = (Release::Current, 0, i64::MAX);
+        Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: true }
     }
 
     /// Runs the process until it ends, dies, or takes longer than it may.
@@ -113,11 +121,6 @@ impl Line {
         conflict: Option<T>,
         act: impl FnOnce(&mut Inner, i64) -> T + Send + 'static,
     ) -> T {
-        let elapsed = self.world.elapsed();
-        let (fate, there, back) = {
-            let mut inner = self.world.lock();
-            (inner.fate(edge, elapsed), inner.latency(), inner.latency())
-        };
         let act_now = |act: Act<T>| {
             let now = self.world.now();
             let reply = act(&mut self.world.lock(), now);
@@ -125,6 +128,14 @@ impl Line {
                 self.world.sent.notify_one();
             }
             reply
+        };
+        if self.undisturbed {
+            return act_now(Box::new(act));
+        }
+        let elapsed = self.world.elapsed();
+        let (fate, there, back) = {
+            let mut inner = self.world.lock();
+            (inner.fate(edge, elapsed), inner.latency(), inner.latency())
         };
         match fate {
             Fate::CrashBefore => self.die().await,
@@ -233,10 +244,16 @@ impl Line {
         message.encode()
     }
 
+    async fn let_others_in(&self, about_to: &Write) {
+        if !self.undisturbed {
+            meddle(&self.world, about_to).await;
+        }
+    }
+
     /// An answer of the batch operation is partial now and then.
     fn drops_one(&self) -> bool {
         let mut inner = self.world.lock();
-        let chance = if inner.calm { 0 } else { inner.config.partial };
+        let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.partial };
         inner.dice.chance(chance)
     }
 }
@@ -266,11 +283,11 @@ impl Store for Line {
         if purpose == "claim child" {
             self.saw("split -> events"); // Where else would it come from.
         }
+        self.let_others_in(&carried).await;
         let edge = self.edge(purpose, true, Side::Store);
         let (release, role) = (self.release, self.role);
         let carried = self.dressed(carried);
         let act = move |inner: &mut Inner, now: i64| {
-            meddle(inner, &carried, now);
             let seen_at = inner.index_seen_at(now);
             match inner.tables.write(&carried, seen_at) {
                 Ok(change) => {
@@ -297,12 +314,14 @@ impl Store for Line {
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
         let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
         let act = move |inner: &mut Inner, now: i64| {
-            carried.first().into_iter().for_each(|record| meddle(inner, record, now));
             let seen_at = inner.index_seen_at(now);
             let (committed, changes) = inner.tables.commit(&carried, seen_at);
             inner.changed(&changes, now);
             committed
         };
+        if let Some(record) = writes.first() {
+            self.let_others_in(record).await;
+        }
         let edge = self.edge("commit", true, Side::Store);
         let committed = self.call(edge, Committed::Unavailable, Some(conflict), act).await;
         self.told(&call, Reply::Committed(committed)).committed()

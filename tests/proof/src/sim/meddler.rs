@@ -1,33 +1,112 @@
-//! A person whose deed lands in the middle of a function's call: after what it has read, before what it writes.
+//! Others who come in between: after what a function has read of a record, before what it writes there.
 //!
-//! By chance alone that is too rare to be seen in a few thousand days, and every function must take it.
+//! By chance alone that is too rare to be seen in a few thousand days, and every function must take it. The others are
+//! whole processes, the very drivers, with nothing in their own way; no time passes meanwhile.
 
-use hookonce_protocol::operator;
-use hookonce_protocol::record::Found;
-use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::timing::Moment;
+use std::future::Future;
+use std::pin::Pin;
+
+use hookonce_protocol::item::Value;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::operator::{self, Refusal};
+use hookonce_protocol::record::{Found, Record, Status, attribute};
+use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::{Table, Write};
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::port::Store as _;
+use hookonce_runtime::process::Received;
 
-use super::world::Inner;
+use super::actors::{relay_parts, worker_parts};
+use super::line::Line;
+use super::world::World;
 use crate::label::Role;
 
-/// Does something, now and then, to the record that a write is about to change.
-pub fn meddle(inner: &mut Inner, about_to: &Write, now: i64) {
-    let chance = if inner.calm { 0 } else { inner.config.meddling };
-    if about_to.table != Table::Inbox || chance == 0 || !inner.dice.chance(chance) {
-        return;
+/// How often a dead letter may come back until its record dies of it.
+const DEAD_LETTERS_MAX: usize = 4;
+
+/// Now and then, does something to the record that a write is about to change.
+///
+/// Boxed, because what it does are writes, too.
+pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    Box::pin(async move {
+        let Some(wish) = wish(world, about_to) else { return };
+        let Some(key) = RecordKey::parse(&about_to.key) else { return };
+        match wish {
+            0 => work(world, &key).await,
+            1 => die(world, &key).await,
+            2 => {
+                die(world, &key).await;
+                act(world, &key, |record, timing, moment| operator::discard(record, timing, moment)).await;
+            }
+            3 => {
+                die(world, &key).await;
+                act(world, &key, |record, timing, moment| operator::retry(record, true, timing, moment)).await;
+            }
+            4 => {
+                work(world, &key).await;
+                act(world, &key, |record, timing, moment| operator::force(record, timing, moment)).await;
+            }
+            _ => expire(world, &key),
+        }
+    })
+}
+
+fn wish(world: &World, about_to: &Write) -> Option<usize> {
+    let mut inner = world.lock();
+    let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.meddling };
+    (chance > 0 && inner.dice.chance(chance)).then(|| inner.dice.below(6))
+}
+
+/// Another worker with a hint of the same record.
+async fn work(world: &World, key: &RecordKey) {
+    let line = Line::undisturbed(world, Role::Worker);
+    let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
+    worker_parts(&line).process(&[hint]).await;
+}
+
+/// A hint of the record that ended in the dead-letter queue, again and again.
+async fn die(world: &World, key: &RecordKey) {
+    let line = Line::undisturbed(world, Role::DeadLetter);
+    let hint = Message::Ref { pk: key.clone() }.encode();
+    for _ in 0..DEAD_LETTERS_MAX {
+        if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
+            return;
+        }
+        relay_parts(&line).bury(&hint).await;
     }
-    let Found::Record(record) = Found::from_item(inner.tables.get(Table::Inbox, &about_to.key)) else { return };
-    let (timing, moment) = (inner.config.timing, Moment { now: EpochMs(now), entropy: inner.dice.bits() });
-    let deed = match inner.dice.below(4) {
-        0 => operator::retry(&record, false, &timing, moment),
-        1 => operator::retry(&record, true, &timing, moment),
-        2 => operator::force(&record, &timing, moment),
-        _ => operator::discard(&record, &timing, moment),
+}
+
+async fn record(world: &World, key: &RecordKey) -> Option<Box<Record>> {
+    match Line::undisturbed(world, Role::Operator).read(key).await {
+        Ok(Found::Record(record)) => Some(record),
+        Ok(Found::Nothing | Found::Unreadable(_)) | Err(_) => None,
+    }
+}
+
+/// A person's deed.
+async fn act(world: &World, key: &RecordKey, deed: fn(&Record, &Timing, Moment) -> Result<Write, Refusal>) {
+    let Some(record) = record(world, key).await else { return };
+    let line = Line::undisturbed(world, Role::Operator);
+    let timing = world.lock().config.timing;
+    if let Ok(write) = deed(&record, &timing, line.moment()) {
+        line.write(&write).await;
+    }
+}
+
+/// The TTL, if the record's time is over. One that still owes its effect is left alone unless the relay stood still.
+fn expire(world: &World, key: &RecordKey) {
+    let now = world.now();
+    let mut inner = world.lock();
+    let down = inner.config.relay_down.is_some();
+    let over = |item: &hookonce_protocol::item::Item| {
+        let pending = item.get(attribute::STATUS).and_then(Value::as_text) == Some(Status::Pending.as_str());
+        let expires = item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
+        expires.is_some_and(|at| at * 1_000 < now) && (down || !pending)
     };
-    let Ok(deed) = deed else { return };
-    if let Ok(change) = inner.tables.write(&deed, now) {
-        inner.judge.intent(Role::Operator, &deed);
-        inner.changed(&[change], now);
+    if inner.tables.get(Table::Inbox, key.as_str()).is_some_and(over)
+        && let Some(item) = inner.tables.remove(Table::Inbox, key.as_str(), now).before
+    {
+        inner.judge.expired(key.as_str(), &item, down);
     }
 }

@@ -9,7 +9,7 @@
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@line`], [`fate`] | what all processes share, the ports of one, how its calls go |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
-//! | [`meddler`] | a person in the middle of a call |
+//! | [`meddler`] | others who come in between |
 //! | [`judge`], [`history`], [`checker`] | what is checked on the way, and in the end |
 
 pub mod actors;

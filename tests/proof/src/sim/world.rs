@@ -76,6 +76,8 @@ pub struct World {
     begins: Instant,
     /// Something was sent.
     pub sent: Arc<Notify>,
+    /// A message came to the dead-letter queue.
+    pub died: Arc<Notify>,
 }
 
 impl World {
@@ -110,7 +112,7 @@ impl World {
             attempts: BTreeMap::new(),
             claims: 0,
         };
-        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), sent: Arc::new(Notify::new()) }
+        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), sent: Arc::default(), died: Arc::default() }
     }
 
     /// The day as it is now. Never held across an await.

@@ -106,6 +106,6 @@ fn the_first_check_of_ci_is_the_readmes_test_command() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(commands(&readme).contains(&TEST.to_owned()));
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
-    let first = ci.lines().find(|line| line.starts_with("step ")).unwrap();
-    assert_eq!(first, format!("step {TEST}"));
+    let first = ci.lines().find(|line| line.starts_with("cargo ") || line.starts_with("scripts/")).unwrap();
+    assert_eq!(first, TEST);
 }

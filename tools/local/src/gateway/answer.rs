@@ -1,10 +1,10 @@
 //! From a function's response to the HTTP answer, by the rules of payload format 2.0.
 
-use axum::body::Bytes;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 /// The type of an answer whose function named none.
