@@ -15,6 +15,7 @@ mod payments;
 mod protocol;
 mod providers;
 mod races;
+mod real_grid;
 mod refusals;
 mod relay;
 mod samples;

@@ -16,36 +16,50 @@ pub(crate) struct HttpMessage {
 
 impl HttpMessage {
     /// Reads one message; `None` at the end of the connection.
-    async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+    pub(crate) async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if stream.read_line(&mut head).await.ok()? == 0 {
                 return None;
             }
         }
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
-        });
+        let length = header(&head, "content-length").map(|length| length.parse().unwrap());
         let mut body = vec![0; length.unwrap_or(0)];
         stream.read_exact(&mut body).await.ok()?;
         Some(Self { head, body })
     }
 
-    async fn write(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
-        stream.write_all(self.head.as_bytes()).await.ok()?;
-        stream.write_all(&self.body).await.ok()?;
+    pub(crate) async fn write(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
+        // At once: the second of two small writes would wait until the other side has confirmed the first.
+        stream.write_all(&[self.head.as_bytes(), &self.body].concat()).await.ok()?;
         stream.flush().await.ok()
     }
 
-    /// Whether this is a request for an operation of an AWS JSON service.
-    pub(crate) fn asks_for(&self, operation: &str) -> bool {
-        self.head.lines().any(|line| {
-            line.split_once(':').is_some_and(|(name, value)| {
-                name.eq_ignore_ascii_case("x-amz-target") && value.trim().ends_with(&format!(".{operation}"))
-            })
-        })
+    /// A reply with this status line and JSON body.
+    pub(crate) fn reply((status, body): (&str, &str)) -> Self {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", body.len());
+        Self { head, body: body.as_bytes().to_vec() }
     }
+
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.head, name)
+    }
+
+    /// The operation of an AWS JSON service that this is a request for.
+    pub(crate) fn operation(&self) -> Option<&str> {
+        self.header("x-amz-target")?.rsplit_once('.').map(|(_, operation)| operation)
+    }
+
+    /// Whether this is a request for this operation.
+    pub(crate) fn asks_for(&self, operation: &str) -> bool {
+        self.operation() == Some(operation)
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let fields = head.lines().filter_map(|line| line.split_once(':'));
+    fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
 }
 
 /// What becomes of a request that the proxy is waiting for.
@@ -161,9 +175,7 @@ impl JsonServer {
                     let mut caller = BufReader::new(stream);
                     while let Some(request) = HttpMessage::read(&mut caller).await {
                         let (status, body) = answer(&request);
-                        let length = body.len();
-                        let head = format!("HTTP/1.1 {status} -\r\ncontent-length: {length}\r\n\r\n");
-                        HttpMessage { head, body: body.into_bytes() }.write(&mut caller).await?;
+                        HttpMessage::reply((&format!("{status} -"), &body)).write(&mut caller).await?;
                     }
                     Some(())
                 });

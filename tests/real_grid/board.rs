@@ -1,0 +1,212 @@
+//! The board of one run: which remote calls were made, and which of them meets a fault.
+//!
+//! A call is named by who made it, its operation, and which one of those it was. Retries of the SDK are the same call:
+//! they carry the same `amz-sdk-invocation-id`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+
+use tokio::sync::Notify;
+
+use super::proxy::Letter;
+
+/// A function that makes calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Webhook,
+    /// The webhook function in a process of its own, which takes the second of two copies.
+    Copy,
+    Worker,
+    Relay,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 4] = [Self::Webhook, Self::Copy, Self::Worker, Self::Relay];
+}
+
+/// One call, its retries included.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Call {
+    pub(crate) role: Role,
+    pub(crate) operation: String,
+    /// How many calls of this operation the role made before.
+    pub(crate) index: usize,
+}
+
+impl Call {
+    /// Whether it only looks: a read whose reply is lost, or that comes too late, is one that was refused.
+    fn reads(&self) -> bool {
+        matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query")
+    }
+
+    /// The faults that it can meet.
+    pub(crate) fn faults(&self) -> &'static [Fault] {
+        const FAULTS: [Fault; 6] = [
+            Fault::Refused,
+            Fault::CrashBefore,
+            Fault::CrashAfter,
+            Fault::ReplyLost,
+            Fault::LateAfterInvocation,
+            Fault::LateAtRest,
+        ];
+        if self.reads() { &FAULTS[..3] } else { &FAULTS }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} {}", self.role, self.operation, self.index)
+    }
+}
+
+/// What a call meets, and each of its retries with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The server answers 500 and does nothing.
+    Refused,
+    /// It is carried out; the connection breaks instead of the reply.
+    ReplyLost,
+    /// The connection breaks. The first attempt is carried out when the function has ended its invocation.
+    LateAfterInvocation,
+    /// The connection breaks. The first attempt is carried out when everything has come to rest.
+    LateAtRest,
+    /// The process is killed and nothing is carried out.
+    CrashBefore,
+    /// It is carried out, then the process is killed.
+    CrashAfter,
+    /// The server claims success and does nothing. No protocol survives this: it shows that the grid can fail.
+    Lie,
+}
+
+/// Holds one call back until something else has happened.
+#[derive(Debug, Default)]
+struct Hold {
+    call: Mutex<Option<(Role, &'static str)>>,
+    reached: Notify,
+    open: Notify,
+}
+
+/// The board of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    point: Option<(Call, Fault)>,
+    state: Mutex<State>,
+    crash: Notify,
+    hold: Hold,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The invocation ids of each operation, in the order in which they came first.
+    ids: BTreeMap<(Role, String), Vec<String>>,
+    calls: Vec<Call>,
+    struck: bool,
+    /// Operations that are refused until they are mended, whatever the point.
+    down: &'static [(Role, &'static str)],
+    late: Vec<Letter>,
+}
+
+impl Board {
+    /// A board with this fault, or with none.
+    pub(crate) fn new(point: Option<(Call, Fault)>, down: &'static [(Role, &'static str)]) -> Self {
+        Self { point, state: Mutex::new(State { down, ..State::default() }), ..Self::default() }
+    }
+
+    /// Takes note of an attempt of a call, and says what it meets.
+    pub(crate) fn note(&self, role: Role, operation: &str, id: &str) -> Option<Fault> {
+        let mut state = self.state.lock().unwrap();
+        if state.down.contains(&(role, operation)) {
+            return Some(Fault::Refused);
+        }
+        let ids = state.ids.entry((role, operation.to_owned())).or_default();
+        let known = ids.iter().position(|known| known == id);
+        let index = known.unwrap_or(ids.len());
+        let call = Call { role, operation: operation.to_owned(), index };
+        if known.is_none() {
+            ids.push(id.to_owned());
+            state.calls.push(call.clone());
+        }
+        let (_, fault) = self.point.as_ref().filter(|(point, _)| *point == call)?;
+        state.struck = true;
+        Some(*fault)
+    }
+
+    /// What was refused whatever the point is so no longer.
+    pub(crate) fn mend(&self) {
+        self.state.lock().unwrap().down = &[];
+    }
+
+    /// Every call so far, in order.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.state.lock().unwrap().calls.clone()
+    }
+
+    /// Whether the fault struck.
+    pub(crate) fn struck(&self) -> bool {
+        self.state.lock().unwrap().struck
+    }
+
+    /// Kills the process that made the call.
+    pub(crate) fn crash(&self) {
+        self.crash.notify_one();
+    }
+
+    /// Returns when a process of this role is to be killed.
+    pub(crate) async fn crashed(&self, role: Role) {
+        match &self.point {
+            Some((call, _)) if call.role == role => self.crash.notified().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Keeps the first attempt of a call for later.
+    pub(crate) fn delay(&self, letter: Letter) {
+        let late = &mut self.state.lock().unwrap().late;
+        if late.is_empty() {
+            late.push(letter);
+        }
+    }
+
+    /// Carries out what comes at this moment, if that is the fault. Says whether anything came.
+    pub(crate) async fn carry_out_late(&self, moment: Fault) -> bool {
+        if self.point.as_ref().is_none_or(|(_, fault)| *fault != moment) {
+            return false;
+        }
+        let late = std::mem::take(&mut self.state.lock().unwrap().late);
+        for letter in &late {
+            letter.carry_out().await;
+        }
+        !late.is_empty()
+    }
+
+    /// Holds the next call of this operation.
+    pub(crate) fn hold(&self, role: Role, operation: &'static str) {
+        *self.hold.call.lock().unwrap() = Some((role, operation));
+    }
+
+    /// Waits while this call is held.
+    pub(crate) async fn pass(&self, role: Role, operation: &str) {
+        let held = self.hold.call.lock().unwrap().take_if(|held| *held == (role, operation)).is_some();
+        if held {
+            self.hold.reached.notify_one();
+            self.hold.open.notified().await;
+        }
+    }
+
+    /// Returns once a call is held, or once [`give_up_holding`](Self::give_up_holding) says that none will be.
+    pub(crate) async fn reached(&self) {
+        self.hold.reached.notified().await;
+    }
+
+    /// The call that was to be held does not come.
+    pub(crate) fn give_up_holding(&self) {
+        *self.hold.call.lock().unwrap() = None;
+        self.hold.reached.notify_one();
+    }
+
+    /// Lets the held call go on.
+    pub(crate) fn release(&self) {
+        self.hold.open.notify_one();
+    }
+}

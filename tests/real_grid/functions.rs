@@ -1,0 +1,154 @@
+//! The three functions, each behind proxies of its own: processes of the deployed binaries, or in this process where
+//! there are none.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hookonce_local::ambient::Ambient;
+use hookonce_local::clients;
+use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
+use hookonce_local::process::{ProcessConfig, ProcessInvoke};
+use hookonce_local::stack::Place;
+use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::Catalog;
+use hookonce_relay::RelayFunction;
+use hookonce_runtime::ambient::System;
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
+use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::ingest::IngressParts;
+use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::material::Materials;
+use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::telemetry::Telemetry;
+use hookonce_webhook::WebhookFunction;
+use hookonce_worker::{WorkerFunction, handlers};
+use serde_json::{Value, from_value, json};
+
+use super::board::{Board, Role};
+use super::proxy::Proxy;
+use crate::support::endpoints::MemoryMaterials;
+
+/// The webhook's time-outs. The deployed ones are short because a provider waits; a busy machine may be slower than AWS,
+/// and a call that fails by itself is not the fault that a point is about.
+const TIMEOUTS: [(&str, &str); 4] = [
+    ("HOOKONCE_CLAIM_TIMEOUT_MS", "10000"),
+    ("HOOKONCE_SEND_TIMEOUT_MS", "8000"),
+    ("HOOKONCE_WEBHOOK_TIMEOUT_MS", "20000"),
+    ("HOOKONCE_PROVIDER_TIMEOUT_MS", "30000"),
+];
+
+/// How long one call may take where functions run in this process.
+const CALL_MAX: Millis = Millis::seconds(8);
+
+type Invocation = Pin<Box<dyn Future<Output = Result<Value, InvokeError>> + Send>>;
+type Function = Box<dyn Fn(Value) -> Invocation>;
+
+/// The functions of one run.
+pub(crate) struct Functions {
+    functions: BTreeMap<Role, Function>,
+    _proxies: Vec<Proxy>,
+}
+
+impl Functions {
+    /// Functions that reach the servers of `place` through the board. Those of `binaries` are processes, which start with
+    /// their first invocation.
+    pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, board: &Arc<Board>) -> Self {
+        let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
+        for role in Role::ALL {
+            let dynamodb = Proxy::start(role, &place.dynamodb_url, board).await;
+            let sqs = Proxy::start(role, &place.sqs_url, board).await;
+            let place =
+                Place { dynamodb_url: dynamodb.url().to_owned(), sqs_url: sqs.url().to_owned(), ..place.clone() };
+            let function = match binaries {
+                Some(folder) => process(role, &place, endpoints, folder),
+                None => in_this_process(role, &place, endpoints),
+            };
+            functions.insert(role, function);
+            proxies.extend([dynamodb, sqs]);
+        }
+        Self { functions, _proxies: proxies }
+    }
+
+    /// Invokes a function. If this is given up, its process is killed.
+    pub(crate) fn invoke(&self, role: Role, event: Value) -> Invocation {
+        self.functions[&role](event)
+    }
+}
+
+fn boxed(function: impl Invoke) -> Function {
+    let function = Arc::new(function);
+    Box::new(move |event| {
+        let function = Arc::clone(&function);
+        Box::pin(async move { function.invoke(event).await })
+    })
+}
+
+fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Function {
+    let binary = folder.join(match role {
+        Role::Webhook | Role::Copy => "hookonce-webhook",
+        Role::Worker => "hookonce-worker",
+        Role::Relay => "hookonce-relay",
+    });
+    let quiet = ("HOOKONCE_LOG", "off".to_owned());
+    let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
+    let environment = place.environment(endpoints).into_iter().chain(timeouts).chain([quiet]);
+    let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
+    #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has a clock of its own")]
+    let now = std::time::SystemTime::now;
+    let config = ProcessConfig { binary, environment, concurrency_max: 1 };
+    boxed(ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4)))
+}
+
+fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
+    let (store, queue) = adapters(place);
+    let (ambient, timing) = (System, Timing::standard());
+    let silent = Telemetry::new("grid", Arc::new(|_: &str| {}));
+    match role {
+        Role::Webhook | Role::Copy => {
+            let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
+            let endpoints = Endpoints::new(EndpointFolder::new(endpoints), Catalog::built_in());
+            let materials = Materials::new(MemoryMaterials::default());
+            let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, silent));
+            boxed(invoke_fn(move |event| {
+                let webhook = Arc::clone(&webhook);
+                async move { Ok(json!(webhook.handle(event).await)) }
+            }))
+        }
+        Role::Worker => {
+            let (handlers, catalog) = (handlers::all(), Catalog::built_in());
+            let parts = WorkerParts { store, queue, ambient, handlers, catalog, timing };
+            let worker = Arc::new(WorkerFunction::new(parts, silent));
+            boxed(invoke_fn(move |event| {
+                let worker = Arc::clone(&worker);
+                async move { Ok(json!(worker.handle(from_value(event).unwrap()).await)) }
+            }))
+        }
+        Role::Relay => {
+            let parts = RelayParts { store, queue, ambient, timing, budget: Budget::standard() };
+            let relay = Arc::new(RelayFunction::new(parts, silent));
+            boxed(invoke_fn(move |event| {
+                let relay = Arc::clone(&relay);
+                async move { Ok(relay.handle(event).await) }
+            }))
+        }
+    }
+}
+
+fn adapters(place: &Place) -> (DynamoStore, SqsQueue) {
+    let config = clients::dynamodb(&place.dynamodb_url).config().to_builder();
+    let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
+    let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
+    let config = clients::sqs(&place.sqs_url).config().to_builder();
+    let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
+    let sqs = aws_sdk_sqs::Client::from_conf(config);
+    let resources = &place.resources;
+    let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table);
+    (store, SqsQueue::new(sqs, &resources.queue.url))
+}

@@ -1,0 +1,188 @@
+//! One run of a play: the functions behind their proxies, and everything around them that is not the project's: the
+//! provider, the event source, the schedule and the passing of time.
+
+use std::sync::Mutex;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::Message;
+use hookonce_local::clients::REGION;
+use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
+use hookonce_local::tables::QueueRef;
+use hookonce_protocol::item::PARTITION_KEY;
+use hookonce_protocol::record::{Record, Status, attribute};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::write::Table;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use serde_json::{Value, json};
+
+use super::board::{Board, Fault, Role};
+use super::functions::Functions;
+use crate::support::Delivery;
+use crate::support::clock::{Clock, START};
+use crate::support::lab::Lab;
+use crate::support::ledger::Books;
+
+/// How often a provider delivers, or a dead letter is handed over, until it must have been taken.
+const TRIES_MAX: usize = 4;
+
+/// Batches that one round takes from the queue, at most.
+pub(crate) const BATCHES_MAX: usize = 16;
+
+/// Rounds of work and relay until everything must be at rest.
+const ROUNDS_MAX: usize = 8;
+
+/// What a run happens on.
+pub(crate) struct Stage<'a> {
+    lab: &'a Lab,
+    board: &'a Board,
+    functions: Functions,
+    /// Messages that were received and not deleted, by receipt.
+    held: Mutex<Vec<String>>,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(lab: &'a Lab, board: &'a Board, functions: Functions) -> Self {
+        Self { lab, board, functions, held: Mutex::default() }
+    }
+
+    /// Invokes a function; `None` if it was killed.
+    async fn invoke(&self, role: Role, event: Value) -> Option<Value> {
+        let answer = tokio::select! {
+            biased;
+            () = self.board.crashed(role) => None,
+            answer = self.functions.invoke(role, event) => Some(answer),
+        };
+        self.board.carry_out_late(Fault::LateAfterInvocation).await;
+        answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
+    }
+
+    /// A provider that delivers, signed anew each time, until it hears a 2xx.
+    pub(crate) async fn arrive(&self, role: Role, delivery: &Delivery) {
+        for _ in 0..TRIES_MAX {
+            let clock = Clock::new(1);
+            clock.advance(Millis(System.moment().now.0 - START.0));
+            let answer = self.invoke(role, delivery.event(&clock)).await;
+            if answer.is_some_and(|answer| answer["statusCode"].as_u64().is_some_and(|code| (200..300).contains(&code)))
+            {
+                return;
+            }
+            self.board.mend();
+        }
+        panic!("the provider was refused {TRIES_MAX} times");
+    }
+
+    /// Two copies: the second comes when the first is about to make a call of this operation, and overtakes it.
+    pub(crate) async fn arrive_twice(&self, delivery: &Delivery, operation: &'static str) {
+        self.board.hold(Role::Webhook, operation);
+        let first = async {
+            self.arrive(Role::Webhook, delivery).await;
+            self.board.give_up_holding();
+        };
+        let second = async {
+            self.board.reached().await;
+            self.arrive(Role::Copy, delivery).await;
+            self.board.release();
+        };
+        tokio::join!(first, second);
+    }
+
+    /// One batch of a queue; empty if it shows no message.
+    async fn batch(&self, queue: &QueueRef) -> (Vec<Message>, Value) {
+        let messages = self.lab.receive(&queue.url).await;
+        let event = sqs_event(&messages, &queue.arn, REGION);
+        (messages, event)
+    }
+
+    /// Hands a batch to a function, deletes what it acknowledged and holds the rest.
+    async fn process(&self, role: Role, messages: Vec<Message>, event: Value) {
+        let response = self.invoke(role, event).await;
+        let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
+        // A killed function has no response: the event source deletes nothing.
+        let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(response)));
+        let is_done =
+            |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
+        let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);
+        self.lab.delete(&done).await;
+        self.held.lock().unwrap().extend(kept.iter().map(|message| message.receipt_handle().unwrap().to_owned()));
+    }
+
+    /// Works until the queue shows no message, or on so many batches.
+    pub(crate) async fn work(&self, batches_max: usize) {
+        for _ in 0..batches_max {
+            let (messages, event) = self.batch(&self.lab.resources.queue).await;
+            if messages.is_empty() {
+                return;
+            }
+            self.process(Role::Worker, messages, event).await;
+        }
+    }
+
+    /// Every message is received too often: the relay takes them as dead letters until it keeps none.
+    pub(crate) async fn bury(&self) {
+        for _ in 0..TRIES_MAX {
+            let (messages, event) = self.batch(&self.lab.resources.queue).await;
+            if messages.is_empty() {
+                return;
+            }
+            self.process(Role::Relay, messages, event).await;
+            self.redeliver().await;
+        }
+    }
+
+    /// One run of the relay on its schedule, after everything that waits has fallen due.
+    pub(crate) async fn relay(&self) {
+        self.let_time_pass().await;
+        self.invoke(Role::Relay, json!({ "source": "aws.events" })).await;
+    }
+
+    /// Takes every visible message out of the queue for good.
+    pub(crate) async fn lose_hints(&self) {
+        let messages = self.lab.receive(&self.lab.resources.queue.url).await;
+        self.lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+    }
+
+    /// Lets every message be seen again that was received and not deleted.
+    async fn redeliver(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        for receipt in held {
+            let show = self.lab.sqs.change_message_visibility().queue_url(&self.lab.resources.queue.url);
+            // It fails where the message is visible already, or was received again since.
+            drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
+        }
+    }
+
+    /// Moves the due time of every record that waits into the past: the clock of the functions is the machine's.
+    async fn let_time_pass(&self) {
+        let past = AttributeValue::N((System.moment().now.0 - 1_000).to_string());
+        for record in self.pending().await {
+            let update = self.lab.dynamodb.update_item().table_name(&self.lab.resources.inbox_table);
+            let update = update.key(PARTITION_KEY, AttributeValue::S(record.key.as_str().to_owned()));
+            let update = update.update_expression(format!("SET {} = :past", attribute::DUE_AT));
+            update.expression_attribute_values(":past", past.clone()).send().await.unwrap();
+        }
+    }
+
+    async fn pending(&self) -> Vec<Record> {
+        let records = self.books().await.records.into_values();
+        records.filter(|record| record.status == Status::Pending).collect()
+    }
+
+    /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued. Says whether it came to that.
+    pub(crate) async fn settle(&self) -> bool {
+        for _ in 0..ROUNDS_MAX {
+            self.redeliver().await;
+            self.work(BATCHES_MAX).await;
+            let at_rest = self.pending().await.is_empty() && self.lab.messages().await == 0;
+            if at_rest && !self.board.carry_out_late(Fault::LateAtRest).await {
+                return true;
+            }
+            self.relay().await;
+        }
+        false
+    }
+
+    /// Reads both tables.
+    pub(crate) async fn books(&self) -> Books {
+        Books::open(&self.lab.scan(Table::Inbox).await, self.lab.scan(Table::Domain).await, Vec::new())
+    }
+}
