@@ -5,7 +5,6 @@ tools="$PWD/target/tools"
 
 # Every pinned tool, in one place.
 cargo_deny=0.20.2
-cargo_machete=0.9.2
 cargo_fuzz=0.13.1
 cargo_lambda=1.9.2
 typos=1.52.0

@@ -26,7 +26,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::telemetry::Telemetry;
+use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
@@ -109,7 +109,7 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
 fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
     let (store, queue) = adapters(place);
     let (ambient, timing) = (System, Timing::standard());
-    let silent = Telemetry::new("grid", Arc::new(|_: &str| {}));
+    let silent = Telemetry::new("grid", NAMESPACE, Arc::new(|_: &str| {}));
     match role {
         Role::Webhook | Role::Copy => {
             let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };

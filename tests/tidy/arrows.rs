@@ -90,7 +90,7 @@ fn manifests(files: &Files) -> Vec<String> {
 }
 
 /// Names in every table of dependencies, those of a target included.
-fn dependencies(table: &toml::Table) -> Vec<String> {
+pub(super) fn dependencies(table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table {
         let Some(inner) = value.as_table() else { continue };

@@ -1,6 +1,11 @@
 //! Stored payloads: zstd-compressed raw bytes.
 
-use std::io::Read as _;
+use std::cell::RefCell;
+use std::io;
+use std::thread::LocalKey;
+
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
 
 /// The longest payload that is taken apart again, in bytes. Nothing larger can have been accepted.
 pub const BODY_BYTES_MAX: u64 = 6 * 1024 * 1024;
@@ -19,13 +24,32 @@ pub enum BodyError {
     TooLong,
 }
 
+thread_local! {
+    // Making one costs more than compressing a small body.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Runs code with this thread's one of something, made at the first time.
+fn with<T, U>(
+    slot: &'static LocalKey<RefCell<Option<T>>>,
+    make: impl FnOnce() -> io::Result<T>,
+    run: impl FnOnce(&mut T) -> io::Result<U>,
+) -> Result<U, BodyError> {
+    let made = |slot: &mut Option<T>| match slot {
+        Some(one) => run(one),
+        None => run(slot.insert(make()?)),
+    };
+    slot.with_borrow_mut(made).map_err(BodyError::Unreadable)
+}
+
 /// Compresses raw bytes for storage.
 ///
 /// # Errors
 /// [`BodyError::Unreadable`] when the compressor fails, which it does only for lack of memory.
 pub fn compress(raw: &[u8]) -> Result<Vec<u8>, BodyError> {
     // In one piece: a stream would set up tables for a body of any length, which costs more than a small body itself.
-    zstd::bulk::compress(raw, LEVEL).map_err(BodyError::Unreadable)
+    with(&COMPRESSOR, || Compressor::new(LEVEL), |compressor| compressor.compress(raw))
 }
 
 /// The raw bytes of a stored payload.
@@ -33,10 +57,14 @@ pub fn compress(raw: &[u8]) -> Result<Vec<u8>, BodyError> {
 /// # Errors
 /// [`BodyError`] when it is not a compressed payload, or longer than any accepted one.
 pub fn decompress(stored: &[u8]) -> Result<Vec<u8>, BodyError> {
-    let mut raw = Vec::new();
-    let decoder = zstd::Decoder::new(stored).map_err(BodyError::Unreadable)?;
-    decoder.take(BODY_BYTES_MAX + 1).read_to_end(&mut raw).map_err(BodyError::Unreadable)?;
-    if raw.len() as u64 > BODY_BYTES_MAX { Err(BodyError::TooLong) } else { Ok(raw) }
+    // What is compressed in one piece says how long it was.
+    let length = zstd_safe::get_frame_content_size(stored).ok().flatten();
+    let length = length.ok_or_else(|| BodyError::Unreadable(io::ErrorKind::InvalidData.into()))?;
+    if length > BODY_BYTES_MAX {
+        return Err(BodyError::TooLong);
+    }
+    let length = usize::try_from(length).map_err(|_| BodyError::TooLong)?;
+    with(&DECOMPRESSOR, Decompressor::new, |decompressor| decompressor.decompress(stored, length))
 }
 
 #[cfg(test)]

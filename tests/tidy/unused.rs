@@ -1,0 +1,64 @@
+//! Every dependency is used: named by the sources of the member that lists it, or, in the workspace's own list, by a
+//! member.
+
+use std::collections::BTreeSet;
+
+use super::arrows::dependencies;
+use super::{Files, none, planted, project, rust};
+
+/// Packages whose library has another name.
+const LIBRARIES: &[(&str, &str)] = &[("dynoxide-rs", "dynoxide")];
+
+/// A workspace of its own, whose targets take in sources of the functions.
+const APART: &str = "fuzz/";
+
+fn findings(files: &Files) -> Vec<String> {
+    let manifests: Vec<_> =
+        files.iter().filter(|(path, _)| path.ends_with("/Cargo.toml") && !path.starts_with(APART)).collect();
+    let folders: Vec<&str> = manifests.iter().map(|(path, _)| path.trim_end_matches("Cargo.toml")).collect();
+    let (mut findings, mut listed) = (Vec::new(), BTreeSet::new());
+    for ((path, text), folder) in manifests.iter().zip(&folders) {
+        let inner = folders.iter().filter(|other| other.len() > folder.len() && other.starts_with(folder));
+        let inner: Vec<_> = inner.collect();
+        let own = rust(files).filter(|(source, _)| source.starts_with(folder));
+        let own = own.filter(|(source, _)| !inner.iter().any(|inner| source.starts_with(**inner)));
+        let sources: Vec<&str> = own.map(|(_, text)| text).collect();
+        for name in dependencies(&toml::from_str(text).unwrap()) {
+            if !sources.iter().any(|text| has_word(text, &library(&name))) {
+                findings.push(format!("{path} lists {name} and does not use it"));
+            }
+            listed.insert(name);
+        }
+    }
+    let root = files.get("Cargo.toml").map(|text| toml::from_str(text).unwrap()).unwrap_or_default();
+    let unlisted = dependencies(&root).into_iter().filter(|name| !listed.contains(name));
+    findings.extend(unlisted.map(|name| format!("Cargo.toml lists {name} and no member does")));
+    findings
+}
+
+fn library(package: &str) -> String {
+    let renamed = LIBRARIES.iter().find(|(name, _)| *name == package);
+    renamed.map_or_else(|| package.replace('-', "_"), |(_, library)| (*library).to_owned())
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let of_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    text.match_indices(word)
+        .any(|(at, _)| !of_word(text[..at].chars().next_back()) && !of_word(text[at + word.len()..].chars().next()))
+}
+
+#[test]
+fn every_dependency_is_used() {
+    none(&findings(&project()));
+    let planted = planted([
+        ("Cargo.toml", "[workspace.dependencies]\nserde = \"1\"\nhex = \"1\"\nonly-here = \"1\""),
+        ("a/Cargo.toml", "[dependencies]\nserde = \"1\"\n[dev-dependencies]\nhex = \"1\"\ntwo-words = \"1\""),
+        ("a/src/lib.rs", "use serde::Serialize; use two_words as _; fn hexagon() {}"),
+        ("a/b/Cargo.toml", ""),
+        ("a/b/src/lib.rs", "use hex::encode;"),
+    ]);
+    assert_eq!(
+        findings(&planted),
+        ["a/Cargo.toml lists hex and does not use it", "Cargo.toml lists only-here and no member does"]
+    );
+}
