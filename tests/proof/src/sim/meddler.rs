@@ -37,7 +37,7 @@ pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<O
             1 => die(world, &key).await,
             2 => {
                 die(world, &key).await;
-                act(world, &key, |record, timing, moment| operator::discard(record, timing, moment)).await;
+                act(world, &key, operator::discard).await;
             }
             3 => {
                 die(world, &key).await;
@@ -45,7 +45,7 @@ pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<O
             }
             4 => {
                 work(world, &key).await;
-                act(world, &key, |record, timing, moment| operator::force(record, timing, moment)).await;
+                act(world, &key, operator::force).await;
             }
             _ => expire(world, &key),
         }
