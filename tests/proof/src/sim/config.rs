@@ -197,7 +197,7 @@ impl Config {
         let horizon = self.timing.delivery_retention.0;
         self.operator_every = Some(dice.between(MINUTE, 20 * MINUTE));
         self.meddling = dice.pick(&[0, 1_000]);
-        match dice.below(3) {
+        match dice.below(4) {
             0 => self.lingers = 2 * horizon,
             1 => {
                 self.dead_letters_kept = Some((from, from + dice.between(horizon / 2, 2 * horizon)));
@@ -206,6 +206,17 @@ impl Config {
                 let down = from + dice.between(0, horizon / 2);
                 self.outages.push(Outage { side: Side::Store, from: down, until: down + 20 * MINUTE });
                 self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue);
+            }
+            2 => {
+                // What waits in the dead-letter queue comes back older than anything may be, and the TTL is near.
+                let until = from + self.timing.commit_age_max.0 + dice.between(horizon / 2, horizon);
+                self.relay_down = Some((from, until));
+                self.dead_letters_kept = Some((from, until));
+                self.redriven = true;
+                self.receives_max = Some(1);
+                self.handler_fails = 4_000;
+                self.meddling = 3_000;
+                self.swept = 50;
             }
             _ => {
                 let until = from + dice.between(horizon, 2 * horizon);

@@ -47,6 +47,10 @@ pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<O
                 work(world, &key).await;
                 act(world, &key, operator::force).await;
             }
+            5 => {
+                act(world, &key, |record, timing, moment| operator::retry(record, true, timing, moment)).await;
+                work(world, &key).await;
+            }
             _ => expire(world, &key),
         }
     })
@@ -55,7 +59,7 @@ pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<O
 fn wish(world: &World, about_to: &Write) -> Option<usize> {
     let mut inner = world.lock();
     let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.meddling };
-    (chance > 0 && inner.dice.chance(chance)).then(|| inner.dice.below(6))
+    (chance > 0 && inner.dice.chance(chance)).then(|| inner.dice.below(7))
 }
 
 /// Another worker with a hint of the same record.
