@@ -317,10 +317,14 @@ async fn queues_agree(lab: &Lab, operations: &[QueueOperation]) -> Result<(), Te
                 buried.extend(fake.take_dead().into_iter().map(|(body, _)| body));
             }
             QueueOperation::Hide { receipt, long } => {
-                let Some((handle, message)) = receipts.values().nth(receipt) else { continue };
+                let Some(body) = receipts.keys().nth(receipt).cloned() else { continue };
+                let (handle, message) = &receipts[&body];
                 let length = Millis::seconds(if long { 900 } else { 0 });
                 prop_assert!(queue.hide(message.receipt_handle().unwrap(), length).await.is_ok());
                 fake.hide(*handle, length, NOW);
+                if !long {
+                    receipts.remove(&body); // Handed back: a message that is not in flight cannot be hidden.
+                }
             }
             QueueOperation::Delete { receipt } => {
                 let Some(body) = receipts.keys().nth(receipt).cloned() else { continue };
