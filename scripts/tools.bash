@@ -34,9 +34,24 @@ need_cargo_lambda() {
     PATH="$tools/cargo-lambda/bin:$PATH"
 }
 
-# Builds the functions for this machine with what `cargo lambda watch` uses, so that nothing is built twice. Link-time
-# optimisation makes them smaller and changes nothing that is looked at here; without it, they are built in half the time.
-build_functions() {
-    export CARGO_PROFILE_RELEASE_LTO=off # for the emulator, too
-    cargo build --release --quiet --bin hookonce-webhook --bin hookonce-worker --bin hookonce-relay
+# Waits until a command succeeds; what runs meanwhile logs to $logs.
+await() {
+    local what=$1
+    shift
+    for _ in $(seq 600); do
+        if "$@" >/dev/null 2>&1; then return; fi
+        sleep 1
+    done
+    echo "$(basename "$0"): waited in vain for $what; the logs are in ${logs:?}" >&2
+    return 1
 }
+
+# Builds binaries for release, all with the same settings, so that nothing is built twice. Link-time optimisation makes
+# them smaller and changes nothing that is looked at here; without it, they are built in half the time.
+build_release() {
+    export CARGO_PROFILE_RELEASE_LTO=off # for the emulator, too
+    cargo build --release --quiet "${@/#/--bin=}"
+}
+
+# The functions for this machine, as `cargo lambda watch` builds them.
+build_functions() { build_release hookonce-webhook hookonce-worker hookonce-relay; }

@@ -382,15 +382,11 @@ pub async fn sweep(world: World) {
         let now = world.now();
         let mut inner = world.lock();
         let swept = if inner.calm { 10_000 } else { inner.config.swept };
-        let down = inner.config.relay_down.is_some();
         for (table, key) in inner.tables.expired(now) {
             if !inner.dice.chance(swept) {
                 continue;
             }
-            let gone = inner.tables.remove(table, &key, now);
-            if let (Table::Inbox, Some(item)) = (table, gone.before) {
-                inner.judge.expired(&key, &item, down);
-            }
+            inner.expire(table, &key, now);
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use hookonce_protocol::item::Value;
+use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::{self, Refusal};
@@ -103,14 +103,12 @@ fn expire(world: &World, key: &RecordKey) {
     let now = world.now();
     let mut inner = world.lock();
     let down = inner.config.relay_down.is_some();
-    let over = |item: &hookonce_protocol::item::Item| {
+    let over = |item: &Item| {
         let pending = item.get(attribute::STATUS).and_then(Value::as_text) == Some(Status::Pending.as_str());
         let expires = item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
         expires.is_some_and(|at| at * 1_000 < now) && (down || !pending)
     };
-    if inner.tables.get(Table::Inbox, key.as_str()).is_some_and(over)
-        && let Some(item) = inner.tables.remove(Table::Inbox, key.as_str(), now).before
-    {
-        inner.judge.expired(key.as_str(), &item, down);
+    if inner.tables.get(Table::Inbox, key.as_str()).is_some_and(over) {
+        inner.expire(Table::Inbox, key.as_str(), now);
     }
 }

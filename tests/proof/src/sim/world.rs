@@ -179,6 +179,14 @@ impl Inner {
         }
     }
 
+    /// The TTL takes an item.
+    pub fn expire(&mut self, table: Table, key: &str, now: i64) {
+        let gone = self.tables.remove(table, key, now);
+        if let (Table::Inbox, Some(item)) = (table, gone.before) {
+            self.judge.expired(key, &item, self.config.relay_down.is_some());
+        }
+    }
+
     /// A claim id that nobody else makes, the same in every run of a seed.
     pub fn claim_id(&mut self) -> String {
         self.claims += 1;
