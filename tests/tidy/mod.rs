@@ -8,6 +8,7 @@ mod codes;
 mod documents;
 mod size;
 pub(crate) mod tokens;
+mod untested;
 mod unused;
 mod words;
 

@@ -93,11 +93,11 @@ fn a_subscription_is_confirmed_for_an_own_topic_only() {
 
 /// A token as Plaid makes it, with the key that verifies it.
 fn plaid_token(key_id: &str, claims: &Value) -> (String, Value) {
-    use aws_lc_rs::rand::SystemRandom;
-    use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
     let random = SystemRandom::new();
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref()).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap();
     let point = pair.public_key().as_ref().to_vec();
     let jwk = json!({
         "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key_id, "expired_at": null,

@@ -1,8 +1,8 @@
-//! Certificates and public keys over HTTPS, with the SDK's own HTTP client: no second TLS stack.
+//! The one HTTPS client: AWS is called with it, and certificates and public keys are fetched with it.
 
-use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpClient};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
@@ -13,6 +13,13 @@ use crate::port::MaterialSource;
 /// The longest certificate, chain or key set, in bytes.
 pub const MATERIAL_BYTES_MAX: usize = 64 * 1024;
 
+const TLS: Provider = Provider::Rustls(CryptoMode::Ring);
+
+/// What the SDK makes its connections with.
+pub(super) fn client() -> SharedHttpClient {
+    Builder::new().tls_provider(TLS).build_https()
+}
+
 /// An HTTPS client that follows no redirect.
 #[derive(Debug)]
 pub struct HttpsMaterials(Connector);
@@ -20,7 +27,7 @@ pub struct HttpsMaterials(Connector);
 impl HttpsMaterials {
     /// A client that trusts the system's certificate authorities.
     pub fn new() -> Self {
-        Self(Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build())
+        Self(Connector::builder().tls_provider(TLS).build())
     }
 }
 

@@ -33,7 +33,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Region, credentials and endpoint URLs from the environment.
 pub async fn shared_config() -> SdkConfig {
-    aws_config::load_defaults(BehaviorVersion::latest()).await
+    aws_config::defaults(BehaviorVersion::latest()).http_client(https::client()).load().await
 }
 
 /// Time-outs for a client whose calls may take `total`, own retries included. The SDK has none by default.
