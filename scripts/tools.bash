@@ -8,8 +8,8 @@ cargo_deny=0.20.2
 cargo_fuzz=0.13.1
 cargo_lambda=1.9.2
 typos=1.52.0
-sam_cli=1.170.0
-zig=0.17.1
+aws_sam_cli=1.170.0
+ziglang=0.17.1
 
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
@@ -30,7 +30,7 @@ python_tool() {
 
 # Puts `cargo lambda` on the path; with zig, it builds for any processor and any glibc.
 need_cargo_lambda() {
-    python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$zig"
+    python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$ziglang"
     PATH="$tools/cargo-lambda/bin:$PATH"
 }
 

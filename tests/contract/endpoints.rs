@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
-use aws_sdk_ssm::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
+use aws_smithy_async::time::StaticTimeSource;
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SsmEndpoints, retries, timeouts};
+use hookonce_runtime::aws::{SdkConfig, SsmEndpoints};
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::port::{EndpointSource, FetchError};
 use hookonce_runtime::telemetry::chain;
@@ -70,16 +76,14 @@ async fn the_documents_of_these_tests_keep_the_contract() {
 }
 
 fn ssm(url: &str) -> SsmEndpoints {
-    let config = aws_sdk_ssm::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
+    let credentials = Credentials::new("local", "local", None, None, "test");
+    let config = SdkConfig::builder()
         .region(Region::from_static("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .endpoint_url(url)
-        .timeout_config(timeouts(Millis(600)))
-        .retry_config(retries())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
-    SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(config), "/hookonce/test/endpoints/")
+    SsmEndpoints::new(&config, Millis(600), "/hookonce/test/endpoints/").unwrap()
 }
 
 /// Parameter Store as far as its API reference describes `GetParameter`.
@@ -111,4 +115,78 @@ async fn documents_in_parameter_store_keep_the_contract() {
     let denied = JsonServer::start(|_| (400, json!({ "__type": "AccessDeniedException" }).to_string())).await;
     let error = ssm(&denied.url).fetch(&id("shop")).await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "no permission is not absence: {error:?}");
+    let strange = JsonServer::start(|_| (200, json!({ "Parameter": "LEAKMENOT" }).to_string())).await;
+    let error = ssm(&strange.url).fetch(&id("shop")).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
+    assert!(!format!("{} {error:?}", chain(&error)).contains("LEAKMENOT"), "an answer is not repeated: {error:?}");
+}
+
+#[tokio::test]
+async fn a_throttled_read_of_parameter_store_is_repeated() {
+    for (refusals, found) in [(2, true), (3, false)] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let server = JsonServer::start(move |_| match counted.fetch_add(1, Ordering::Relaxed) {
+            call if call < refusals => (400, json!({ "__type": "com.amazonaws.ssm#ThrottlingException" }).to_string()),
+            _ => (200, json!({ "Parameter": { "Value": DOCUMENT } }).to_string()),
+        })
+        .await;
+        let fetched = ssm(&server.url).fetch(&id("shop")).await;
+        assert_eq!(fetched.is_ok_and(|document| document.is_some()), found, "after {refusals} refusals");
+        assert_eq!(calls.load(Ordering::Relaxed), 3, "three attempts in all");
+    }
+}
+
+/// Keeps what would have gone out; nothing does.
+#[derive(Debug, Clone, Default)]
+struct Outbox(Arc<Mutex<Vec<HttpRequest>>>);
+
+impl HttpConnector for Outbox {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        self.0.lock().unwrap().push(request);
+        let body = json!({ "__type": "ParameterNotFound" }).to_string();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(400.try_into().unwrap(), SdkBody::from(body))))
+    }
+}
+
+/// What a source of this region sends, at a fixed time and with fixed credentials.
+async fn sent_in(region: &'static str) -> HttpRequest {
+    let outbox = Outbox::default();
+    let connector = outbox.clone();
+    let credentials = Credentials::new("AKIDEXAMPLE", "SECRETEXAMPLE", Some("TOKENEXAMPLE".to_owned()), None, "test");
+    let config = SdkConfig::builder()
+        .region(Region::from_static(region))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .time_source(StaticTimeSource::new(UNIX_EPOCH + Duration::from_secs(1_767_323_045)))
+        .http_client(http_client_fn(move |_, _| SharedHttpConnector::new(connector.clone())))
+        .build();
+    let source = SsmEndpoints::new(&config, Millis(600), "/hookonce/test/endpoints/").unwrap();
+    assert!(source.fetch(&id("shop")).await.unwrap().is_none());
+    let mut sent = outbox.0.lock().unwrap();
+    assert_eq!(sent.len(), 1);
+    sent.remove(0)
+}
+
+/// The expected signature is what botocore 1.44.5 (`SigV4Auth`) makes for the same request, credentials and time.
+#[tokio::test]
+async fn a_read_of_parameter_store_is_signed_as_botocore_signs_it() {
+    let request = sent_in("eu-central-1").await;
+    assert_eq!((request.method(), request.uri()), ("POST", "https://ssm.eu-central-1.amazonaws.com/"));
+    let body = br#"{"Name":"/hookonce/test/endpoints/shop","WithDecryption":true}"#;
+    assert_eq!(request.body().bytes(), Some(&body[..]));
+    assert_eq!(
+        request.headers().get("authorization"),
+        Some(
+            "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/eu-central-1/ssm/aws4_request, \
+             SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target, \
+             Signature=44c4b47eef2715dce4840bec8749d4873c74ba3df2b4bd66fa6b8490bdc75b39"
+        )
+    );
+    assert_eq!(sent_in("cn-north-1").await.uri(), "https://ssm.cn-north-1.amazonaws.com.cn/");
+}
+
+#[test]
+fn parameter_store_without_a_region_is_a_fault_of_the_configuration() {
+    let fault = SsmEndpoints::new(&SdkConfig::builder().build(), Millis(600), "/prefix/").unwrap_err();
+    assert_eq!(fault, "AWS_REGION is not set");
 }
