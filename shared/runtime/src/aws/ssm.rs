@@ -1,8 +1,9 @@
 //! Endpoint documents in SSM Parameter Store, one `SecureString` each.
 //!
-//! `GetParameter` is one call of a service that has some hundred and fifty, and the SDK's crate for all of them took a
-//! sixth of every build. So the call is put together here, from the parts that the SDK's crates are made of: its
-//! orchestrator with time-outs and retries, its signer, its classifiers of errors. Ours are the two JSON documents.
+//! `GetParameter` is one call of a service that has some hundred and fifty, and the SDK's crate for all of them took up
+//! to a fifth of a build (docs/adr/0009). So the call is put together here, from the parts that the SDK's crates are
+//! made of: its orchestrator with time-outs and retries, its signer, its classifiers of errors. Ours are the two JSON
+//! documents.
 
 use aws_config::SdkConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
