@@ -8,8 +8,11 @@ use hookonce_providers::{Provider, Settings, SignError, UnsignedRequest};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-/// Attempts of one delivery, the first included.
+/// Attempts of one delivery, the first included, while a person waits: 6 seconds of pauses.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
+
+/// Attempts of one delivery by a sender that is as stubborn as a provider: 102 seconds of pauses.
+pub(crate) const PROVIDER_ATTEMPTS_MAX: u32 = 10;
 
 /// The pause before the first retry; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -73,12 +76,15 @@ struct Answer {
 
 /// The client that all deliveries share.
 #[derive(Debug, Clone)]
-pub(crate) struct Sender(reqwest::Client);
+pub(crate) struct Sender {
+    client: reqwest::Client,
+    attempts_max: u32,
+}
 
 impl Sender {
     /// A client with connections of its own.
-    pub(crate) fn new() -> Self {
-        Self(reqwest::Client::builder().timeout(TIMEOUT).build().unwrap_or_default())
+    pub(crate) fn new(attempts_max: u32) -> Self {
+        Self { client: reqwest::Client::builder().timeout(TIMEOUT).build().unwrap_or_default(), attempts_max }
     }
 
     /// Delivers, signing anew for each attempt, until the answer is final.
@@ -92,7 +98,7 @@ impl Sender {
             attempts += 1;
             let delivered = self.attempt(delivery, attempts).await?;
             let is_final = delivered.status.is_some_and(|status| status < 500 && status != 409 && status != 429);
-            if is_final || attempts >= ATTEMPTS_MAX {
+            if is_final || attempts >= self.attempts_max {
                 return Ok(delivered);
             }
             tokio::time::sleep(pause).await;
@@ -115,7 +121,7 @@ impl Sender {
         }
         #[expect(clippy::disallowed_methods, reason = "the latency that a provider sees is measured here")]
         let started = std::time::Instant::now();
-        let response = self.0.post(&delivery.url).headers(map).body(signed.body).send().await;
+        let response = self.client.post(&delivery.url).headers(map).body(signed.body).send().await;
         let (status, answer) = match response {
             Ok(response) => (Some(response.status().as_u16()), response.bytes().await.unwrap_or_default()),
             Err(_) => (None, Vec::new().into()),

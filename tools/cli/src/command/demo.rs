@@ -23,7 +23,7 @@ use crate::census::{self, Census};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
-use crate::sender::{Delivered, Delivery, Sender, now_unix};
+use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::target::{DataFolder, Target, store_unavailable};
 
 /// How long the demo waits for the last effect.
@@ -188,7 +188,7 @@ async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec
     let deliveries =
         plan.requests.iter().map(|it| Ok((it.kind, ground.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
     let bar = bar("delivering", deliveries.len());
-    let sender = Sender::new();
+    let sender = Sender::new(PROVIDER_ATTEMPTS_MAX);
     let delivered = futures::stream::iter(deliveries)
         .map(|(kind, delivery)| {
             let (sender, bar) = (sender.clone(), bar.clone());

@@ -12,7 +12,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::sender::{Delivered, Delivery, Sender};
+use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::DataFolder;
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (url, secret, settings) = address(&arguments)?;
     let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
     let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
-    let sender = Sender::new();
+    let sender = Sender::new(ATTEMPTS_MAX);
     let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
     let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
     let delivered = delivered.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| {
