@@ -5,11 +5,12 @@
 //! made of: its orchestrator with time-outs and retries, its signer, its classifiers of errors. Ours are the two JSON
 //! documents.
 
-use aws_config::SdkConfig;
+use aws_config::{Region, SdkConfig};
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::auth::{SigV4OperationSigningConfig, SigningOptions};
 use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
 use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
+use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -48,6 +49,7 @@ impl SsmEndpoints {
     /// Says what the configuration lacks.
     pub fn new(config: &SdkConfig, total: Millis, prefix: impl Into<String>) -> Result<Self, &'static str> {
         let region = config.region().ok_or("AWS_REGION is not set")?;
+        let credentials = config.credentials_provider().ok_or("no credentials are configured")?;
         let url = config.endpoint_url().map_or_else(|| service_url(region.as_ref()), str::to_owned);
         let mut operation = Operation::builder()
             .service_name("ssm")
@@ -63,9 +65,7 @@ impl SsmEndpoints {
             .interceptor(ServiceClockSkewInterceptor::new())
             .with_connection_poisoning()
             .runtime_plugin(
-                StaticRuntimePlugin::new()
-                    .with_config(signed_for(config).ok_or("AWS_REGION is not set")?)
-                    .with_runtime_components(signer(config).ok_or("no credentials are configured")?),
+                StaticRuntimePlugin::new().with_config(signed_for(region)).with_runtime_components(signer(credentials)),
             );
         if let Some(clock) = config.time_source() {
             operation = operation.time_source(clock);
@@ -96,27 +96,27 @@ fn service_url(region: &str) -> String {
 }
 
 /// What is signed, and that the answer is secret: it is not logged at any level.
-fn signed_for(config: &SdkConfig) -> Option<FrozenLayer> {
+fn signed_for(region: &Region) -> FrozenLayer {
     let mut layer = Layer::new("GetParameter");
     layer.store_put(AuthSchemeOptionResolverParams::new(()));
     layer.store_put(SensitiveOutput);
     layer.store_put(SigV4OperationSigningConfig {
-        region: Some(config.region()?.clone().into()),
+        region: Some(region.clone().into()),
         name: Some("ssm".into()),
         region_set: None,
         signing_options: SigningOptions::default(),
     });
-    Some(layer.freeze())
+    layer.freeze()
 }
 
 /// Who signs.
-fn signer(config: &SdkConfig) -> Option<RuntimeComponentsBuilder> {
+fn signer(credentials: SharedCredentialsProvider) -> RuntimeComponentsBuilder {
     let schemes = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
     let mut components = RuntimeComponentsBuilder::new("GetParameter");
     components.push_auth_scheme(SharedAuthScheme::new(SigV4AuthScheme::new()));
     components.set_auth_scheme_option_resolver(Some(SharedAuthSchemeOptionResolver::new(schemes)));
-    components.set_identity_resolver(SCHEME_ID, SharedIdentityResolver::new(config.credentials_provider()?));
-    Some(components)
+    components.set_identity_resolver(SCHEME_ID, SharedIdentityResolver::new(credentials));
+    components
 }
 
 #[derive(Serialize)]
