@@ -34,13 +34,13 @@ need_cargo_lambda() {
     PATH="$tools/cargo-lambda/bin:$PATH"
 }
 
-# Waits until a command succeeds; what runs meanwhile logs to $logs.
+# Waits until a command succeeds, for five minutes; what runs meanwhile logs to $logs.
 await() {
     local what=$1
     shift
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         if "$@" >/dev/null 2>&1; then return; fi
-        sleep 1
+        sleep 0.1
     done
     echo "$(basename "$0"): waited in vain for $what; the logs are in ${logs:?}" >&2
     return 1

@@ -14,9 +14,10 @@ mod plays;
 mod proxy;
 mod stage;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
+use futures::future::join_all;
 use hookonce_local::stack::Place;
 use hookonce_protocol::dead_letter::UNTRIED_MAX;
 use hookonce_protocol::invariant;
@@ -49,7 +50,11 @@ struct Told {
     wrong: Vec<String>,
 }
 
-/// What all points of a play came to.
+/// Runs at once: each mostly waits for servers and for the SDK's retries.
+const THEATRES: usize = 4;
+
+/// What all runs came to.
+#[derive(Default)]
 struct Explored {
     calls: usize,
     points: usize,
@@ -104,29 +109,66 @@ impl Theatre {
             self.lab = Lab::new().await;
         }
     }
+}
 
-    /// Runs every point of a play. What is wrong without a fault is wrong with every fault, so that it ends there.
-    async fn explore(&mut self, play: &Play) -> Explored {
-        let plain = self.run(play, None).await;
-        for wrong in &plain.wrong {
+/// Runs every play without a fault, then with every fault in every call that it made. What is wrong without a fault is
+/// wrong with every fault, so that such a play ends there.
+async fn explore(plays: &[Play], binaries: Option<&Path>) -> Explored {
+    let theatre = |_| Theatre::new(binaries.map(Path::to_owned));
+    let mut theatres = join_all((0..THEATRES).map(theatre)).await;
+    let (mut explored, mut points) = (Explored::default(), Vec::new());
+    let stories = plays.iter().map(|play| (play, None)).collect();
+    for (play, _, told) in tell(&mut theatres, stories, |_| ()).await {
+        assert!(!told.calls.is_empty(), "{}: nobody made a call", play.name);
+        println!("grid-real: {}: {} calls", play.name, told.calls.len());
+        explored.calls += told.calls.len();
+        for wrong in &told.wrong {
             println!("grid-real: {}, no fault: {wrong}", play.name);
         }
-        let mut explored = Explored { calls: plain.calls.len(), points: 0, violations: plain.wrong.len() };
-        assert!(!plain.calls.is_empty(), "{}: nobody made a call", play.name);
-        let points = plain.calls.iter().flat_map(|call| call.faults().iter().map(move |fault| (call, fault)));
-        for (call, fault) in points.filter(|_| plain.wrong.is_empty()) {
-            let told = self.run(play, Some((call.clone(), *fault))).await;
-            let missed = (!told.struck).then(|| "the fault did not strike".to_owned());
-            for wrong in told.wrong.into_iter().chain(missed) {
-                println!("grid-real: {}: {fault:?} at {call}: {wrong}", play.name);
-                explored.violations += 1;
-            }
-            explored.points += 1;
+        explored.violations += told.wrong.len();
+        if told.wrong.is_empty() {
+            let every_fault = |call: Call| call.faults().iter().map(move |fault| Some((call.clone(), *fault)));
+            points.extend(told.calls.into_iter().flat_map(every_fault).map(|point| (play, point)));
         }
-        let Explored { calls, points, violations } = explored;
-        println!("grid-real: {}: {calls} calls, {points} points, {violations} violations", play.name);
-        explored
     }
+    explored.points = points.len();
+    let say = |done: usize| {
+        if done.is_multiple_of(100) {
+            println!("grid-real: {done} of {} points", explored.points);
+        }
+    };
+    for (play, point, told) in tell(&mut theatres, points, say).await {
+        let missed = (!told.struck).then(|| "the fault did not strike".to_owned());
+        for wrong in told.wrong.into_iter().chain(missed) {
+            let at = point.as_ref().map(|(call, fault)| format!("{fault:?} at {call}")).unwrap_or_default();
+            println!("grid-real: {}: {at}: {wrong}", play.name);
+            explored.violations += 1;
+        }
+    }
+    explored
+}
+
+/// A play, and the fault in it.
+type Story<'a> = (&'a Play, Option<(Call, Fault)>);
+
+/// Tells these stories, each where there is room; after each, says how many are done.
+async fn tell<'a>(
+    theatres: &mut [Theatre],
+    stories: Vec<Story<'a>>,
+    say: impl Fn(usize),
+) -> Vec<(&'a Play, Option<(Call, Fault)>, Told)> {
+    let (stories, told) = (Mutex::new(stories.into_iter()), Mutex::new(Vec::new()));
+    let tell = async |theatre: &mut Theatre| {
+        loop {
+            let Some((play, point)) = stories.lock().unwrap().next() else { return };
+            let ended = theatre.run(play, point.clone()).await;
+            let mut told = told.lock().unwrap();
+            told.push((play, point, ended));
+            say(told.len());
+        }
+    };
+    join_all(theatres.iter_mut().map(tell)).await;
+    told.into_inner().unwrap()
 }
 
 /// Everything that is wrong with the tables at the end of a play.
@@ -156,16 +198,9 @@ fn binaries() -> Option<PathBuf> {
 async fn every_call_on_the_wire_survives_every_fault() {
     let binaries = binaries();
     let plays = if binaries.is_some() { plays::all() } else { vec![plays::one_event()] };
-    let mut theatre = Theatre::new(binaries).await;
-    let (mut calls, mut points, mut violations) = (0, 0, 0);
-    for play in &plays {
-        let explored = theatre.explore(play).await;
-        calls += explored.calls;
-        points += explored.points;
-        violations += explored.violations;
-    }
+    let Explored { calls, points, violations } = explore(&plays, binaries.as_deref()).await;
     let figures = json!({
-        "part": "grid-real", "servers": [urls().0, urls().1], "processes": theatre.binaries.is_some(),
+        "part": "grid-real", "servers": [urls().0, urls().1], "processes": binaries.is_some(),
         "plays": plays.len(), "calls": calls, "points": points, "violations": violations,
     });
     println!("{figures}");

@@ -9,10 +9,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::timing::Timing;
 
-/// Deliveries per second.
-pub const ARRIVALS: u64 = 100;
-/// Events that the workers can apply per second: the load is 67 %.
+/// Events that the workers can apply per second.
 pub const CAPACITY: u64 = 150;
+/// Deliveries per second at a load of 67 %: the spare capacity alone needs twice the outage for what came meanwhile.
+pub const ARRIVALS: u64 = 100;
+/// Deliveries per second at a load of 60 %: there it needs one and a half times the outage.
+pub const FEWER_ARRIVALS: u64 = 90;
 /// What a hint for a settled record costs, in tenths of an event.
 const DUPLICATE_TENTHS: u64 = 2;
 /// Between two runs of the relay, in seconds.
@@ -27,13 +29,23 @@ pub struct Storm {
     pub peak: usize,
     /// How long after its end the backlog was gone, in seconds; `None` if it was not within six outages.
     pub drained: Option<u64>,
+    outage: u64,
+    arrivals: u64,
 }
 
 impl Storm {
-    /// How much longer the drain took than without a single duplicate. The spare capacity alone needs twice the outage.
-    pub fn stretch(&self, outage: u64) -> f64 {
-        let ideal = outage * ARRIVALS / (CAPACITY - ARRIVALS);
-        self.drained.map_or(f64::INFINITY, |drained| ratio(drained, ideal))
+    /// How much longer the drain took than without a single duplicate.
+    pub fn stretch(&self) -> f64 {
+        self.drained_over(self.outage * self.arrivals / (CAPACITY - self.arrivals))
+    }
+
+    /// How many outages the drain took.
+    pub fn outages(&self) -> f64 {
+        self.drained_over(self.outage)
+    }
+
+    fn drained_over(&self, seconds: u64) -> f64 {
+        self.drained.map_or(f64::INFINITY, |drained| ratio(drained, seconds))
     }
 }
 
@@ -51,8 +63,8 @@ struct Line {
 }
 
 impl Line {
-    fn arrive(&mut self, now: u64, lease: u64) {
-        for _ in 0..ARRIVALS {
+    fn arrive(&mut self, arrivals: u64, now: u64, lease: u64) {
+        for _ in 0..arrivals {
             let record = u32::try_from(self.done.len()).expect("fewer than 2^32 records");
             self.done.push(false);
             self.resends.push(0);
@@ -92,17 +104,18 @@ impl Line {
     }
 }
 
-/// Simulates an outage of the workers, in seconds. Without a budget, the relay sends everything that is due.
-pub fn storm(outage: u64, budget: Option<Budget>) -> Storm {
+/// Simulates an outage of the workers, in seconds, while so many deliveries come per second. Without a budget, the relay
+/// sends everything that is due.
+pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let timing = Timing::standard();
     let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);
-    let sampled = ARRIVALS * PERIOD / u64::from(timing.shards);
+    let sampled = arrivals * PERIOD / u64::from(timing.shards);
     let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(sampled, timing.shards));
     let mut line =
         Line { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
     let (mut peak, mut credit, mut drained) = (0, 0, None);
     for now in 0..outage * 6 {
-        line.arrive(now, lease);
+        line.arrive(arrivals, now, lease);
         if now.is_multiple_of(PERIOD) {
             line.relay(now, &timing, granted);
         }
@@ -117,5 +130,5 @@ pub fn storm(outage: u64, budget: Option<Budget>) -> Storm {
         peak = peak.max(line.queue.len());
     }
     let records = u64::try_from(line.done.len()).unwrap_or(u64::MAX);
-    Storm { sends_per_record: ratio(line.sends, records), peak, drained }
+    Storm { sends_per_record: ratio(line.sends, records), peak, drained, outage, arrivals }
 }

@@ -7,7 +7,7 @@ use hookonce_proof::mutant::{self, Mutation};
 use hookonce_proof::parts::{first_broken, scenario_named, traces};
 use hookonce_proof::search::{explore, replay};
 use hookonce_proof::sim::simulate;
-use hookonce_proof::storm::storm;
+use hookonce_proof::storm::{ARRIVALS, FEWER_ARRIVALS, storm};
 use hookonce_proof::table;
 use hookonce_protocol::call::Call;
 use hookonce_protocol::relay::Budget;
@@ -67,15 +67,18 @@ fn every_trace_belongs_to_a_mutant() {
 #[test]
 fn an_outage_of_the_workers_does_not_grow_by_itself() {
     for outage in [300, 1_800] {
-        let end = storm(outage, Some(Budget::standard()));
-        assert!(end.sends_per_record < 1.5, "{outage} s: {end:?}");
-        assert!(end.stretch(outage) < 1.25, "{outage} s: {end:?}");
+        let heavy = storm(outage, ARRIVALS, Some(Budget::standard()));
+        assert!(heavy.sends_per_record < 1.5, "{outage} s: {heavy:?}");
+        assert!(heavy.stretch() < 1.25, "{outage} s: {heavy:?}");
+        let light = storm(outage, FEWER_ARRIVALS, Some(Budget::standard()));
+        assert!(light.sends_per_record < 1.5, "{outage} s: {light:?}");
+        assert!(light.outages() < 2.0, "{outage} s: {light:?}");
     }
 }
 
 #[test]
 fn without_a_budget_it_would() {
-    let end = storm(7_200, None);
+    let end = storm(7_200, ARRIVALS, None);
     assert!(end.sends_per_record > 1.5, "{end:?}");
 }
 

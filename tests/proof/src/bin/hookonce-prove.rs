@@ -9,9 +9,6 @@ use std::process::ExitCode;
 use hookonce_proof::mutant::Mutation;
 use hookonce_proof::parts;
 
-/// Days that are simulated per change.
-const DAYS: u64 = 10_000;
-
 /// Days that are simulated in the long form.
 const DAYS_LONG: u64 = 200_000;
 
@@ -24,12 +21,12 @@ fn main() -> ExitCode {
         Some("model") => parts::model(flag("--long"), flag("--bless"), &only, &mut say),
         Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
         Some("simulate") => {
-            let days = 0..if flag("--long") { DAYS_LONG } else { DAYS };
+            let days = 0..if flag("--long") { DAYS_LONG } else { parts::DAYS };
             parts::days(parts::seeds(&words).unwrap_or(days), Mutation::default(), &mut say)
         }
         Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
         Some("grid") => parts::fault_grid(true, &only, &mut say),
-        Some("storm") => parts::storms(flag("--long"), &mut say),
+        Some("storm") => parts::storms(&mut say),
         _ => {
             println!("usage: hookonce-prove model|mutants|simulate|grid|storm [--long] [--only <text>] [--bless]");
             return ExitCode::from(2);

@@ -192,6 +192,9 @@ fn deliveries() -> Vec<Scenario> {
         Scenario::new("fail-open with dead letters", vec![single(2)])
             .with("crash refuse*2 duplicate redrive tick")
             .enqueue(),
+        Scenario::new("fail-open amid transactions", vec![single(2)])
+            .with("refuse*2 conflict duplicate tick")
+            .enqueue(),
         Scenario::new("replay, retry and force", vec![single(1)])
             .with("retry force discard fail poison duplicate late crash"),
         Scenario::new("two forces", vec![single(1)]).with("force*2 duplicate*2 late refuse fail relay"),

@@ -67,6 +67,8 @@ pub struct Config {
     pub dead_letters_kept: Option<(i64, i64)>,
     /// In the end, they go back to the queue.
     pub redriven: bool,
+    /// Writes of the relay before which its process stands still for longer than a record is kept, in ten thousand.
+    pub stalls: u32,
     /// Calls that take seconds, in ten thousand.
     pub slow: u32,
     /// All deliveries come within so many milliseconds.
@@ -112,6 +114,7 @@ impl Config {
             relay_down: None,
             dead_letters_kept: None,
             redriven: false,
+            stalls: 0,
             slow: 0,
             span: MINUTE,
             queue_trouble: 0,
@@ -153,6 +156,7 @@ impl Config {
             relay_down: None,
             dead_letters_kept: None,
             redriven: dice.chance(5_000),
+            stalls: 0,
             slow: 30,
             span: DAY - MINUTE,
             queue_trouble: dice.pick(&[0, 100, 500]),
@@ -191,15 +195,15 @@ impl Config {
         }
     }
 
-    /// Things wait until a horizon is over: the relay, the index, dead letters.
+    /// Things wait until a horizon is over: the index, dead letters, one run of the relay, all of them.
     fn stretch(&mut self, dice: &mut Dice) {
         let from = dice.between(0, self.span / 2);
         let horizon = self.timing.delivery_retention.0;
         self.operator_every = Some(dice.between(MINUTE, 20 * MINUTE));
         self.meddling = dice.pick(&[0, 1_000]);
-        match dice.below(4) {
-            0 => self.lingers = 2 * horizon,
-            1 => {
+        match dice.below(10) {
+            0..2 => self.lingers = 2 * horizon,
+            2..4 => {
                 self.dead_letters_kept = Some((from, from + dice.between(horizon / 2, 2 * horizon)));
                 self.receives_max = Some(1);
                 self.queue_trouble = 2_000;
@@ -207,7 +211,7 @@ impl Config {
                 self.outages.push(Outage { side: Side::Store, from: down, until: down + 20 * MINUTE });
                 self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue);
             }
-            2 => {
+            4..7 => {
                 // What waits in the dead-letter queue comes back older than anything may be, and the TTL is near.
                 let until = from + self.timing.commit_age_max.0 + dice.between(horizon / 2, horizon);
                 self.relay_down = Some((from, until));
@@ -217,6 +221,12 @@ impl Config {
                 self.handler_fails = 4_000;
                 self.meddling = 3_000;
                 self.swept = 50;
+            }
+            7 => {
+                // One run of the relay stands still between its re-arm and its repair; the others do its work meanwhile.
+                self.outages.push(Outage { side: Side::Queue, from, until: from + 20 * MINUTE });
+                self.partial = 3_000;
+                self.stalls = 1_000;
             }
             _ => {
                 let until = from + dice.between(horizon, 2 * horizon);

@@ -82,7 +82,8 @@ impl Line {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => Poll::Pending,
         });
-        let longest = Duration::from_millis(u64::try_from(longest.0).unwrap_or(0));
+        let longest = longest.0 + self.stall_max();
+        let longest = Duration::from_millis(u64::try_from(longest).unwrap_or(0));
         let ended = tokio::time::timeout(longest, mortal).await.ok().flatten();
         self.world.lock().running -= 1;
         ended
@@ -246,8 +247,27 @@ impl Line {
 
     async fn let_others_in(&self, about_to: &Write) {
         if !self.undisturbed {
+            self.stall().await;
             meddle(&self.world, about_to).await;
         }
+    }
+
+    /// How long this process may stand still. Meanwhile its time-out does not run either.
+    fn stall_max(&self) -> i64 {
+        let config = &self.world.lock().config;
+        if self.role == Role::Relay && config.stalls > 0 { 2 * config.timing.delivery_retention.0 } else { 0 }
+    }
+
+    /// Now and then the process stands still, and goes on where it was after longer than a record is kept.
+    async fn stall(&self) {
+        let longest = self.stall_max();
+        let length = {
+            let mut inner = self.world.lock();
+            let stalls = longest > 0 && !inner.calm;
+            let chance = inner.config.stalls;
+            if stalls && inner.dice.chance(chance) { inner.dice.between(longest / 2, longest) } else { return }
+        };
+        sleep(length).await;
     }
 
     /// An answer of the batch operation is partial now and then.
