@@ -132,7 +132,7 @@ async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_on
     let (old, new) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
     harness.materials.put(&old.field("SigningCertURL"), old.certificate.as_str());
     let mut renewed = new.event(&harness);
-    let (was, is) = (new.field("SigningCertURL"), format!("{}.renewed.pem", new.field("SigningCertURL")));
+    let (was, is) = (new.field("SigningCertURL"), new.field("SigningCertURL").replace(".pem", "renewed.pem"));
     renewed["body"] = json!(renewed["body"].as_str().unwrap().replace(&was, &is));
     harness.materials.put(&is, new.second_certificate.as_str());
     for event in [old.event(&harness), renewed.clone(), renewed, old.event(&harness)] {
@@ -166,7 +166,7 @@ async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
     let forge = async |number: usize| {
         let mut forged = sns.event(&harness);
-        let url = own.replace(".pem", &format!("-{number}.pem"));
+        let url = own.replace(".pem", &format!("{number}.pem"));
         forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
         refused(&webhook.handle(forged).await)
     };

@@ -72,3 +72,16 @@ proptest! {
         drop(Message::decode(&text));
     }
 }
+
+/// SQS takes only what XML can carry, and a provider's id may hold anything.
+#[test]
+fn a_message_consists_of_characters_that_sqs_takes() {
+    let id: String = ('\0'..=char::MAX).filter(|c| !c.is_alphanumeric() && *c != '#').collect();
+    for part in id.chars().collect::<Vec<_>>().chunks(100) {
+        let hint = Message::Ref { pk: RecordKey::parse(&format!("in#a#{}", part.iter().collect::<String>())).unwrap() };
+        let text = hint.encode();
+        let legal = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..);
+        assert!(text.chars().all(legal), "{text:?}");
+        assert_eq!(Message::decode(&text), Ok(hint));
+    }
+}

@@ -79,10 +79,16 @@ struct VersionOnly {
 }
 
 impl Message {
-    /// As the text of a queue message.
+    /// As the text of a queue message: of characters that SQS takes.
     pub fn encode(&self) -> String {
         // Serialising plain data into memory has no failure; the empty text would be refused as malformed.
-        serde_json::to_string(&Outgoing { v: MESSAGE_VERSION, message: self }).unwrap_or_default()
+        let text = serde_json::to_string(&Outgoing { v: MESSAGE_VERSION, message: self }).unwrap_or_default();
+        // What SQS refuses beside control characters, which JSON escapes. Only in strings, so the escape means the same.
+        if text.contains(['\u{fffe}', '\u{ffff}']) {
+            text.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
+        } else {
+            text
+        }
     }
 
     /// From the text of a queue message.

@@ -20,7 +20,8 @@ pub(crate) enum Source {
     Query(String),
     /// `setting:NAME`: what the endpoint's configuration says; only in handshakes.
     Setting(String),
-    /// `form:NAME`: a field of a form-encoded body.
+    /// `form:NAME`: a field of a form-encoded body, without line breaks at its end: a signature may not tell whether there
+    /// was one.
     Form(String),
     /// `form_xml:FIELD:ELEMENT`: the text of an XML element in a base64 field of a form-encoded body.
     FormXml { field: String, element: String },
@@ -194,7 +195,7 @@ impl<'a> Facets<'a> {
             Source::HashOf(inner) => self.text(inner)?.map(|text| hex::encode(Sha256::digest(text))),
             Source::FormXml { field, element } => self.form_field(field).and_then(|text| xml_text(&text, element)),
             Source::Json(path) => self.node(path)?.and_then(|node| node.scalar()),
-            Source::Form(name) => self.form_field(name),
+            Source::Form(name) => self.form_field(name).map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
             Source::Sha256 => Some(hex::encode(self.sha256())),
             Source::DeliverySha256 => self.pruned_sha256.map(hex::encode),
             Source::Query(_) | Source::Setting(_) => None,

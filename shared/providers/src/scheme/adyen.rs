@@ -31,6 +31,10 @@ const SIGNED: [&str; 8] = [
     "@.success",
 ];
 
+/// The signed field that is the merchant's own text. The fields are signed with `:` between them, so only one of them may
+/// hold a `:` itself: with two, what is signed could be read in two ways.
+const FREE: usize = 3;
+
 /// The paths that this scheme reads, parsed once.
 #[derive(Debug, Clone)]
 pub(crate) struct AdyenScheme {
@@ -69,7 +73,9 @@ impl AdyenScheme {
 
     fn message(&self, item: Node<'_>) -> Result<String, JsonError> {
         let field = |path: &Path| Ok(path.find(item)?.and_then(|node| node.scalar()).unwrap_or_default());
-        Ok(self.signed.iter().map(field).collect::<Result<Vec<String>, JsonError>>()?.join(":"))
+        let fields = self.signed.iter().map(field).collect::<Result<Vec<String>, JsonError>>()?;
+        let is_ambiguous = |(index, field): (usize, &String)| index != FREE && field.contains(':');
+        if fields.iter().enumerate().any(is_ambiguous) { Err(JsonError::NotJson) } else { Ok(fields.join(":")) }
     }
 
     fn items(&self, body: &[u8]) -> Result<Vec<Item>, Refusal> {
@@ -145,5 +151,32 @@ impl SchemeKind for AdyenScheme {
 
     fn summary(&self) -> String {
         format!("HMAC-SHA256 over eight fields of each item, base64 in its `{SIGNATURE}`; other fields are not signed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text that is signed of an item with these fields.
+    fn signed(psp: &str, original: &str, account: &str, reference: &str) -> Result<String, Refusal> {
+        let item = serde_json::json!({
+            "pspReference": psp, "originalReference": original, "merchantAccountCode": account,
+            "merchantReference": reference, "amount": { "value": 100, "currency": "EUR" }, "eventCode": "CAPTURE",
+            "success": "true", "additionalData": { "hmacSignature": "AA==" },
+        });
+        let body = serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
+        let items = AdyenScheme::new().unwrap().items(body.as_bytes())?;
+        Ok(items[0].message.clone())
+    }
+
+    #[test]
+    fn what_is_signed_can_be_divided_in_one_way_only() {
+        assert_eq!(signed("psp", "", "shop", "order:1"), Ok("psp::shop:order:1:100:EUR:CAPTURE:true".to_owned()));
+        for (psp, original, account, reference) in
+            [("psp:", "shop", "order", "1"), ("psp", ":shop", "order", "1"), ("psp", "", "shop:order", "1")]
+        {
+            assert_eq!(signed(psp, original, account, reference), Err(Refusal::SignatureMalformed), "{psp}");
+        }
     }
 }

@@ -57,7 +57,8 @@ impl PublicKey {
     /// Reads a PEM certificate or public key, a JSON Web Key, base64 of a DER public key, or hex of an Ed25519 key.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        if text.contains("-----BEGIN CERTIFICATE-----") {
+        // At its start: a document that merely holds a certificate may be anyone's.
+        if text.starts_with("-----BEGIN CERTIFICATE-----") {
             let certificate = Certificate::from_pem(first_pem(text)?).ok()?;
             return Self::from_spki(&certificate.tbs_certificate.subject_public_key_info);
         }

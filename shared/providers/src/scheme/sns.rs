@@ -64,14 +64,20 @@ impl Message {
     }
 }
 
-/// An `https` address of SNS itself: `sns.<region>.amazonaws.com`, or the same in China.
-pub(crate) fn is_sns_url(url: &str) -> bool {
-    let Some(rest) = url.strip_prefix("https://sns.") else { return false };
-    let Some((host, path)) = rest.split_once('/') else { return false };
-    let region = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"));
+/// What follows the host in an `https` address of SNS itself: `sns.<region>.amazonaws.com`, or the same in China.
+fn sns_path(url: &str) -> Option<&str> {
+    let (host, path) = url.strip_prefix("https://sns.")?.split_once('/')?;
+    let region = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let printable = |c: char| c.is_ascii_graphic() && c != '\\';
-    region.is_some_and(|region| region.len() >= 3 && region.chars().all(plain)) && path.chars().all(printable)
+    (region.len() >= 3 && region.chars().all(plain) && path.chars().all(printable)).then_some(path)
+}
+
+/// The address of a certificate of SNS: `/SimpleNotificationService-<letters and digits>.pem`, nothing else. The same host
+/// is an API, which answers at other addresses with what any customer has stored there, a certificate of his own for one.
+fn is_certificate_url(url: &str) -> bool {
+    let name = sns_path(url).and_then(|path| path.strip_prefix("SimpleNotificationService-")?.strip_suffix(".pem"));
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
 /// True when the endpoint takes messages of this topic.
@@ -82,7 +88,7 @@ pub(crate) fn is_own_topic(settings: &Settings, topic: &str) -> bool {
 /// The address that confirms a subscription, when its topic is one of the endpoint's own.
 pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<String> {
     let message = Message::read(body)?;
-    let url = message.get("SubscribeURL").filter(|url| is_sns_url(url))?;
+    let url = message.get("SubscribeURL").filter(|url| sns_path(url).is_some())?;
     let wanted = message.get("Type") == Some("SubscriptionConfirmation");
     (wanted && is_own_topic(settings, message.get("TopicArn")?)).then(|| url.to_owned())
 }
@@ -113,8 +119,7 @@ impl SchemeKind for SnsScheme {
             _ => return Err(Refusal::SignatureMalformed),
         };
         let url = message.field("SigningCertURL")?;
-        let is_certificate = std::path::Path::new(url).extension().is_some_and(|extension| extension == "pem");
-        if !is_sns_url(url) || !is_certificate {
+        if !is_certificate_url(url) {
             return Err(Refusal::SignatureMalformed);
         }
         let signed = message.signed()?;
@@ -170,21 +175,43 @@ mod tests {
 
     #[test]
     fn only_sns_hosts_certificates() {
-        for url in ["https://sns.us-east-1.amazonaws.com/S-1.pem", "https://sns.cn-north-1.amazonaws.com.cn/S.pem"] {
-            assert!(is_sns_url(url), "{url}");
-        }
         for url in [
-            "http://sns.us-east-1.amazonaws.com/S.pem",
-            "https://sns.us-east-1.amazonaws.com.evil.example/S.pem",
-            "https://sns.evil.example/sns.us-east-1.amazonaws.com/S.pem",
-            "https://sns.a@evil.example/.amazonaws.com/S.pem",
-            "https://sns.us-east-1.amazonaws.com:8443/S.pem",
-            "https://sns.a.b.amazonaws.com/S.pem",
-            "https://sns.us-east-1.amazonaws.com",
-            "https://sns.us-east-1.amazonaws.com/S .pem",
-            "https://s3.us-east-1.amazonaws.com/S.pem",
+            "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+            "https://sns.cn-north-1.amazonaws.com.cn/SimpleNotificationService-1.pem",
         ] {
-            assert!(!is_sns_url(url), "{url}");
+            assert!(is_certificate_url(url), "{url}");
+        }
+        let own = "SimpleNotificationService-1.pem";
+        for url in [
+            "http://sns.us-east-1.amazonaws.com/",
+            "https://sns.us-east-1.amazonaws.com.evil.example/",
+            "https://sns.evil.example/sns.us-east-1.amazonaws.com/",
+            "https://sns.a@evil.example/.amazonaws.com/",
+            "https://sns.us-east-1.amazonaws.com:8443/",
+            "https://sns.a.b.amazonaws.com/",
+            "https://sns.us-east-1.amazonaws.com",
+            "https://s3.us-east-1.amazonaws.com/",
+        ] {
+            assert!(!is_certificate_url(&format!("{url}{own}")), "{url}");
+        }
+    }
+
+    /// What a customer of AWS can have served by the API on the same host.
+    #[test]
+    fn nothing_else_on_the_host_of_sns_is_a_certificate() {
+        for path in [
+            "?Action=GetEndpointAttributes&EndpointArn=arn&X-Amz-Signature=0&z=.pem",
+            "?z=/SimpleNotificationService-1.pem",
+            "a/SimpleNotificationService-1.pem",
+            "SimpleNotificationService-1.pem?Action=GetEndpointAttributes&z=.pem",
+            "SimpleNotificationService-1.pem#.pem",
+            "SimpleNotificationService-1/../.pem",
+            "SimpleNotificationService-%2e.pem",
+            "SimpleNotificationService-.pem",
+            "S.pem",
+        ] {
+            let url = format!("https://sns.us-east-1.amazonaws.com/{path}");
+            assert!(sns_path(&url).is_some() && !is_certificate_url(&url), "{url}");
         }
     }
 }

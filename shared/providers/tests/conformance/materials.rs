@@ -7,7 +7,7 @@ use hookonce_providers::{Catalog, Keyring, Material, MaterialNeeded, Provider, R
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{Vector, body, headers, vector};
+use crate::support::{Vector, body, headers, valid, vector};
 
 fn provider(id: &str) -> &'static Provider {
     Catalog::built_in().provider(id).unwrap()
@@ -197,4 +197,12 @@ fn every_form_of_a_public_key_is_taken() {
         )
         .is_ok()
     );
+}
+
+/// A stranger can have his certificate shown inside a document of the provider's host.
+#[test]
+fn a_document_that_holds_a_certificate_is_none() {
+    let certificate = &valid("aws_sns").secrets[0];
+    assert!(Keyring::new(provider("aws_sns"), &[format!("\n{certificate}")]).is_ok());
+    assert!(Keyring::new(provider("aws_sns"), &[format!("<value>{certificate}</value>")]).is_err());
 }

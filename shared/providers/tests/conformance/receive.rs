@@ -227,3 +227,21 @@ fn the_signed_url_is_the_public_one() {
     assert!(received("https://abc.execute-api.example/square?a=2", Some(public)));
     assert!(!received(public, Some("https://elsewhere.example/square")));
 }
+
+/// A form parser may take the line break away that Braintree signs, so both readings verify: as one delivery.
+#[test]
+fn a_line_break_at_the_end_makes_no_second_key_of_a_payload() {
+    let sent = Sent::by("braintree", "private", NOW, &[], "<notification><kind>check</kind></notification>");
+    let text = String::from_utf8(sent.body.clone()).unwrap();
+    let bare = Sent { body: text.strip_suffix("%0A").unwrap().as_bytes().to_vec(), ..sent.clone() };
+    let key = |sent: &Sent| {
+        let settings = [("public_key".to_owned(), "public_key".to_owned())].into_iter().collect();
+        let keyring = Keyring::new(provider("braintree"), &secrets(&["private"])).unwrap();
+        let request = Request { method: "POST", url: URL, headers: &sent.headers, body: &sent.body };
+        match provider("braintree").receive(&request, &keyring, &settings, None, NOW) {
+            Ok(Received::Delivery(delivery)) => delivery.contents().events()[0].key.clone(),
+            other => panic!("not a delivery: {other:?}"),
+        }
+    };
+    assert_eq!(key(&sent), key(&bare));
+}
