@@ -1,6 +1,7 @@
 //! Gateway events as AWS delivers them, handshakes, and secrets that change.
 
 use hookonce_protocol::time::Millis;
+use hookonce_runtime::endpoint::ABSENT_PER_MINUTE_MAX;
 use hookonce_webhook::gateway::{GatewayError, Inbound};
 use serde_json::{Value, json};
 
@@ -257,6 +258,46 @@ async fn an_endpoint_that_was_just_added_is_found_after_its_absence_was_remember
     assert_eq!(webhook.handle(send()).await.status_code, 404);
     harness.clock.advance(Millis::seconds(30));
     assert_eq!(webhook.handle(send()).await.status_code, 200);
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_used_is_not_asked_for_with_every_delivery() {
+    let harness = Harness::new().await;
+    harness.endpoints.put("broken", r#"{"provider":"nobody","secrets":["s"]}"#);
+    let webhook = harness.webhook(&Script::none());
+    let send = |to: &str| invoice_paid("evt_1", "in_1", 1).to(to).event(&harness.clock);
+    for _ in 0..5 {
+        assert_eq!(webhook.handle(send("broken")).await.status_code, 503);
+    }
+    assert_eq!(harness.endpoints.fetches(), 1);
+    harness.endpoints.set_down(true);
+    for _ in 0..5 {
+        assert_eq!(webhook.handle(send("stripe")).await.status_code, 503);
+    }
+    assert_eq!(harness.endpoints.fetches(), 2);
+    harness.endpoints.set_down(false);
+    harness.clock.advance(Millis::seconds(1));
+    assert_eq!(webhook.handle(send("stripe")).await.status_code, 200, "the source is asked again soon");
+    harness.clock.advance(Millis::seconds(9));
+    assert_eq!(webhook.handle(send("broken")).await.status_code, 503);
+    assert_eq!(harness.endpoints.fetches(), 4, "a document does not mend itself in a second");
+}
+
+/// Anyone can invent ids. What is known goes on, and the source is spared.
+#[tokio::test]
+async fn ids_that_name_no_endpoint_cost_a_bounded_number_of_reads() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = |to: &str| invoice_paid("evt_1", "in_1", 1).to(to).event(&harness.clock);
+    assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
+    for number in 0..2 * ABSENT_PER_MINUTE_MAX {
+        let expected = if number < ABSENT_PER_MINUTE_MAX { 404 } else { 503 };
+        assert_eq!(webhook.handle(send(&format!("invented-{number}"))).await.status_code, expected, "{number}");
+    }
+    assert_eq!(harness.endpoints.fetches(), 1 + ABSENT_PER_MINUTE_MAX);
+    assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
+    harness.clock.advance(Millis::minutes(1));
+    assert_eq!(webhook.handle(send("invented-x")).await.status_code, 404);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, Materials};
@@ -182,6 +183,50 @@ async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end
     assert_eq!(harness.materials.urls().iter().filter(|url| **url == own).count(), 1, "kept all the while");
 }
 
+/// Whoever makes one endpoint ask for certificates takes nothing from the others.
+#[tokio::test]
+async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
+    let harness = harness().await;
+    let document = json!({ "provider": "aws_sns", "secrets": [], "settings": { "topic_arns": TOPIC } });
+    harness.endpoints.put("other", document.to_string());
+    let webhook = harness.webhook(&Script::none());
+    let sns = Sns::vector("sns-v1-valid");
+    let own = sns.field("SigningCertURL");
+    for number in 0..=FETCHES_PER_MINUTE_MAX {
+        let mut forged = sns.event(&harness);
+        let url = own.replace(".pem", &format!("{number}.pem"));
+        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
+        webhook.handle(forged).await;
+    }
+    harness.materials.put(&own, sns.certificate.as_str());
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503, "its fetches are spent");
+    let other = gateway_event("POST", "/webhooks/other", &sns.headers, &sns.body, &harness.clock);
+    assert_eq!(webhook.handle(other).await.status_code, 200);
+}
+
+/// While the provider's side does not answer, what is kept is used for longer, and not for ever.
+#[tokio::test]
+async fn a_kept_certificate_is_used_for_a_day_while_no_other_can_be_had() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let sns = Sns::vector("sns-v1-valid");
+    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+    harness.materials.remove(&sns.field("SigningCertURL"));
+    for (pause, fetched, status) in [
+        (Millis::hours(6), 2, 200),
+        (Millis::seconds(9), 2, 200),
+        (Millis::seconds(1), 3, 200),
+        (Millis(Millis::hours(18).0 - 10_001), 4, 200),
+        (Millis(1), 4, 503),
+        (Millis::seconds(10), 5, 503),
+    ] {
+        harness.clock.advance(pause);
+        assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, status, "after {pause:?} more");
+        assert_eq!(harness.materials.urls().len(), fetched, "after {pause:?} more");
+    }
+}
+
 /// A side that takes the call and never answers.
 struct Silent;
 
@@ -193,7 +238,8 @@ impl MaterialSource for Silent {
 
 #[tokio::test]
 async fn a_side_that_never_answers_is_waited_for_only_so_long() {
-    let visited = Materials::new(Silent).visit("https://sns.us-west-2.amazonaws.com/", START).await;
+    let id = EndpointId::parse("topic").unwrap();
+    let visited = Materials::new(Silent).visit(&id, "https://sns.us-west-2.amazonaws.com/", START).await;
     assert_eq!(visited, Err(Unavailable));
 }
 

@@ -74,6 +74,11 @@ impl MemoryMaterials {
         self.0.lock().unwrap().bodies.insert(url.to_owned(), body.into());
     }
 
+    /// Nothing is found at an address any more.
+    pub(crate) fn remove(&self, url: &str) {
+        self.0.lock().unwrap().bodies.remove(url);
+    }
+
     /// The addresses that were asked for, in order.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.0.lock().unwrap().urls.clone()

@@ -16,7 +16,7 @@ use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::endpoint::{Endpoint, Endpoints};
+use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
@@ -99,6 +99,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         match self.endpoints.get(id, now).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
+            // Said when it failed; a stranger must not fill the log.
+            Err(LookupError::JustFailed | LookupError::TooManyAbsent) => Err(Denial::EndpointUnavailable),
             Err(error) => {
                 tracing::error!(endpoint.id = %id, error = %chain(&error), "an endpoint could not be had");
                 Err(Denial::EndpointUnavailable)
@@ -134,7 +136,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             endpoint.provider.receive(&request, keyring, &endpoint.settings, endpoint.tolerance, now.as_seconds())
         };
         match judge(&endpoint.keyring)? {
-            Received::NeedsMaterial(needed) => match self.materials.get(&needed, now).await {
+            Received::NeedsMaterial(needed) => match self.materials.get(&endpoint.id, &needed, now).await {
                 Ok(material) => judge(&endpoint.keyring.with_material(material)),
                 Err(_) => Ok(Received::NeedsMaterial(needed)),
             },
@@ -146,7 +148,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     async fn confirm(&self, endpoint: &Endpoint, handshake: &HandshakeAnswer) -> Result<(), Denial> {
         let Some(url) = &handshake.visit else { return Ok(()) };
         let now = self.ingress.ambient.moment().now;
-        let visited = self.materials.visit(url, now).await;
+        let visited = self.materials.visit(&endpoint.id, url, now).await;
         visited.map_err(|_| Denial::MaterialUnavailable(endpoint.provider.answers().retry_please))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
 use hookonce_protocol::key::EndpointId;
@@ -22,6 +22,13 @@ pub const ABSENCE_AGE_MAX: Millis = Millis::seconds(30);
 
 /// How soon after one fetch a failed verification may cause another.
 pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
+
+/// How soon after a failure a document of which nothing is known is asked for again.
+pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
+
+/// How many ids one minute may show to name no endpoint. Anyone can invent ids, and each costs a read of a source that
+/// answers only so many.
+pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
 /// How many endpoints are remembered at once, absent ones included.
 pub const CACHE_ENTRIES_MAX: usize = 1_000;
@@ -218,6 +225,12 @@ pub enum LookupError {
     /// Its document is not an endpoint's.
     #[error("the endpoint's document is not valid")]
     Invalid(#[source] EndpointError),
+    /// It was one of the others a moment ago.
+    #[error("the endpoint's document could not be had a moment ago")]
+    JustFailed,
+    /// Too many ids named no endpoint within this minute.
+    #[error("too many ids of unknown endpoints")]
+    TooManyAbsent,
 }
 
 /// Endpoints by id, cached.
@@ -225,34 +238,48 @@ pub enum LookupError {
 pub struct Endpoints<S> {
     source: S,
     catalog: &'static Catalog,
-    cache: Mutex<HashMap<EndpointId, Cached>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cache: HashMap<EndpointId, Cached>,
+    minute: i64,
+    absent: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Cached {
-    endpoint: Option<Arc<Endpoint>>,
-    /// When the source answered.
-    fetched_at: EpochMs,
-    /// When it was last asked. Without an answer, that is later.
+    known: Known,
+    /// Until when it is used without asking.
+    fresh_until: EpochMs,
+    /// When the source was last asked. One that is down must not cost every delivery its time-out.
     asked_at: EpochMs,
 }
 
-impl Cached {
-    fn is_fresh(&self, now: EpochMs) -> bool {
-        let age_max = if self.endpoint.is_some() { CACHE_AGE_MAX } else { ABSENCE_AGE_MAX };
-        now < self.fetched_at.plus(age_max)
-    }
+/// What is known of an id.
+#[derive(Debug, Clone)]
+enum Known {
+    Endpoint(Arc<Endpoint>),
+    Absent,
+    /// The document could not be had, or is not valid, and no earlier one is known.
+    Failed,
+}
 
-    /// Whether the source was asked a moment ago. One that is down must not cost every delivery its time-out.
-    fn was_just_asked(&self, now: EpochMs) -> bool {
-        now < self.asked_at.plus(REFRESH_PAUSE)
+impl Known {
+    fn answer(self) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        match self {
+            Self::Endpoint(endpoint) => Ok(Some(endpoint)),
+            Self::Absent => Ok(None),
+            Self::Failed => Err(LookupError::JustFailed),
+        }
     }
 }
 
 impl<S: EndpointSource> Endpoints<S> {
     /// Nothing cached yet.
     pub fn new(source: S, catalog: &'static Catalog) -> Self {
-        Self { source, catalog, cache: Mutex::new(HashMap::new()) }
+        Self { source, catalog, state: Mutex::default() }
     }
 
     /// The endpoint, from the cache while that is fresh. A stale one is used while the source does not answer, which is
@@ -261,64 +288,88 @@ impl<S: EndpointSource> Endpoints<S> {
     /// # Errors
     /// [`LookupError`] when the source does not answer and nothing is cached, or the document is not valid.
     pub async fn get(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
-        let cached = self.cached(id);
-        match cached {
-            Some(cached) if cached.is_fresh(now) => Ok(cached.endpoint),
-            Some(stale) if stale.endpoint.is_some() && stale.was_just_asked(now) => Ok(stale.endpoint),
-            stale => self.fetch(id, now, stale).await,
+        match self.cached(id) {
+            Some(cached) if now < cached.fresh_until => cached.known.answer(),
+            Some(Cached { known: Known::Endpoint(stale), asked_at, .. }) => {
+                if now < asked_at.plus(REFRESH_PAUSE) {
+                    Ok(Some(stale))
+                } else {
+                    self.fetch(id, now, Some(stale)).await
+                }
+            }
+            Some(_) | None if self.may_ask(now) => self.fetch(id, now, None).await,
+            Some(_) | None => Err(LookupError::TooManyAbsent),
         }
     }
 
     /// The endpoint fetched anew, for a delivery that no cached secret matches: at most once per [`REFRESH_PAUSE`].
     /// `None` when it is too early. The one that is cached when the document cannot be had.
     pub async fn refresh(&self, id: &EndpointId, now: EpochMs) -> Option<Arc<Endpoint>> {
-        let cached = self.cached(id)?;
-        if cached.was_just_asked(now) {
-            return None;
+        match self.cached(id)? {
+            Cached { known: Known::Endpoint(cached), asked_at, .. } if now >= asked_at.plus(REFRESH_PAUSE) => {
+                self.fetch(id, now, Some(cached)).await.ok()?
+            }
+            _ => None,
         }
-        self.fetch(id, now, Some(cached)).await.ok()?
     }
 
+    /// Asks the source. `stale` is the endpoint as it was known.
     async fn fetch(
         &self,
         id: &EndpointId,
         now: EpochMs,
-        stale: Option<Cached>,
+        stale: Option<Arc<Endpoint>>,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
         let fetched = match self.source.fetch(id).await {
             Ok(None) => Ok(None),
-            Ok(Some(document)) => Endpoint::new(id.clone(), document, self.catalog)
-                .map(|endpoint| Some(Arc::new(endpoint)))
-                .map_err(LookupError::Invalid),
+            Ok(Some(document)) => {
+                Endpoint::new(id.clone(), document, self.catalog).map(Arc::new).map(Some).map_err(LookupError::Invalid)
+            }
             Err(error) => Err(LookupError::Fetch(error)),
         };
-        match (fetched, stale) {
-            (Ok(endpoint), _) => {
-                self.remember(id, Cached { endpoint: endpoint.clone(), fetched_at: now, asked_at: now });
-                Ok(endpoint)
+        let (known, length) = match (&fetched, stale) {
+            (Ok(Some(endpoint)), _) => (Known::Endpoint(Arc::clone(endpoint)), CACHE_AGE_MAX),
+            (Ok(None), _) => (Known::Absent, ABSENCE_AGE_MAX),
+            (Err(error), Some(stale)) => {
+                tracing::warn!(endpoint.id = %id, error = %crate::telemetry::chain(error), "using a stale endpoint document");
+                (Known::Endpoint(stale), Millis(0))
             }
-            (Err(error), Some(Cached { endpoint: Some(endpoint), fetched_at, .. })) => {
-                tracing::warn!(endpoint.id = %id, error = %crate::telemetry::chain(&error), "using a stale endpoint document");
-                self.remember(id, Cached { endpoint: Some(Arc::clone(&endpoint)), fetched_at, asked_at: now });
-                Ok(Some(endpoint))
-            }
-            (Err(error), _) => Err(error),
-        }
+            (Err(LookupError::Invalid(_)), None) => (Known::Failed, REFRESH_PAUSE),
+            (Err(_), None) => (Known::Failed, FAILURE_PAUSE),
+        };
+        self.remember(id, Cached { known: known.clone(), fresh_until: now.plus(length), asked_at: now });
+        if let Known::Failed = known { fetched } else { known.answer() }
     }
 
     fn cached(&self, id: &EndpointId) -> Option<Cached> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.state().cache.get(id).cloned()
+    }
+
+    /// Whether an id of which nothing is known may be asked for.
+    fn may_ask(&self, now: EpochMs) -> bool {
+        let mut state = self.state();
+        let minute = now.0.div_euclid(60_000);
+        if state.minute != minute {
+            (state.minute, state.absent) = (minute, 0);
+        }
+        state.absent < ABSENT_PER_MINUTE_MAX
     }
 
     fn remember(&self, id: &EndpointId, cached: Cached) {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.absent += usize::from(matches!(cached.known, Known::Absent));
+        let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
             // Callers can invent endpoint ids, so absent ones are the first to go.
-            cache.retain(|_, cached| cached.endpoint.is_some());
+            cache.retain(|_, cached| matches!(cached.known, Known::Endpoint(_)));
             if cache.len() >= CACHE_ENTRIES_MAX {
                 cache.clear();
             }
         }
         cache.insert(id.clone(), cached);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

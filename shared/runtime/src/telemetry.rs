@@ -1,7 +1,8 @@
 //! Structured logs and metrics.
 //!
 //! Metrics are lines in CloudWatch's embedded metric format, so that they cost no call. Their names are stable; they
-//! are listed in [`METRICS`]. No id is ever a dimension, no byte of a request is ever in a line.
+//! are listed in [`METRICS`]. No id is ever a dimension, no byte of a request is ever in a line but the id of a verified
+//! delivery.
 
 use std::collections::BTreeMap;
 use std::fmt;
