@@ -124,6 +124,7 @@ fn faults(operation: Operation) -> Vec<Fault> {
         // A read whose reply is lost is a read that was refused.
         Operation::Read
         | Operation::ReadEach
+        | Operation::ReadHeads
         | Operation::ReadDomain
         | Operation::QueryDue
         | Operation::CountReceived => {}

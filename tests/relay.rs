@@ -5,10 +5,11 @@ use hookonce_protocol::record::{DeadReason, Status};
 use hookonce_protocol::relay::{Budget, FAILED_SEND_PAUSE, SHARD_PAGE};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
+use hookonce_runtime::maintain::RUNS_BEGIN_WITHIN;
 use serde_json::json;
 
 use crate::support::counting::{count, counted_fact, counting};
-use crate::support::{Fault, Harness, Operation, Script, Verdict};
+use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
 
 /// Delivers so many events a second apart and loses every hint.
 async fn forgotten(harness: &Harness, events: usize) {
@@ -55,6 +56,62 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
     assert_eq!(script.count(Operation::QueryDue), 2, "two pages");
     assert_eq!(harness.relay().await["due"], json!(0), "each was moved on");
+}
+
+/// A slow run is the last of its period: the function's time is short.
+#[tokio::test]
+async fn no_run_begins_late() {
+    let mut harness = Harness::with(counting).await;
+    harness.timing = Timing { shards: 1, ..harness.timing };
+    forgotten(&harness, SHARD_PAGE + 8).await;
+    harness.clock.advance(harness.timing.lease);
+    let gate = Gate::default();
+    let script = Script::on(Operation::SendEach, 0, Fault::Held(gate.clone()));
+    let slowly = async {
+        gate.reached().await;
+        harness.clock.advance(RUNS_BEGIN_WITHIN);
+        gate.open();
+    };
+    let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
+    assert_eq!(report.unwrap()["sent"], json!(SHARD_PAGE));
+    assert_eq!(harness.relay().await["sent"], json!(8), "the next period takes the rest");
+}
+
+/// Hundreds of bodies do not fit into the function's memory.
+#[tokio::test]
+async fn the_relay_reads_no_bodies() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 3).await;
+    harness.clock.advance(harness.timing.lease);
+    let script = Script::none();
+    assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(3));
+    let reads = [Operation::ReadHeads, Operation::ReadEach, Operation::Read].map(|operation| script.count(operation));
+    assert_eq!(reads, [1, 0, 0]);
+}
+
+/// Sent again and again, and nobody works on it: the age of what is due says nothing, because each send moves it on.
+#[tokio::test]
+async fn what_is_sent_and_never_worked_on_is_counted() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    for resends in 0..4 {
+        harness.clock.advance(Millis::hours(6));
+        harness.relay().await;
+        assert_eq!(harness.metric("relay_untried_resends"), (0..=resends).sum::<i64>(), "each run counts once");
+        harness.lose_hints().await;
+    }
+}
+
+/// An index that cannot be read says nothing about the age of what is due.
+#[tokio::test]
+async fn a_run_that_sees_no_shard_claims_no_age() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    harness.clock.advance(Millis::hours(1));
+    harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
+    assert!(!harness.counted("relay_oldest_due_age_ms"));
+    harness.relay().await;
+    assert!(harness.counted("relay_oldest_due_age_ms"));
 }
 
 #[tokio::test]

@@ -107,6 +107,10 @@ async fn reads_come_back_in_order(store: &impl Store) {
             Found::Unreadable(unreadable) => panic!("{key}: {unreadable}"),
         }
     }
+    for (key, found) in keys.iter().zip(store.read_heads(&keys).await).step_by(2) {
+        let head = Record { body: None, ..a_record(key.as_str()) };
+        assert_eq!(found, Ok(Found::Record(Box::new(head))), "all but the body");
+    }
     assert_eq!(store.read(&keys[1]).await, Ok(Found::Nothing));
     assert_eq!(store.read_each(&[]).await, []);
 }
@@ -333,6 +337,7 @@ async fn a_store_that_is_not_there_is_unavailable_in_every_call() {
     assert_eq!(store.commit(&[put("x", Condition::none())]).await, Committed::Unavailable);
     assert_eq!(store.read(&key).await, Err(Unavailable));
     assert_eq!(store.read_each(&[key.clone(), key]).await, [Err(Unavailable), Err(Unavailable)]);
+    assert_eq!(store.read_heads(&[claim("x").key]).await, [Err(Unavailable)]);
     assert!(store.read_domain(&["x".to_owned()]).await.is_err());
     assert_eq!(store.query_due(0, EpochMs(0), 1).await, Err(Unavailable));
     assert_eq!(store.count_received(0, EpochMs(0), EpochMs(1)).await, Err(Unavailable));

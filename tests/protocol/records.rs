@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::invariant::{Violation, violations};
-use hookonce_protocol::item::{Value, size_bytes};
+use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, StoredBody, Unreadable, attribute};
 use hookonce_protocol::time::{EpochMs, EpochSec};
@@ -78,6 +78,13 @@ proptest! {
         let mut item = record.encode();
         item.insert(name, Value::from("tomorrow"));
         prop_assert_eq!(Record::decode(&item), Ok(record));
+    }
+
+    #[test]
+    fn a_head_is_a_record_without_its_body(record in any_record()) {
+        let mut item = record.encode();
+        item.retain(|name, _| name == PARTITION_KEY || attribute::HEAD.contains(&name.as_str()));
+        prop_assert_eq!(Record::decode(&item), Ok(Record { body: None, ..record }));
     }
 
     #[test]

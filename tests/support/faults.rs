@@ -26,6 +26,7 @@ pub(crate) enum Operation {
     Commit,
     Read,
     ReadEach,
+    ReadHeads,
     ReadDomain,
     QueryDue,
     CountReceived,
@@ -262,6 +263,11 @@ impl<S: Store> Store for Faulty<S> {
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
         self.script.carry(Operation::ReadEach, refused, |_| None, self.inner.read_each(keys)).await
+    }
+
+    async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        let refused = vec![Err(Unavailable); keys.len()];
+        self.script.carry(Operation::ReadHeads, refused, |_| None, self.inner.read_heads(keys)).await
     }
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {

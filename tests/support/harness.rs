@@ -354,6 +354,11 @@ impl Harness {
         let value = |line: &String| serde_json::from_str::<Value>(line).unwrap()[name].as_i64();
         lines.iter().filter_map(value).sum()
     }
+
+    /// Whether any line so far has this metric.
+    pub(crate) fn counted(&self, name: &str) -> bool {
+        self.metric_lines().iter().any(|line| line.contains(&format!("\"{name}\":")))
+    }
 }
 
 /// The body of an answer, as JSON.

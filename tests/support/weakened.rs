@@ -120,6 +120,10 @@ impl<S: Store> Store for Weakened<S> {
         self.inner.read_each(keys).await
     }
 
+    async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        self.inner.read_heads(keys).await
+    }
+
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
         self.inner.read_domain(keys).await
     }

@@ -119,7 +119,7 @@ fn outputs_name_what_the_commands_need() {
             json!("HintQueue"),
             json!("DeadLetterQueue"),
             json!("/hookonce/AWS::StackName/endpoints/"),
-            json!("https://Gateway.execute-api.AWS::Region.AWS::URLSuffix/webhooks/"),
+            json!("PublicUrl/webhooks/"),
         ]
     );
 }

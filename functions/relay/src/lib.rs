@@ -42,7 +42,11 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         counts.add("relay_sent", report.sent);
         counts.add("relay_failed", report.failed);
         counts.add("relay_shards_unavailable", report.shards_unavailable);
-        counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
+        counts.set("relay_untried_resends", report.untried_resends);
+        // Nothing due is no age; nothing seen is not nothing due.
+        if report.shards_unavailable == 0 || report.oldest_age.is_some() {
+            counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
+        }
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }

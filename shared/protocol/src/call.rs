@@ -20,7 +20,8 @@ pub enum Call {
     WriteEach(Vec<Write>),
     /// One strongly consistent read of a record. Reply: [`Reply::Read`].
     Read(RecordKey),
-    /// Strongly consistent reads of records. Reply: [`Reply::ReadEach`], in order.
+    /// Strongly consistent reads of records without their bodies: there may be hundreds. Reply: [`Reply::ReadEach`], in
+    /// order.
     ReadEach(Vec<RecordKey>),
     /// All writes or none. Reply: [`Reply::Committed`].
     Commit(Vec<Write>),

@@ -236,7 +236,8 @@ impl Machine for Ingress {
             State::Counting => Step::done(Answer::Duplicate(Durable(()))),
             // The other body is acknowledged, so it must be durable; if that is unknown, the retry comes back here.
             State::Quarantining => match reply.written() {
-                Written::Applied | Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
+                Written::Applied => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead),
+                Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
                 Written::TransactionConflict | Written::Unavailable => Step::done(Answer::RetryPlease),
             },
             State::Enqueueing => match reply.sent() {

@@ -42,6 +42,38 @@ pub mod attribute {
     pub const DISCARDED_AT: &str = "discarded_at";
     pub const ACCEPT_DUPLICATE: &str = "accept_duplicate";
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
+
+    /// Everything that a record has beside its key and its body: a head.
+    pub const HEAD: [&str; 28] = [
+        SCHEMA_VERSION,
+        STATUS,
+        CLAIM_ID,
+        GENERATION,
+        PROVIDER,
+        EVENT_TYPE,
+        BODY_SHA256,
+        HEADERS,
+        SECRET_INDEX,
+        RECEIVED_AT,
+        JOURNAL_SHARD,
+        DUE_SHARD,
+        DUE_AT,
+        ATTEMPTS,
+        RESENDS,
+        DEAD_LETTERS,
+        PARENT,
+        EXPIRES_AT,
+        OUTCOME,
+        LAST_ERROR,
+        DEAD_REASON,
+        DUPLICATE_COUNT,
+        LAST_SEEN_AT,
+        PROCESSED_AT,
+        DEAD_AT,
+        DISCARDED_AT,
+        ACCEPT_DUPLICATE,
+        QUARANTINE_MISMATCH,
+    ];
 }
 
 /// An enum that is stored as one fixed word per variant.

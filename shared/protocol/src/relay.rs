@@ -61,6 +61,9 @@ pub struct Report {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
+    /// How often a due record has been sent already that no handler has failed on, the most of all: whether anybody works
+    /// on what is sent.
+    pub untried_resends: i64,
     /// Shards that could not be queried.
     pub shards_unavailable: usize,
     /// More is due than this run looked at, and the budget is not spent: another run can follow at once.
@@ -75,6 +78,7 @@ impl Report {
         self.sent += later.sent;
         self.failed += later.failed;
         self.oldest_age = self.oldest_age.max(later.oldest_age);
+        self.untried_resends = self.untried_resends.max(later.untried_resends);
         self.shards_unavailable = self.shards_unavailable.max(later.shards_unavailable);
         self.more = later.more;
     }
@@ -162,13 +166,21 @@ impl Relay {
     }
 
     /// The index is stale and carries keys only, so each record is read for how often it has been sent.
-    fn rearm(self, entries: &[DueEntry], found: Vec<Result<Found, Unavailable>>, moment: Moment) -> Step<Self, Report> {
+    fn rearm(
+        mut self,
+        entries: &[DueEntry],
+        found: Vec<Result<Found, Unavailable>>,
+        moment: Moment,
+    ) -> Step<Self, Report> {
         let mut unknown_version = false;
         let mut rearms = Vec::new();
         let mut writes = Vec::new();
         for (entry, found) in entries.iter().zip(found) {
             match found {
                 Ok(Found::Record(record)) if record.status == Status::Pending => {
+                    if record.attempts == 0 {
+                        self.report.untried_resends = self.report.untried_resends.max(record.resends);
+                    }
                     let interval =
                         moment_for(&record.key, moment).stretched(self.timing.resend_interval(record.resends));
                     let due_at = moment.now.plus(interval);

@@ -3,6 +3,7 @@
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::relay::{Budget, Relay, Report};
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 
 use crate::ambient::Ambient;
@@ -11,6 +12,10 @@ use crate::port::{Queue, Store};
 
 /// Runs of the relay in one period, at most.
 pub const RUNS_MAX: usize = 64;
+
+/// How long after the first of them another may begin: each ends before the function's time does. What it leaves is due
+/// in the next period.
+pub const RUNS_BEGIN_WITHIN: Millis = Millis::seconds(20);
 
 /// What the relay needs.
 #[derive(Debug)]
@@ -28,16 +33,18 @@ pub struct RelayParts<S, Q, A> {
 }
 
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
-    /// Sends what is due, within the budget of one period: as many runs as that takes, up to [`RUNS_MAX`].
+    /// Sends what is due, within the budget of one period: as many runs as that takes, up to [`RUNS_MAX`], begun within
+    /// [`RUNS_BEGIN_WITHIN`].
     pub async fn run(&self) -> Driven<Report> {
         let mut total = Driven { output: Report::default(), signals: Vec::new() };
+        let until = self.ambient.moment().now.plus(RUNS_BEGIN_WITHIN);
         for _ in 0..RUNS_MAX {
             let first = Relay::start(self.timing, self.budget, total.output.sent, self.ambient.moment());
             let Driven { output: run, signals } = drive(first, &self.remote(), &self.ambient).await;
             total.signals.extend(signals);
             let again = run.more && run.sent > 0;
             total.output.add(&run);
-            if !again {
+            if !again || self.ambient.moment().now >= until {
                 break;
             }
         }

@@ -33,6 +33,9 @@ pub trait Store: Send + Sync + 'static {
     /// Strongly consistent reads of records, in order.
     fn read_each(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
 
+    /// The same without their bodies, which may not fit into memory where there are many.
+    fn read_heads(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
+
     /// Strongly consistent reads of domain items.
     ///
     /// # Errors
@@ -129,6 +132,10 @@ impl<S: Store> Store for Arc<S> {
 
     fn read_each(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send {
         (**self).read_each(keys)
+    }
+
+    fn read_heads(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send {
+        (**self).read_heads(keys)
     }
 
     fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send {

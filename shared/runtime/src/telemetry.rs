@@ -41,6 +41,7 @@ pub const METRICS: &[&str] = &[
     "relay_sent",
     "relay_failed",
     "relay_oldest_due_age_ms",
+    "relay_untried_resends",
     "relay_shards_unavailable",
     "dead_letter_settled",
     "dead_letter_kept",

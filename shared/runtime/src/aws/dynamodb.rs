@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::builders::KeysAndAttributesBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem,
     Update,
@@ -158,9 +159,9 @@ impl DynamoStore {
         Some(item.build())
     }
 
-    /// Strongly consistent reads of up to [`BATCH_KEYS_MAX`] items of one table, by key. What could not be read is
-    /// missing from `read`.
-    async fn batch_get(&self, table: Table, keys: &[&str]) -> BatchRead {
+    /// Strongly consistent reads of up to [`BATCH_KEYS_MAX`] items of one table, by key; of only these attributes beside
+    /// the key, if any are named. What could not be read is missing from `read`.
+    async fn batch_get(&self, table: Table, keys: &[&str], attributes: &[&str]) -> BatchRead {
         let mut read = BatchRead::default();
         let mut wanted: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         // The store refuses a request that names one key twice.
@@ -173,6 +174,7 @@ impl DynamoStore {
             let request = KeysAndAttributes::builder()
                 .set_keys(Some(wanted.iter().map(|key| key_of(key)).collect()))
                 .consistent_read(true);
+            let request = projected(request, attributes);
             let Ok(request) = request.build() else { break };
             match self.client.batch_get_item().request_items(self.table(table), request).send().await {
                 Ok(output) => {
@@ -198,6 +200,34 @@ impl DynamoStore {
         }
         read
     }
+
+    async fn read_records(&self, keys: &[RecordKey], attributes: &[&str]) -> Vec<Result<Found, Unavailable>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(BATCH_KEYS_MAX) {
+            let names: Vec<_> = chunk.iter().map(RecordKey::as_str).collect();
+            let read = self.batch_get(Table::Inbox, &names, attributes).await;
+            found.extend(names.iter().map(|name| {
+                if read.answered.contains(*name) {
+                    Ok(Found::from_item(read.items.get(*name)))
+                } else {
+                    Err(Unavailable)
+                }
+            }));
+        }
+        found
+    }
+}
+
+/// A read of the key and these attributes; of everything if none are named.
+fn projected(request: KeysAndAttributesBuilder, attributes: &[&str]) -> KeysAndAttributesBuilder {
+    if attributes.is_empty() {
+        return request;
+    }
+    let named =
+        |request: KeysAndAttributesBuilder, name: &&str| request.expression_attribute_names(format!("#{name}"), *name);
+    let names: Vec<_> = std::iter::once(&PARTITION_KEY).chain(attributes).map(|name| format!("#{name}")).collect();
+    let request = std::iter::once(&PARTITION_KEY).chain(attributes).fold(request, named);
+    request.projection_expression(names.join(", "))
 }
 
 #[derive(Debug, Default)]
@@ -260,26 +290,18 @@ impl Store for DynamoStore {
     }
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        let mut found = Vec::with_capacity(keys.len());
-        for chunk in keys.chunks(BATCH_KEYS_MAX) {
-            let names: Vec<_> = chunk.iter().map(RecordKey::as_str).collect();
-            let read = self.batch_get(Table::Inbox, &names).await;
-            found.extend(names.iter().map(|name| {
-                if read.answered.contains(*name) {
-                    Ok(Found::from_item(read.items.get(*name)))
-                } else {
-                    Err(Unavailable)
-                }
-            }));
-        }
-        found
+        self.read_records(keys, &[]).await
+    }
+
+    async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        self.read_records(keys, &attribute::HEAD).await
     }
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
         let mut snapshot = Snapshot::default();
         let names: Vec<_> = keys.iter().map(String::as_str).collect();
         for chunk in names.chunks(BATCH_KEYS_MAX) {
-            let read = self.batch_get(Table::Domain, chunk).await;
+            let read = self.batch_get(Table::Domain, chunk, &[]).await;
             if !chunk.iter().all(|name| read.answered.contains(*name)) {
                 return Err(Unavailable);
             }

@@ -355,6 +355,16 @@ impl Store for Line {
         self.told(&call, Reply::Read(found)).read()
     }
 
+    async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        let mut found = self.read_each(keys).await;
+        for record in &mut found {
+            if let Ok(Found::Record(record)) = record {
+                record.body = None;
+            }
+        }
+        found
+    }
+
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let (wanted, release) = (keys.to_vec(), self.release);
         let act = move |inner: &mut Inner, _| {

@@ -115,7 +115,7 @@ impl Listing {
         let keys = store.index_keys(query, most).await.map_err(|_| store_unavailable())?;
         self.cut |= keys.len() >= most;
         let keys: Vec<_> = keys.into_iter().filter(|key| self.seen.insert(key.clone())).collect();
-        for found in store.read_each(&keys).await {
+        for found in store.read_heads(&keys).await {
             match found.map_err(|_| store_unavailable())? {
                 Found::Record(record) if arguments.wants(&record) => self.records.push(*record),
                 Found::Record(_) | Found::Unreadable(_) | Found::Nothing => {}
