@@ -10,7 +10,7 @@ use hookonce_protocol::plan::DomainWrite;
 use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -18,6 +18,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::{dynamodb, nowhere};
 use crate::protocol::a_record;
+use crate::support::clock::START;
 use crate::support::lab::{Lab, urls};
 
 /// The whole suite on the deployed adapter, against the servers at these addresses.
@@ -27,6 +28,7 @@ async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     a_failed_condition_shows_the_item(&store).await;
     of_many_claims_one_wins(&store).await;
     reads_come_back_in_order(&store).await;
+    a_partition_is_read_page_by_page(&store).await;
     the_due_index_is_sparse_and_oldest_first(&store).await;
     the_journal_counts_across_the_hour(&store).await;
     a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
@@ -91,6 +93,29 @@ async fn of_many_claims_one_wins(store: &impl Store) {
     let winner = Found::Record(Box::new(winners[0].1.clone()));
     let losers = written.iter().filter(|written| **written == Written::ConditionFailed(winner.clone())).count();
     assert_eq!(losers, 63, "every loser is shown the winner");
+}
+
+/// What an operator's tool reads: every key of a partition, the latest first, a page at a time.
+async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
+    let received = |index: i64| EpochMs(START.0 + index);
+    let keys: Vec<_> = (0..25).map(|index| claim(&format!("paged-{index:02}")).key).collect();
+    for (index, key) in (0..).zip(&keys) {
+        let mut record = a_record(key.as_str());
+        (record.received_at, record.journal_shard) = (received(index), "paged".to_owned());
+        assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
+    }
+    let query = IndexQuery::Journal { partition: "paged".to_owned(), from: received(0), until: received(25) };
+    let (mut read, mut from, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = store.index_page(&query, from, 10).await.unwrap();
+        read.extend(page.keys);
+        pages += 1;
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((read, pages), (keys.into_iter().rev().collect(), 3));
 }
 
 async fn reads_come_back_in_order(store: &impl Store) {

@@ -1,5 +1,6 @@
 //! Delivers as a provider would: signed for each attempt, and again when the answer asks for it.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hookonce_protocol::time::EpochSec;
@@ -82,9 +83,14 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A client with connections of its own.
-    pub(crate) fn new(attempts_max: u32) -> Self {
-        Self { client: reqwest::Client::builder().timeout(TIMEOUT).build().unwrap_or_default(), attempts_max }
+    /// A client with connections of its own, for an address. What runs on this machine is not reached through a proxy.
+    pub(crate) fn new(url: &str, attempts_max: u32) -> Self {
+        let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+        let host = host.trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let client = reqwest::Client::builder().timeout(TIMEOUT);
+        let client = if is_here { client.no_proxy() } else { client };
+        Self { client: client.build().unwrap_or_default(), attempts_max }
     }
 
     /// Delivers, signing anew for each attempt, until the answer is final.

@@ -1,5 +1,7 @@
 //! What operators' tools read. Nothing here is on a hot path, and nothing here writes.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
@@ -15,7 +17,7 @@ use crate::telemetry::chain;
 /// Which of the two indexes to read, and how much of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexQuery {
-    /// What waits or is dead, oldest first.
+    /// What waits or is dead, the latest first.
     Due {
         /// The partition, such as `dead#3`.
         partition: String,
@@ -31,14 +33,33 @@ pub enum IndexQuery {
     },
 }
 
+/// Keys of one partition of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexPage {
+    /// The keys.
+    pub keys: Vec<RecordKey>,
+    /// Where the next page begins; nothing after the last one.
+    pub next: Option<IndexCursor>,
+}
+
+/// A place in a partition of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexCursor(HashMap<String, AttributeValue>);
+
 impl DynamoStore {
-    /// The keys of one index partition, at most `limit`. The index may be stale.
+    /// A page of the keys of one index partition, at most `limit`. The index may be stale.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
-    pub async fn index_keys(&self, query: &IndexQuery, limit: usize) -> Result<Vec<RecordKey>, Unavailable> {
-        let request =
-            self.client().query().table_name(self.table(Table::Inbox)).limit(i32::try_from(limit).unwrap_or(i32::MAX));
+    pub async fn index_page(
+        &self,
+        query: &IndexQuery,
+        from: Option<IndexCursor>,
+        limit: usize,
+    ) -> Result<IndexPage, Unavailable> {
+        let request = self.client().query().table_name(self.table(Table::Inbox)).scan_index_forward(false);
+        let request = request.limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let request = request.set_exclusive_start_key(from.map(|IndexCursor(key)| key));
         let request = match query {
             IndexQuery::Due { partition } => request
                 .index_name(DUE_INDEX)
@@ -47,7 +68,6 @@ impl DynamoStore {
                 .expression_attribute_values(":partition", AttributeValue::S(partition.clone())),
             IndexQuery::Journal { partition, from, until } => request
                 .index_name(JOURNAL_INDEX)
-                .scan_index_forward(false)
                 .key_condition_expression("#partition = :partition AND #received BETWEEN :from AND :until")
                 .expression_attribute_names("#partition", attribute::JOURNAL_SHARD)
                 .expression_attribute_names("#received", attribute::RECEIVED_AT)
@@ -60,7 +80,8 @@ impl DynamoStore {
             Unavailable
         })?;
         let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
-        Ok(output.items().iter().filter_map(key).collect())
+        let keys = output.items().iter().filter_map(key).collect();
+        Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
     }
 
     /// Every item of a table, read consistently: for small tables, and for audits.

@@ -18,7 +18,7 @@ use hookonce_protocol::time::Millis;
 
 pub use dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
-pub use inspect::IndexQuery;
+pub use inspect::{IndexCursor, IndexPage, IndexQuery};
 pub use render::{from_attributes, to_attributes};
 pub use sqs::SqsQueue;
 pub use ssm::SsmEndpoints;

@@ -188,7 +188,7 @@ async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec
     let deliveries =
         plan.requests.iter().map(|it| Ok((it.kind, ground.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
     let bar = bar("delivering", deliveries.len());
-    let sender = Sender::new(PROVIDER_ATTEMPTS_MAX);
+    let sender = Sender::new(&ground.url, PROVIDER_ATTEMPTS_MAX);
     let delivered = futures::stream::iter(deliveries)
         .map(|(kind, delivery)| {
             let (sender, bar) = (sender.clone(), bar.clone());

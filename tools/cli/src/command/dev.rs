@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
-    if endpoint::read_all(&folder)?.is_empty() {
+    if endpoint::ids(&folder).is_empty() {
         for (id, provider) in FIRST_ENDPOINTS {
             let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
             endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
@@ -86,17 +86,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         pid: std::process::id(),
     };
     let announcement = running.announce(&folder)?;
-    greet(&folder, &running)?;
+    greet(&folder, &running);
     stopped().await;
-    output::note("stopping: what is under way ends first");
+    output::note("stopping: what is under way ends first; Ctrl-C again does not wait for it");
     drop(announcement);
-    stack.shutdown().await;
+    tokio::select! {
+        () = stack.shutdown() => {}
+        () = stopped() => output::note("stopped at once"),
+    }
     Ok(Exit::Done)
 }
 
-fn greet(folder: &DataFolder, running: &RunningStack) -> Result<(), Failure> {
+fn greet(folder: &DataFolder, running: &RunningStack) {
     output::line(&format!("hookonce is running at {}", running.url));
-    for (id, document) in endpoint::read_all(folder)? {
+    for (id, document) in endpoint::read_all(folder) {
         output::line(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
     }
     output::note("\nIn another terminal:");
@@ -104,7 +107,6 @@ fn greet(folder: &DataFolder, running: &RunningStack) -> Result<(), Failure> {
     output::note("  hookonce list");
     output::note("  hookonce endpoint show stripe --reveal");
     output::note("Ctrl-C stops it; the tables stay.\n");
-    Ok(())
 }
 
 /// Writes what the functions read where another process runs them. `cargo lambda watch --env-file` takes it as it is.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,8 +27,10 @@ pub(crate) enum Command {
     List(List),
     /// Show one endpoint; its secrets only with --reveal.
     Show(Show),
-    /// Put a new secret in front of the others; the newest of the old ones stays valid.
+    /// Put a new secret in front of the others, which stay valid unless --retire is given; there are at most eight.
     Rotate(Rotate),
+    /// Say whether a document will be taken, before it is sent to a deployed stack.
+    Check(Check),
     /// Remove an endpoint. Its records stay.
     Remove(Remove),
 }
@@ -109,6 +112,12 @@ pub(crate) struct Rotate {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The document, JSON.
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Remove {
     /// The endpoint's id.
     id: String,
@@ -119,9 +128,13 @@ pub(crate) struct Remove {
 pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments),
-        Command::List(arguments) => list(&arguments),
+        Command::List(arguments) => {
+            list(&arguments);
+            Ok(Exit::Done)
+        }
         Command::Show(arguments) => show(&arguments),
         Command::Rotate(arguments) => rotate(arguments),
+        Command::Check(arguments) => check(&arguments),
         Command::Remove(arguments) => remove(&arguments),
     }
 }
@@ -147,25 +160,33 @@ pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocum
         )
     })?;
     EndpointDocument::parse(&text).map_err(|error| {
-        Failure::usage(format!("{}: {error}", path.display()), "mend the file, or add the endpoint anew")
+        Failure::usage(format!("{}: {error}", path.display()), "mend the file, or remove the endpoint")
     })
 }
 
-/// All endpoints of the local stack, by id.
-///
-/// # Errors
-/// [`Failure::Usage`] when one of them is not valid.
-pub(crate) fn read_all(folder: &DataFolder) -> Result<BTreeMap<EndpointId, EndpointDocument>, Failure> {
+/// The ids of all endpoints of the local stack, valid or not.
+pub(crate) fn ids(folder: &DataFolder) -> Vec<EndpointId> {
     let files = fs::read_dir(folder.endpoints().folder()).into_iter().flatten().flatten();
-    let ids = files.filter_map(|file| EndpointId::parse(file.file_name().to_str()?.strip_suffix(".json")?).ok());
-    ids.map(|id| read(folder, &id).map(|document| (id, document))).collect()
+    files.filter_map(|file| EndpointId::parse(file.file_name().to_str()?.strip_suffix(".json")?).ok()).collect()
 }
 
-/// Makes a document with a fresh secret.
+/// All endpoints of the local stack, by id. One that is not valid is named and left out.
+pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocument> {
+    let read = |id: EndpointId| match read(folder, &id) {
+        Ok(document) => Some((id, document)),
+        Err(failure) => {
+            output::failure(&failure);
+            None
+        }
+    };
+    ids(folder).into_iter().filter_map(read).collect()
+}
+
+/// Makes a document with a secret made here, where the provider has such.
 pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> EndpointDocument {
     EndpointDocument {
         provider: provider.id().to_owned(),
-        secrets: vec![make_secret(provider)],
+        secrets: make_secret(provider).into_iter().collect(),
         settings,
         on_store_outage: OutagePolicy::Reject,
         on_body_mismatch: MismatchPolicy::Duplicate,
@@ -175,22 +196,34 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
     }
 }
 
+/// Whether a document makes an endpoint, with every setting that its provider cannot do without.
+fn checked(id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
+    let hint = |of: &str| format!("`hookonce providers {}` tells {of}", document.provider);
+    let endpoint = Endpoint::new(id.clone(), document.clone(), Catalog::built_in())
+        .map_err(|error| Failure::usage(hookonce_runtime::telemetry::chain(&error), hint("the form of a secret")))?;
+    // Some are there to fetch a key with, and one that is given by hand needs no fetching.
+    let by_hand = endpoint.provider.fetches_keys() && !document.secrets.is_empty();
+    let missing = endpoint.provider.settings().iter().filter(|setting| setting.required && !by_hand);
+    match missing.map(|setting| &setting.name).find(|name| !document.settings.contains_key(*name)) {
+        Some(name) => Err(Failure::usage(format!("the setting {name} is missing"), hint("what it is"))),
+        None => Ok(()),
+    }
+}
+
 /// Checks and stores a document.
 ///
 /// # Errors
 /// [`Failure::Usage`] when it is not valid, or cannot be written.
 pub(crate) fn store(folder: &DataFolder, id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
-    Endpoint::new(id.clone(), document.clone(), Catalog::built_in()).map_err(|error| {
-        Failure::usage(
-            hookonce_runtime::telemetry::chain(&error),
-            format!("`hookonce providers {}` tells the form of a secret", document.provider),
-        )
-    })?;
+    checked(id, document)?;
     write(&folder.endpoints().path(id), &serde_json::to_string_pretty(document).unwrap_or_default())
 }
 
-/// A secret of the form that the provider's own have.
-fn make_secret(provider: &Provider) -> String {
+/// A secret of the form that the provider's own have; none where it has no secret, or hands out a key of its own.
+fn make_secret(provider: &Provider) -> Option<String> {
+    if provider.fetches_keys() {
+        return None;
+    }
     let random: [u8; 32] = rand::random();
     let base64 = STANDARD.encode(random);
     let hex = hookonce_protocol::key::hex(&random);
@@ -198,7 +231,7 @@ fn make_secret(provider: &Provider) -> String {
     let candidates =
         if provider.facts().secret.contains("whsec_") { [prefixed, hex, base64] } else { [hex, base64, prefixed] };
     let fits = |secret: &String| Keyring::new(provider, std::slice::from_ref(secret)).is_ok();
-    candidates.into_iter().find(fits).unwrap_or_default()
+    candidates.into_iter().find(fits)
 }
 
 fn add(arguments: Add) -> Result<Exit, Failure> {
@@ -212,6 +245,8 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     let mut document = fresh(provider, settings);
     if !made {
         document.secrets = arguments.secret;
+    } else if document.secrets.is_empty() && !provider.fetches_keys() {
+        return Err(no_secret(provider));
     }
     document.on_store_outage = match arguments.on_store_outage {
         Outage::Reject => OutagePolicy::Reject,
@@ -230,6 +265,14 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The provider signs with a key of its own, and hands out the public one.
+fn no_secret(provider: &Provider) -> Failure {
+    Failure::usage(
+        format!("a secret for {} cannot be made here", provider.name()),
+        format!("pass --secret; `hookonce providers {}` tells where the provider has it", provider.id()),
+    )
+}
+
 /// A setting as it is typed.
 ///
 /// # Errors
@@ -241,14 +284,14 @@ pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
     })
 }
 
-fn list(arguments: &List) -> Result<Exit, Failure> {
-    let endpoints = read_all(&arguments.folder)?;
+fn list(arguments: &List) {
+    let endpoints = read_all(&arguments.folder);
     if arguments.json {
         let rows = endpoints.iter().map(
             |(id, document)| json!({ "id": id, "provider": document.provider, "secrets": document.secrets.len() }),
         );
         output::json(&rows.collect::<Vec<_>>());
-        return Ok(Exit::Done);
+        return;
     }
     let mut table = output::table(&["id", "provider", "secrets", "path"]);
     for (id, document) in &endpoints {
@@ -260,7 +303,6 @@ fn list(arguments: &List) -> Result<Exit, Failure> {
         ]);
     }
     output::print(&table);
-    Ok(Exit::Done)
 }
 
 fn show(arguments: &Show) -> Result<Exit, Failure> {
@@ -293,25 +335,51 @@ fn rotate(arguments: Rotate) -> Result<Exit, Failure> {
     let mut document = read(&arguments.folder, &id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = arguments.secret.is_none();
-    let secret = arguments.secret.unwrap_or_else(|| make_secret(provider));
+    let secret = arguments.secret.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
     if arguments.retire {
         document.secrets.clear();
     }
     document.secrets.insert(0, secret.clone());
+    let dropped = document.secrets.len().saturating_sub(SECRETS_MAX);
     document.secrets.truncate(SECRETS_MAX);
     store(&arguments.folder, &id, &document)?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
+    if dropped > 0 {
+        output::note("the oldest was dropped");
+    }
     if made {
         output::line(&secret);
     }
     Ok(Exit::Done)
 }
 
+fn check(arguments: &Check) -> Result<Exit, Failure> {
+    let file = arguments.file.display();
+    let text = fs::read_to_string(&arguments.file)
+        .map_err(|error| Failure::usage(format!("{file} cannot be read: {error}"), "check the path"))?;
+    let id = parse_id("checked")?;
+    let checked = EndpointDocument::parse(&text)
+        .map_err(|error| Failure::usage(error.to_string(), "docs/deploy.md lists the fields"))
+        .and_then(|document| checked(&id, &document).map(|()| document));
+    match checked {
+        Ok(document) => {
+            output::line(&format!("{file}: will be taken, from {}", document.provider));
+            Ok(Exit::Done)
+        }
+        Err(failure) => {
+            output::failure(&failure);
+            Ok(Exit::No)
+        }
+    }
+}
+
 fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    read(&arguments.folder, &id)?;
-    fs::remove_file(arguments.folder.endpoints().path(&id)).map_err(|error| {
-        Failure::usage(format!("the endpoint {id} cannot be removed: {error}"), "check the folder's rights")
+    fs::remove_file(arguments.folder.endpoints().path(&id)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::usage(format!("there is no endpoint {id}"), "`hookonce endpoint list` lists them")
+        }
+        _ => Failure::usage(format!("the endpoint {id} cannot be removed: {error}"), "check the folder's rights"),
     })?;
     output::note(&format!("endpoint {id} is removed; its records stay"));
     Ok(Exit::Done)

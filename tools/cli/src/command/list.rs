@@ -1,9 +1,10 @@
 //! `hookonce list`: records, newest first, or by state.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -17,8 +18,11 @@ use crate::output;
 use crate::sender::now_unix;
 use crate::target::{Target, store_unavailable};
 
-/// Keys that are read at least from each partition of an index, so that filters find something.
+/// Keys in one page of a partition of an index.
 const PAGE: usize = 100;
+
+/// Partitions that are read at once.
+const READS_AT_ONCE: usize = 16;
 
 /// How far back the journal is read unless told otherwise.
 const SINCE: &str = "24h";
@@ -37,10 +41,10 @@ pub(crate) struct Arguments {
     /// Only events of this type.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only records whose last error has this code.
+    /// Only records whose last error, or the reason of whose death, has this code.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this: a moment, or a length of time before now. What is DEAD or PENDING is listed whatever its age
+    /// Received after this: a moment in UTC, or a length of time before now. What is DEAD or PENDING is listed whatever its age
     /// unless this is given, everything else as of 24 hours ago.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     since: Option<EpochMs>,
@@ -76,26 +80,35 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    if arguments.since.is_some_and(|since| since > arguments.until) {
+        return Err(Failure::usage("--since is later than --until", "exchange them"));
+    }
     let store = arguments.target.store().await?;
-    let mut found = Listing::default();
+    let mut listing = Listing::default();
     for group in queries(&arguments, Timing::standard().shards)? {
-        for query in group {
-            found.read(&store, &query, &arguments).await?;
+        let parts = futures::stream::iter(group).map(|query| read(&store, query, &arguments));
+        let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
+        for part in parts {
+            listing.add(part);
         }
-        if found.records.len() >= arguments.limit {
+        if listing.records.len() >= arguments.limit {
             break;
         }
     }
-    found.records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
-    let cut = found.cut || found.records.len() > arguments.limit;
-    found.records.truncate(arguments.limit);
+    let mut records: Vec<_> = listing.records.into_values().collect();
+    records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
+    let cut = listing.cut || records.len() > arguments.limit;
+    records.truncate(arguments.limit);
     if arguments.json {
-        output::json(&found.records.iter().map(summary).collect::<Vec<_>>());
+        output::json(&records.iter().map(summary).collect::<Vec<_>>());
     } else {
-        print(&found.records);
+        print(&records);
     }
     if cut {
         output::note("there may be more: narrow --since and --until, or raise --limit");
+    }
+    if listing.unreadable > 0 {
+        output::note(&format!("{} record(s) of another version are left out: use its tool", listing.unreadable));
     }
     Ok(Exit::Done)
 }
@@ -103,26 +116,46 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// What has been read so far.
 #[derive(Default)]
 struct Listing {
-    seen: BTreeSet<RecordKey>,
-    records: Vec<Record>,
-    /// Whether an index held more keys than were read.
+    records: BTreeMap<RecordKey, Record>,
+    /// Records that another version wrote.
+    unreadable: usize,
+    /// Whether more was there than was read.
     cut: bool,
 }
 
 impl Listing {
-    async fn read(&mut self, store: &DynamoStore, query: &IndexQuery, arguments: &Arguments) -> Result<(), Failure> {
-        let most = arguments.limit.max(PAGE);
-        let keys = store.index_keys(query, most).await.map_err(|_| store_unavailable())?;
-        self.cut |= keys.len() >= most;
-        let keys: Vec<_> = keys.into_iter().filter(|key| self.seen.insert(key.clone())).collect();
-        for found in store.read_heads(&keys).await {
+    fn add(&mut self, part: Self) {
+        self.records.extend(part.records);
+        self.unreadable += part.unreadable;
+        self.cut |= part.cut;
+    }
+}
+
+/// Reads one partition, page by page, until it holds no more or as many records are found as are wanted.
+async fn read(store: &DynamoStore, query: IndexQuery, arguments: &Arguments) -> Result<Listing, Failure> {
+    let (mut part, mut from) = (Listing::default(), None);
+    loop {
+        let page = store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
+        for found in store.read_heads(&page.keys).await {
             match found.map_err(|_| store_unavailable())? {
-                Found::Record(record) if arguments.wants(&record) => self.records.push(*record),
-                Found::Record(_) | Found::Unreadable(_) | Found::Nothing => {}
+                Found::Record(record) if arguments.wants(&record) => {
+                    part.records.insert(record.key.clone(), *record);
+                }
+                Found::Unreadable(_) => part.unreadable += 1,
+                Found::Record(_) | Found::Nothing => {}
             }
         }
-        Ok(())
+        from = page.next;
+        part.cut = from.is_some();
+        if from.is_none() || part.records.len() >= arguments.limit {
+            return Ok(part);
+        }
     }
+}
+
+/// What is said of a record that went wrong: its last error, or else why it died.
+fn error_of(record: &Record) -> Option<&str> {
+    record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
 }
 
 impl Arguments {
@@ -131,7 +164,9 @@ impl Arguments {
         self.state.is_none_or(|state| state == record.status)
             && same(&self.endpoint, record.key.parts().0)
             && same(&self.event_type, &record.event_type)
-            && same(&self.error, record.last_error.as_deref().unwrap_or_default())
+            && self.error.as_deref().is_none_or(|code| {
+                record.last_error.as_deref() == Some(code) || record.dead_reason.is_some_and(|it| it.as_str() == code)
+            })
             && self.since.is_none_or(|since| since <= record.received_at)
             && record.received_at <= self.until
     }
@@ -208,7 +243,7 @@ fn print(records: &[Record]) {
             &record.event_type,
             &record.attempts.to_string(),
             &record.duplicate_count.to_string(),
-            record.last_error.as_deref().unwrap_or("-"),
+            error_of(record).unwrap_or("-"),
             key,
         ]);
     }

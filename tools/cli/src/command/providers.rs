@@ -47,12 +47,11 @@ fn list(catalog: &Catalog, json: bool) {
     output::note("\nhookonce providers ID tells everything about one of them.");
 }
 
-/// The beginning of a fact, up to its first full stop.
+/// The beginning of a fact, up to its first remark.
 fn short(fact: &str) -> &str {
     let end = fact.find([';', '(']).unwrap_or(fact.len());
-    let end =
-        fact.char_indices().map(|(at, _)| at).take_while(|at| *at <= 48).last().map_or(0, |at| end.min(at.max(1)));
-    fact.get(..end).unwrap_or(fact).trim()
+    let longest = fact.char_indices().nth(48).map_or(fact.len(), |(at, _)| at);
+    fact.get(..end.min(longest)).unwrap_or(fact).trim()
 }
 
 fn show(provider: &Provider, json: bool) {

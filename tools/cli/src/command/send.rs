@@ -6,6 +6,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{Catalog, Settings};
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
 use super::endpoint;
@@ -59,7 +60,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (url, secret, settings) = address(&arguments)?;
     let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
     let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
-    let sender = Sender::new(ATTEMPTS_MAX);
+    if !reqwest::Url::parse(&delivery.url).is_ok_and(|url| url.has_host()) {
+        return Err(Failure::usage(
+            format!("{:?} is not an address", delivery.url),
+            "for instance --url http://127.0.0.1:8787/webhooks/stripe",
+        ));
+    }
+    let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
     let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
     let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
     let delivered = delivered.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| {
@@ -90,7 +97,7 @@ fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure>
 }
 
 fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {
-    let endpoints = endpoint::read_all(&arguments.folder)?;
+    let endpoints = endpoint::read_all(&arguments.folder);
     let mut ids =
         endpoints.into_iter().filter(|(_, document)| document.provider == arguments.provider).map(|(id, _)| id);
     match (ids.next(), ids.next()) {
@@ -108,7 +115,9 @@ fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {
 
 fn pair(header: &str) -> Result<(String, String), Failure> {
     let pair = header.split_once(':').map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
-    pair.ok_or_else(|| {
+    let valid =
+        |pair: &(String, String)| HeaderName::try_from(&pair.0).is_ok() && HeaderValue::try_from(&pair.1).is_ok();
+    pair.filter(valid).ok_or_else(|| {
         Failure::usage(format!("{header:?} is not NAME:VALUE"), "for instance --header x-github-event:push")
     })
 }

@@ -4,6 +4,7 @@
 
 mod demo;
 mod deployed;
+mod endpoints;
 mod providers;
 mod readme;
 mod support;

@@ -24,6 +24,14 @@ fn id(provider: &Value) -> &str {
 }
 
 #[test]
+fn a_short_fact_is_printed_whole() {
+    let list = String::from_utf8(Desk::new().run(&["providers"]).stdout).unwrap();
+    let line = |id: &str| list.lines().find(|line| line.starts_with(&format!(" {id} "))).unwrap().to_owned();
+    assert!(line("circleci").contains(" 10 s "), "{}", line("circleci"));
+    assert!(line("discord").contains(" 3 s "), "{}", line("discord"));
+}
+
+#[test]
 fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     let catalog = catalog();
     assert_eq!(catalog.len(), 57);
