@@ -94,6 +94,12 @@ struct Ground {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    if arguments.url.is_none() && (arguments.target.stack.is_some() || arguments.target.table.is_some()) {
+        return Err(Failure::usage(
+            "without --url the demo delivers to a stack of its own",
+            "pass --url with the gateway of the stack that is named",
+        ));
+    }
     let plan = samples::plan(
         usize::try_from(arguments.deliveries).unwrap_or(usize::MAX),
         usize::try_from(arguments.copies).unwrap_or(usize::MAX),

@@ -33,6 +33,8 @@ fn the_demo_tells_a_person_what_happened() {
 
 #[test]
 fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
+    let elsewhere = Desk::new().run(&["demo", "--stack", "prod"]);
+    assert_eq!(elsewhere.status.code(), Some(2), "{}", text(&elsewhere));
     let desk = Desk::new();
     assert_eq!(desk.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
     assert_eq!(desk.run(&["providers", "nobody"]).status.code(), Some(2));
