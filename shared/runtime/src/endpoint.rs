@@ -12,6 +12,7 @@ use hookonce_providers::{Catalog, Keyring, KeyringError, Provider, Settings};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::per_minute::PerMinute;
 use crate::port::{EndpointSource, FetchError};
 
 /// How long a document is used before it is fetched again.
@@ -244,8 +245,7 @@ pub struct Endpoints<S> {
 #[derive(Debug, Default)]
 struct State {
     cache: HashMap<EndpointId, Cached>,
-    minute: i64,
-    absent: usize,
+    absent: PerMinute<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -286,7 +286,8 @@ impl<S: EndpointSource> Endpoints<S> {
     /// then asked at most once per [`REFRESH_PAUSE`].
     ///
     /// # Errors
-    /// [`LookupError`] when the source does not answer and nothing is cached, or the document is not valid.
+    /// [`LookupError`] when the source does not answer and nothing is cached, the document is not valid, or it may not be
+    /// asked for now.
     pub async fn get(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
         match self.cached(id) {
             Some(cached) if now < cached.fresh_until => cached.known.answer(),
@@ -347,17 +348,12 @@ impl<S: EndpointSource> Endpoints<S> {
 
     /// Whether an id of which nothing is known may be asked for.
     fn may_ask(&self, now: EpochMs) -> bool {
-        let mut state = self.state();
-        let minute = now.0.div_euclid(60_000);
-        if state.minute != minute {
-            (state.minute, state.absent) = (minute, 0);
-        }
-        state.absent < ABSENT_PER_MINUTE_MAX
+        *self.state().absent.count((), now) < ABSENT_PER_MINUTE_MAX
     }
 
     fn remember(&self, id: &EndpointId, cached: Cached) {
         let mut state = self.state();
-        state.absent += usize::from(matches!(cached.known, Known::Absent));
+        *state.absent.count((), cached.asked_at) += usize::from(matches!(cached.known, Known::Absent));
         let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
             // Callers can invent endpoint ids, so absent ones are the first to go.

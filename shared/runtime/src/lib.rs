@@ -9,6 +9,7 @@
 //! | [`handler`] | the trait that business rules implement |
 //! | [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and kept |
+//! | `per_minute` | what bounds how often strangers make an instance ask elsewhere |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
 //! | [`ambient`] | the one place that reads the clock and draws randomness |
 //!
@@ -28,6 +29,7 @@ pub mod handler;
 pub mod ingest;
 pub mod maintain;
 pub mod material;
+mod per_minute;
 pub mod port;
 pub mod process;
 pub mod telemetry;

@@ -12,6 +12,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Material, MaterialNeeded};
 
+use crate::per_minute::PerMinute;
 use crate::port::MaterialSource;
 
 /// How long a certificate or key is used before it is fetched again.
@@ -43,8 +44,7 @@ pub struct Materials<M> {
 #[derive(Debug, Default)]
 struct State {
     kept: HashMap<String, Kept>,
-    minute: i64,
-    fetches: HashMap<EndpointId, usize>,
+    fetches: PerMinute<EndpointId>,
 }
 
 /// What came of the fetches of one name.
@@ -129,12 +129,7 @@ impl<M: MaterialSource> Materials<M> {
 
     fn may_fetch(&self, endpoint: &EndpointId, now: EpochMs) -> bool {
         let mut state = self.state();
-        let minute = now.0.div_euclid(60_000);
-        if state.minute != minute {
-            state.minute = minute;
-            state.fetches.clear();
-        }
-        let fetches = state.fetches.entry(endpoint.clone()).or_default();
+        let fetches = state.fetches.count(endpoint.clone(), now);
         *fetches += 1;
         *fetches <= FETCHES_PER_MINUTE_MAX
     }

@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     /// Only records whose last error, or the reason of whose death, has this code.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this: a moment in UTC, or a length of time before now. What is DEAD or PENDING is listed whatever its age
-    /// unless this is given, everything else as of 24 hours ago.
+    /// Received after this: a moment in UTC, or a length of time before now. What is DEAD or PENDING is listed whatever its
+    /// age unless this is given, everything else as of 24 hours ago.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     since: Option<EpochMs>,
     /// Received before this.
