@@ -18,11 +18,11 @@ async fn regrouped_deliveries_have_one_effect_for_each_event() {
         harness.clock.advance(Millis::seconds(7));
     }
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
-    assert_eq!(books.number(CONVERSATION, "messages"), 3);
-    assert_eq!(books.items("#lead#").count(), 1, "one contact is one lead");
-    let outcomes = |outcome| books.records.values().filter(|record| record.outcome == Some(outcome)).count();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
+    assert_eq!(tables.number(CONVERSATION, "messages"), 3);
+    assert_eq!(tables.items("#lead#").count(), 1, "one contact is one lead");
+    let outcomes = |outcome| tables.records.values().filter(|record| record.outcome == Some(outcome)).count();
     assert_eq!((outcomes(Outcome::Applied), outcomes(Outcome::FannedOut)), (3, 3));
 }
 
@@ -36,7 +36,7 @@ async fn the_same_groups_delivered_and_worked_on_one_by_one_have_the_same_effect
     // The event that came alone had been claimed out of an envelope before.
     assert_eq!(word(&harness.deliver(&whatsapp(&["a"])).await), (200, "duplicate".to_owned()));
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
+    assert_eq!(harness.tables().await.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
 }
 
 #[tokio::test]
@@ -54,17 +54,17 @@ async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
 
-    let books = harness.books().await;
+    let tables = harness.tables().await;
     let healthy: Vec<_> = ids.into_iter().filter(|id| *id != "poison").map(messaged).collect();
-    assert_eq!(books.verdict(&healthy), Verdict::applied(9).dead(1));
-    let dead = books.record("wamid.poison");
+    assert_eq!(tables.verdict(&healthy), Verdict::applied(9).dead(1));
+    let dead = tables.record("wamid.poison");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::Permanent)));
     assert_eq!(dead.last_error.as_deref(), Some("TIMESTAMP_UNREADABLE"));
     let Some(StoredBody::Inline(stored)) = &dead.body else { panic!("its payload is gone") };
     let payload: Value = serde_json::from_slice(&decompress(stored).unwrap()).unwrap();
     let messages = &payload["entry"][0]["changes"][0]["value"]["messages"];
     assert_eq!(*messages, json!([message("poison")]), "the payload is the delivery with just this event");
-    let siblings = books.records.values().filter(|record| record.key.as_str() != dead.key.as_str());
+    let siblings = tables.records.values().filter(|record| record.key.as_str() != dead.key.as_str());
     assert!(siblings.into_iter().all(|record| record.attempts == 0 && record.last_error.is_none()));
     assert_eq!(harness.metric("record_dead"), 1);
 }
@@ -76,11 +76,11 @@ async fn statuses_never_go_backwards_in_whatever_order_they_come() {
     harness.settle().await;
     harness.deliver(&whatsapp_statuses(&[("m", "delivered"), ("m", "sent"), ("m", "read")])).await;
     harness.settle().await;
-    let books = harness.books().await;
+    let tables = harness.tables().await;
     let facts = ["read", "delivered", "sent"].map(|word| has_status("m", word));
-    assert_eq!(books.verdict(&facts), Verdict::applied(3));
-    assert_eq!(books.domain["meta_whatsapp#status#wamid.m"]["status"].as_text(), Some("read"));
-    assert_eq!(books.number("meta_whatsapp#status#wamid.m", "changes"), 1);
+    assert_eq!(tables.verdict(&facts), Verdict::applied(3));
+    assert_eq!(tables.domain["meta_whatsapp#status#wamid.m"]["status"].as_text(), Some("read"));
+    assert_eq!(tables.number("meta_whatsapp#status#wamid.m", "changes"), 1);
 }
 
 #[tokio::test]
@@ -93,9 +93,9 @@ async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     delivery.body = body.to_string().into_bytes();
     harness.deliver(&delivery).await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[messaged("a")]), Verdict::applied(1));
-    let ignored: Vec<_> = books.records.values().filter(|it| it.outcome == Some(Outcome::Ignored)).collect();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[messaged("a")]), Verdict::applied(1));
+    let ignored: Vec<_> = tables.records.values().filter(|it| it.outcome == Some(Outcome::Ignored)).collect();
     assert_eq!(ignored.len(), 1);
     assert_eq!(ignored[0].event_type, "account_update");
 }
@@ -111,9 +111,9 @@ async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() 
     other["text"]["body"] = json!("quite another text");
     harness.deliver(&whatsapp_of(vec![other, whatsapp_message("b")])).await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1));
-    let dead = books.records.values().find(|record| record.status == Status::Dead).unwrap();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1));
+    let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
     assert!(dead.key.as_str().contains("wamid.a#alt#"));
 }

@@ -108,7 +108,7 @@ impl Play {
                 assert!(!kept(&harness.bury_under(&Script::none(), text).await), "{}", self.name);
             }
         }
-        harness.lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+        harness.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
     }
 }
 
@@ -144,7 +144,7 @@ async fn grid(play: Play) {
     let calls = play.perform(&harness, &(play.beside)(Script::recording())).await.calls;
     let facts = (play.facts)();
     let whole = Verdict::applied(facts.len()).dead(play.dead);
-    assert_eq!(harness.books().await.verdict(&facts), whole, "{}, no fault", play.name);
+    assert_eq!(harness.tables().await.verdict(&facts), whole, "{}, no fault", play.name);
     assert!(!calls.is_empty(), "{}: its function made no call", play.name);
 
     let (mut cells, mut reached) = (0, 0);
@@ -155,7 +155,7 @@ async fn grid(play: Play) {
             let seen = play.perform(&harness, &(play.beside)(Script::at(index, fault))).await;
             assert_eq!(seen.calls.get(index), Some(operation), "{cell}: another call than in the recording");
             reached = reached.max(index + 1);
-            let verdict = harness.books().await.verdict(&facts);
+            let verdict = harness.tables().await.verdict(&facts);
             check(&play, &seen, &verdict, facts.len(), &cell);
             cells += 1;
         }

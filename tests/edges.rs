@@ -132,7 +132,7 @@ async fn recorded_events_go_through_the_whole_function() {
     }
     let outbound = harness.webhook(&Script::none()).handle(recorded("gateway/http-api-handshake.json")).await;
     assert_eq!((outbound.status_code, outbound.body.as_str()), (200, "1158201444"));
-    assert_eq!(harness.books().await.records.len(), 4);
+    assert_eq!(harness.tables().await.records.len(), 4);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn the_handshake_of_meta_is_answered_only_with_its_token() {
     let wrong = harness.webhook(&Script::none()).handle(ask("guess")).await;
     assert_eq!(word(&wrong), (401, "signature_mismatch".to_owned()));
     assert_eq!(harness.metric("handshake_answered"), 1);
-    assert!(harness.books().await.records.is_empty());
+    assert!(harness.tables().await.records.is_empty());
 }
 
 #[tokio::test]
@@ -162,8 +162,8 @@ async fn the_url_verification_of_slack_is_answered_and_never_stored() {
     assert_eq!(outbound.body, "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P");
     let forged = harness.deliver(&delivery.signed_with("a guess")).await;
     assert_eq!(word(&forged), (401, "signature_mismatch".to_owned()));
-    assert!(harness.books().await.records.is_empty());
-    assert_eq!(harness.lab.messages().await, 0);
+    assert!(harness.tables().await.records.is_empty());
+    assert_eq!(harness.stack.messages().await, 0);
 }
 
 #[tokio::test]
@@ -173,9 +173,9 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
     harness.deliver(&invoice_paid("evt_new", "in_1", 1).signed_with("whsec_new")).await;
     harness.deliver(&invoice_paid("evt_old", "in_2", 1).signed_with("whsec_old")).await;
-    let books = harness.books().await;
-    assert_eq!(books.record("#evt_new").secret_index, 0);
-    assert_eq!(books.record("#evt_old").secret_index, 1);
+    let tables = harness.tables().await;
+    assert_eq!(tables.record("#evt_new").secret_index, 0);
+    assert_eq!(tables.record("#evt_old").secret_index, 1);
     assert_eq!(harness.metric("old_secret_used"), 1);
     assert_eq!(harness.metric("secret_index"), 1, "0 and 1");
     let said: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -26,9 +26,9 @@ async fn a_handler_that_panics_or_fails_harms_no_message_beside_it() {
     harness.deliver(&count("msg_fine", "d")).await;
     assert!(harness.work_under(&Script::none()).await);
 
-    let books = harness.books().await;
+    let tables = harness.tables().await;
     let state = |id: &str| {
-        let record = books.record(id);
+        let record = tables.record(id);
         (record.status, record.attempts, record.last_error.as_deref())
     };
     assert_eq!(state("#msg_panic"), (Status::Pending, 1, Some("HANDLER_PANICKED")));
@@ -36,7 +36,7 @@ async fn a_handler_that_panics_or_fails_harms_no_message_beside_it() {
     assert_eq!(state("#msg_never"), (Status::Dead, 1, Some("NEVER")));
     assert_eq!(state("#msg_fine"), (Status::Processed, 0, None));
     assert_eq!((harness.metric("handler_failed"), harness.metric("event_retried")), (3, 2));
-    assert_eq!(harness.lab.messages().await, 2, "only what may succeed stays in the queue");
+    assert_eq!(harness.stack.messages().await, 2, "only what may succeed stays in the queue");
 }
 
 #[tokio::test]
@@ -44,12 +44,12 @@ async fn a_handler_that_fails_for_ever_is_given_up_with_its_payload_and_can_be_r
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_1", "count.later", "a")).await;
     harness.settle().await;
-    let books = harness.books().await;
-    let dead = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
     assert_eq!((dead.status, dead.attempts), (Status::Dead, harness.timing.attempts_max));
     assert_eq!((dead.dead_reason, dead.expires_at), (Some(DeadReason::AttemptsExhausted), None));
     assert!(dead.body.is_some());
-    assert_eq!(books.verdict::<&str>(&[]), Verdict::default().dead(1));
+    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
 
     // Its duplicate is a duplicate: who was acknowledged once is not started anew by its sender.
     let again = harness.deliver(&counted("msg_1", "count.later", "a")).await;
@@ -58,7 +58,7 @@ async fn a_handler_that_fails_for_ever_is_given_up_with_its_payload_and_can_be_r
     assert_eq!(harness.operate(&write).await, Written::Applied);
     assert_eq!(harness.operate(&write).await, Written::Applied, "a second click changes nothing further");
     assert_eq!(harness.relay().await["sent"], 1, "the relay sends, within its budget");
-    assert_eq!(harness.books().await.record("#msg_1").attempts, 0);
+    assert_eq!(harness.tables().await.record("#msg_1").attempts, 0);
 }
 
 /// Every message of a burst moves the same conversation on, so they overtake each other's snapshots.
@@ -75,11 +75,11 @@ async fn a_burst_of_messages_in_one_conversation_is_applied_whole() {
     harness.work().await;
     let most = harness.records().await.values().map(|record| record.attempts).max();
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&ids.iter().map(|id| messaged(id)).collect::<Vec<_>>()), Verdict::applied(30));
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&ids.iter().map(|id| messaged(id)).collect::<Vec<_>>()), Verdict::applied(30));
     let conversation = "meta_whatsapp#conversation#106540352242922#16505551234";
-    assert_eq!(books.number(conversation, "messages"), 30);
-    assert_eq!(books.number(conversation, "last_message_at"), 1_767_225_029);
+    assert_eq!(tables.number(conversation, "messages"), 30);
+    assert_eq!(tables.number(conversation, "last_message_at"), 1_767_225_029);
     println!("30 messages of one conversation at once: at most {most:?} counted failures");
 }
 
@@ -89,11 +89,11 @@ async fn a_delivery_that_waited_too_long_is_dead_until_an_operator_takes_the_ris
     harness.deliver(&count("msg_1", "a")).await;
     harness.clock.advance(Millis(harness.timing.commit_age_max.0 + 1));
     harness.work().await;
-    let books = harness.books().await;
-    let dead = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::Stale)));
     assert!(dead.body.is_some());
-    assert_eq!(books.verdict::<&str>(&[]), Verdict::default().dead(1));
+    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
 
     let moment = harness.clock.moment();
     assert_eq!(operator::retry(dead, false, &harness.timing, moment), Err(operator::Refusal::EffectUnknown));
@@ -101,7 +101,7 @@ async fn a_delivery_that_waited_too_long_is_dead_until_an_operator_takes_the_ris
     assert_eq!(harness.operate(&write).await, Written::Applied);
     harness.relay().await;
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
 #[tokio::test]
@@ -111,11 +111,11 @@ async fn a_payload_that_waited_too_long_in_the_queue_is_kept_dead() {
     harness.deliver_under(&Script::store_outage(), &count("msg_1", "a")).await.unwrap();
     harness.clock.advance(Millis(harness.timing.accept_age_max.0 + 1));
     harness.work().await;
-    let books = harness.books().await;
-    let dead = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::Stale)));
     assert!(dead.body.is_some(), "the message was its only copy");
-    assert_eq!(books.verdict::<&str>(&[]), Verdict::default().dead(1));
+    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
 }
 
 #[tokio::test]
@@ -127,29 +127,29 @@ async fn a_payload_in_the_dead_letter_queue_becomes_a_dead_record_and_a_late_cop
         let response = harness.bury_under(&Script::none(), &message.encode()).await.unwrap();
         assert_eq!(response["batchItemFailures"], json!([]));
     }
-    harness.lab.queue().send(&message).await.unwrap();
+    harness.stack.queue().send(&message).await.unwrap();
     harness.work().await;
-    let books = harness.books().await;
-    let dead = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::DeadLetter)));
-    assert_eq!(books.verdict::<&str>(&[]), Verdict::default().dead(1));
+    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
 }
 
 #[tokio::test]
 async fn waiting_records_never_expire_while_the_relay_runs() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
-    let first = harness.books().await.record("#msg_1").expires_at.unwrap();
+    let first = harness.tables().await.record("#msg_1").expires_at.unwrap();
     for _ in 0..3 {
         harness.lose_hints().await;
         harness.clock.advance(Millis::days(7));
         harness.relay().await;
-        let expires_at = harness.books().await.record("#msg_1").expires_at.unwrap();
+        let expires_at = harness.tables().await.record("#msg_1").expires_at.unwrap();
         assert_eq!(expires_at, harness.clock.now().plus(harness.timing.delivery_retention).as_seconds());
         assert!(expires_at > first);
     }
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
 /// A record of a later version: durable, and not for this one to act on.
@@ -162,13 +162,13 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     item.insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
     item.insert("of_tomorrow".to_owned(), Value::from("kept"));
     item.insert(attribute::DUE_SHARD.to_owned(), "due#0".into());
-    assert_eq!(harness.lab.store().write(&write).await, Written::Applied);
-    let untouched = harness.lab.scan(write.table).await;
+    assert_eq!(harness.stack.store().write(&write).await, Written::Applied);
+    let untouched = harness.stack.scan(write.table).await;
 
     assert_eq!(word(&harness.deliver(&count("msg_1", "a")).await), (200, "duplicate".to_owned()));
-    assert_eq!(harness.lab.messages().await, 0);
+    assert_eq!(harness.stack.messages().await, 0);
     let hint = Message::Ref { pk: hookonce_protocol::key::RecordKey::parse(key).unwrap() };
-    harness.lab.queue().send(&hint).await.unwrap();
+    harness.stack.queue().send(&hint).await.unwrap();
     let (messages, batch) = harness.batch().await.unwrap();
     let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
     assert_eq!(response.failures.len(), messages.len(), "the message waits for the version that knows it");
@@ -177,7 +177,7 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let buried = json!({ "Records": [{ "messageId": "m", "receiptHandle": "r", "body": hint.encode() }] });
     let buried = harness.relay_function(&Script::none()).handle(buried).await;
     assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "m", "kept in the dead-letter queue, too");
-    assert_eq!(harness.lab.scan(write.table).await, untouched);
+    assert_eq!(harness.stack.scan(write.table).await, untouched);
     assert_eq!(harness.metric("unknown_version"), 4);
 }
 
@@ -186,8 +186,8 @@ async fn a_forced_replay_is_one_more_effect_and_a_retry_of_a_processed_record_is
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
     harness.settle().await;
-    let books = harness.books().await;
-    let record = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let record = tables.record("#msg_1");
     let moment = harness.clock.moment();
     assert!(operator::retry(record, true, &harness.timing, moment).is_err());
     let write = operator::force(record, &harness.timing, moment).unwrap();
@@ -195,10 +195,10 @@ async fn a_forced_replay_is_one_more_effect_and_a_retry_of_a_processed_record_is
     assert!(matches!(harness.operate(&write).await, Written::ConditionFailed(_)), "a double click is one force");
     harness.relay().await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[counted_fact("a"), counted_fact("a")]), Verdict::applied(2));
-    assert_eq!(books.number("standard_webhooks#count#a", "applied"), 2);
-    assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Applied));
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[counted_fact("a"), counted_fact("a")]), Verdict::applied(2));
+    assert_eq!(tables.number("standard_webhooks#count#a", "applied"), 2);
+    assert_eq!(tables.record("#msg_1").outcome, Some(Outcome::Applied));
 }
 
 /// The queue vouched for a body that the store, once it was back, knew by another one.
@@ -212,9 +212,9 @@ async fn another_body_that_was_taken_during_an_outage_is_kept_too() {
     let outbound = harness.deliver_under(&Script::store_outage(), &count("msg_1", "b")).await.unwrap();
     assert_eq!(word(&outbound), (200, "accepted".to_owned()));
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[counted_fact("a")]), Verdict::applied(1).dead(1));
-    let dead = books.records.values().find(|record| record.status == Status::Dead).unwrap();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[counted_fact("a")]), Verdict::applied(1).dead(1));
+    let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
     assert_eq!(harness.metric("body_mismatch"), 1);
 }

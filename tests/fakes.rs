@@ -22,7 +22,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use serde_json::json;
 
 use crate::protocol::a_record;
-use crate::support::lab::{Lab, urls};
+use crate::support::stack::{TestStack, urls};
 
 /// Sequences for each pair of servers, unless the environment says otherwise.
 const SEQUENCES: u32 = 12;
@@ -242,10 +242,10 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
 }
 
 /// One sequence on both stores.
-async fn stores_agree(lab: &Lab, operations: &[Operation]) -> Result<(), TestCaseError> {
-    let (mut tables, store) = (Tables::default(), lab.store());
+async fn stores_agree(stack: &TestStack, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let (mut tables, store) = (Tables::default(), stack.store());
     for table in [Table::Inbox, Table::Domain] {
-        lab.clear(table).await;
+        stack.clear(table).await;
     }
     for (number, operation) in operations.iter().enumerate() {
         let (fake, real) = (fake_answer(&mut tables, operation), real_answer(&store, operation).await);
@@ -253,7 +253,7 @@ async fn stores_agree(lab: &Lab, operations: &[Operation]) -> Result<(), TestCas
     }
     for table in [Table::Inbox, Table::Domain] {
         let key = |item: &Item| item[PARTITION_KEY].as_text().unwrap().to_owned();
-        let stored: BTreeMap<_, _> = lab.scan(table).await.into_iter().map(|item| (key(&item), item)).collect();
+        let stored: BTreeMap<_, _> = stack.scan(table).await.into_iter().map(|item| (key(&item), item)).collect();
         let kept = tables.items(table).clone();
         prop_assert!(stored == kept, "{:?} holds {:?}, the fake {:?}", table, stored, kept);
     }
@@ -289,13 +289,13 @@ fn queue_operation() -> impl Strategy<Value = QueueOperation> {
 type Receipts = BTreeMap<String, (u64, aws_sdk_sqs::types::Message)>;
 
 /// One sequence on both queues.
-async fn queues_agree(lab: &Lab, operations: &[QueueOperation]) -> Result<(), TestCaseError> {
+async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Result<(), TestCaseError> {
     let shape = QueueShape {
         visibility_timeout: Millis::seconds(360),
         retention: Millis::days(7),
         receives_max: Some(RECEIVES_MAX),
     };
-    let (mut fake, queue) = (FakeQueue::new(shape), lab.queue());
+    let (mut fake, queue) = (FakeQueue::new(shape), stack.queue());
     let (mut sent, mut receipts, mut buried) = (0, Receipts::new(), Vec::new());
     for operation in operations {
         match *operation {
@@ -313,7 +313,7 @@ async fn queues_agree(lab: &Lab, operations: &[QueueOperation]) -> Result<(), Te
                 sent += count;
             }
             QueueOperation::Receive => {
-                received(lab, &mut fake, &mut receipts).await?;
+                received(stack, &mut fake, &mut receipts).await?;
                 buried.extend(fake.take_dead().into_iter().map(|(body, _)| body));
             }
             QueueOperation::Hide { receipt, long } => {
@@ -329,13 +329,13 @@ async fn queues_agree(lab: &Lab, operations: &[QueueOperation]) -> Result<(), Te
             QueueOperation::Delete { receipt } => {
                 let Some(body) = receipts.keys().nth(receipt).cloned() else { continue };
                 let (handle, message) = receipts.remove(&body).unwrap();
-                lab.delete(&[&message]).await;
+                stack.delete(&[&message]).await;
                 fake.delete(handle);
             }
         }
     }
-    prop_assert_eq!(lab.messages().await, fake.len() as u64, "messages that are left");
-    let dead = lab.receive(&lab.resources.dead_letter_queue.url).await;
+    prop_assert_eq!(stack.messages().await, fake.len() as u64, "messages that are left");
+    let dead = stack.receive(&stack.resources.dead_letter_queue.url).await;
     let mut dead: Vec<_> = dead.iter().map(|message| message.body().unwrap().to_owned()).collect();
     dead.sort();
     buried.sort();
@@ -343,9 +343,9 @@ async fn queues_agree(lab: &Lab, operations: &[QueueOperation]) -> Result<(), Te
     Ok(())
 }
 
-async fn received(lab: &Lab, fake: &mut FakeQueue, receipts: &mut Receipts) -> Result<(), TestCaseError> {
+async fn received(stack: &TestStack, fake: &mut FakeQueue, receipts: &mut Receipts) -> Result<(), TestCaseError> {
     let mut real: BTreeMap<_, _> = BTreeMap::new();
-    for message in lab.receive(&lab.resources.queue.url).await {
+    for message in stack.receive(&stack.resources.queue.url).await {
         let count =
             &message.attributes().unwrap()[&aws_sdk_sqs::types::MessageSystemAttributeName::ApproximateReceiveCount];
         real.insert(message.body().unwrap().to_owned(), (count.parse::<u32>().unwrap(), message));
@@ -374,7 +374,7 @@ fn runner(sequences: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 
-fn judged<T: std::fmt::Debug>(outcome: Result<(), TestError<T>>, what: &str) {
+fn check<T: std::fmt::Debug>(outcome: Result<(), TestError<T>>, what: &str) {
     if let Err(error) = outcome {
         panic!("{what}: {error}");
     }
@@ -386,20 +386,20 @@ fn fakes_answer_as_servers_do() {
     let sequences = variable("TEST_SEQUENCES").and_then(|text| text.parse().ok()).unwrap_or(SEQUENCES);
     let operations = std::cell::Cell::new(0_usize);
     let (dynamodb, sqs) = urls();
-    let lab = runtime.block_on(Lab::new());
+    let stack = runtime.block_on(TestStack::new());
     let outcome = runner(sequences).run(&prop::collection::vec(operation(), 1..40), |sequence| {
         operations.set(operations.get() + sequence.len());
-        runtime.block_on(stores_agree(&lab, &sequence))
+        runtime.block_on(stores_agree(&stack, &sequence))
     });
-    judged(outcome, "the store");
+    check(outcome, "the store");
     let outcome = runner(sequences / 2).run(&prop::collection::vec(queue_operation(), 1..30), |sequence| {
         operations.set(operations.get() + sequence.len());
         runtime.block_on(async {
             let few = |shape: &mut hookonce_local::tables::StackShape| shape.receive_count_max = RECEIVES_MAX;
-            queues_agree(&Lab::shaped(dynamodb, sqs, few).await, &sequence).await
+            queues_agree(&TestStack::shaped(dynamodb, sqs, few).await, &sequence).await
         })
     });
-    judged(outcome, "the queue");
+    check(outcome, "the queue");
     let figures = json!({
         "part": "fakes", "servers": [dynamodb, sqs], "sequences": sequences + sequences / 2,
         "operations": operations.get(), "violations": 0,

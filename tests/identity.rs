@@ -23,9 +23,9 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
     // The same other body again is kept once.
     harness.deliver(&push("quarantine", "bbbb")).await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[built("aaaa")]), Verdict::applied(1).dead(1));
-    let dead = books.records.values().find(|record| record.status == Status::Dead).unwrap();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[built("aaaa")]), Verdict::applied(1).dead(1));
+    let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
     let Some(StoredBody::Inline(stored)) = &dead.body else { panic!("its payload is gone") };
     assert_eq!(decompress(stored).unwrap(), push("quarantine", "bbbb").body);
@@ -63,7 +63,7 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     harness.deliver(&other).await;
     harness.settle().await;
     assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 2));
-    assert_eq!(harness.books().await.verdict(&[built("c1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[built("c1")]), Verdict::applied(1));
 }
 
 /// Counted whatever a handler thinks of it: here none takes the event, so that no domain key is in the way.
@@ -104,7 +104,7 @@ async fn the_signature_and_the_time_are_no_part_of_the_identity() {
         assert_eq!(outbound.status_code, 200);
     }
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[paid("in_1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[paid("in_1")]), Verdict::applied(1));
     assert_eq!((harness.metric("delivery_accepted"), harness.metric("delivery_duplicate")), (1, 2));
 }
 
@@ -119,7 +119,7 @@ async fn one_id_at_two_endpoints_is_two_deliveries() {
     }
     harness.settle().await;
     let facts = [paid("in_1"), "payments#tenant-b/invoice.paid/in_1".to_owned()];
-    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(2));
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(2));
 }
 
 /// Slack commands carry no event id: the bytes are the identity.
@@ -150,7 +150,7 @@ async fn ids_that_look_like_keys_stay_apart() {
     }
     harness.settle().await;
     let facts: Vec<_> = (0..ids.len()).map(|index| counted_fact(&format!("order-{index}"))).collect();
-    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(ids.len()));
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(ids.len()));
 }
 
 /// Once the record has expired, the same id is a new delivery; the fact is still known.
@@ -159,13 +159,13 @@ async fn the_fact_outlives_the_record() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "order-1")).await;
     harness.settle().await;
-    let key = harness.books().await.record("#msg_1").key.clone();
+    let key = harness.tables().await.record("#msg_1").key.clone();
     harness.clock.advance(hookonce_protocol::time::Millis::days(36));
     harness.expire(&key).await;
     assert_eq!(word(&harness.deliver(&count("msg_1", "order-1")).await), (200, "accepted".to_owned()));
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Duplicate));
-    assert_eq!(books.number("standard_webhooks#count#order-1", "applied"), 1);
+    let tables = harness.tables().await;
+    assert_eq!(tables.record("#msg_1").outcome, Some(Outcome::Duplicate));
+    assert_eq!(tables.number("standard_webhooks#count#order-1", "applied"), 1);
     assert_eq!(harness.metric("suspected_replay"), 0, "it is the same id");
 }

@@ -89,7 +89,7 @@ async fn a_certificate_that_cannot_be_had_asks_for_a_retry_and_is_asked_for_agai
         assert_eq!(refused(&webhook.handle(sns.event(&harness)).await), unavailable);
     }
     assert_eq!(harness.materials.urls().len(), 1, "not once for each delivery");
-    assert!(harness.books().await.records.is_empty());
+    assert!(harness.tables().await.records.is_empty());
     assert_eq!(harness.metric("delivery_retry_please"), 5);
 
     harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
@@ -121,7 +121,7 @@ async fn a_subscription_is_confirmed_by_one_visit_and_never_stored() {
     assert_eq!(outbound.status_code, 200, "{}", outbound.body);
     let visits = harness.materials.urls().into_iter().filter(|url| *url == sns.field("SubscribeURL")).count();
     assert_eq!(visits, 2);
-    assert!(harness.books().await.records.is_empty());
+    assert!(harness.tables().await.records.is_empty());
     assert_eq!(harness.metric("handshake_answered"), 1);
 }
 

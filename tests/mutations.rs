@@ -127,8 +127,8 @@ async fn give_up(harness: &Harness, id: &str) {
     for _ in 0..3 {
         harness.bury_under(&Script::none(), &text).await.unwrap();
     }
-    let books = harness.books().await;
-    let record = books.record(key(id).as_str());
+    let tables = harness.tables().await;
+    let record = tables.record(key(id).as_str());
     assert_eq!(record.status, Status::Dead);
     let write = operator::discard(record, &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operate(&write).await, Written::Applied);
@@ -136,7 +136,7 @@ async fn give_up(harness: &Harness, id: &str) {
 
 async fn verdict(harness: &Harness, facts: &[&str]) -> Verdict {
     let facts: Vec<_> = facts.iter().map(|fact| counted_fact(fact)).collect();
-    harness.books().await.verdict(&facts)
+    harness.tables().await.verdict(&facts)
 }
 
 async fn a_duplicate_after_the_effect(harness: &Harness) -> Verdict {
@@ -173,8 +173,8 @@ async fn a_commit_that_lands_after_a_forced_replay(harness: &Harness) -> Verdict
     harness.clock.advance(harness.timing.lease);
     harness.relay().await;
     harness.work().await;
-    let books = harness.books().await;
-    let write = operator::force(books.record("#msg_1"), &harness.timing, harness.clock.moment()).unwrap();
+    let tables = harness.tables().await;
+    let write = operator::force(tables.record("#msg_1"), &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operate(&write).await, Written::Applied);
     late.land(harness).await;
     harness.relay().await;
@@ -203,7 +203,7 @@ async fn a_record_that_dies_in_the_millisecond_it_falls_due(harness: &Harness) -
     harness.clock.advance(harness.timing.lease);
     let (gate, relay) = relay_in_flight(harness).await;
     harness.work().await;
-    assert_eq!(harness.books().await.record("#msg_1").status, Status::Dead);
+    assert_eq!(harness.tables().await.record("#msg_1").status, Status::Dead);
     gate.open();
     relay.await.unwrap();
     harness.settle().await;
@@ -220,7 +220,7 @@ async fn two_relays_at_once(harness: &Harness) -> Verdict {
     let sent = fast + slow.await.unwrap()["sent"].as_i64().unwrap();
     harness.settle().await;
     let mut verdict = verdict(harness, &["order-1"]).await;
-    let counted = harness.books().await.record("#msg_1").resends;
+    let counted = harness.tables().await.record("#msg_1").resends;
     if sent > counted {
         verdict.broken.push(format!("the relay sent {sent} hints and counted {counted}"));
     }
@@ -267,8 +267,8 @@ async fn a_rearm_needs_the_due_time_that_was_observed() {
 async fn every_clause_has_its_story() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "order-1")).await;
-    let books = harness.books().await;
-    let record = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let record = tables.record("#msg_1");
     let moment = harness.clock.moment();
 
     let mut writes = vec![claim_write(record), rearm_write(record, moment.now, moment.now, &harness.timing, moment)];

@@ -14,12 +14,12 @@ async fn two_events_of_one_invoice_are_one_ledger_entry_and_a_duplicate() {
         assert_eq!(word(&harness.deliver(&invoice_paid(event, "in_1", 4_900)).await), (200, "accepted".to_owned()));
         harness.settle().await;
     }
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[paid("in_1")]), Verdict::applied(1));
-    assert_eq!(books.items("#ledger#").count(), 1);
-    assert_eq!((books.number(BALANCE, "minor"), books.number(BALANCE, "entries")), (4_900, 1));
-    assert_eq!(books.record("#evt_1").outcome, Some(Outcome::Applied));
-    assert_eq!(books.record("#evt_2").outcome, Some(Outcome::Duplicate));
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[paid("in_1")]), Verdict::applied(1));
+    assert_eq!(tables.items("#ledger#").count(), 1);
+    assert_eq!((tables.number(BALANCE, "minor"), tables.number(BALANCE, "entries")), (4_900, 1));
+    assert_eq!(tables.record("#evt_1").outcome, Some(Outcome::Applied));
+    assert_eq!(tables.record("#evt_2").outcome, Some(Outcome::Duplicate));
     assert_eq!((harness.metric("event_applied"), harness.metric("event_duplicate")), (1, 1));
 }
 
@@ -29,9 +29,9 @@ async fn two_events_of_one_invoice_in_one_batch_are_one_ledger_entry_too() {
     harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
     harness.deliver(&invoice_paid("evt_2", "in_1", 4_900)).await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[paid("in_1")]), Verdict::applied(1));
-    let mut outcomes = ["#evt_1", "#evt_2"].map(|record| books.record(record).outcome);
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[paid("in_1")]), Verdict::applied(1));
+    let mut outcomes = ["#evt_1", "#evt_2"].map(|record| tables.record(record).outcome);
     outcomes.sort();
     assert_eq!(outcomes, [Some(Outcome::Applied), Some(Outcome::Duplicate)]);
 }
@@ -44,11 +44,11 @@ async fn refunds_that_overtake_each_other_leave_the_right_balance() {
         harness.deliver(&charge_refunded(event, "ch_1", refunded)).await;
     }
     harness.settle().await;
-    let books = harness.books().await;
+    let tables = harness.tables().await;
     let refund = |total: i64| format!("payments#stripe/charge.refunded/ch_1/{total}");
     let facts = [paid("in_1"), refund(1_000), refund(2_500), refund(3_000)];
-    assert_eq!(books.verdict(&facts), Verdict::applied(4));
-    assert_eq!(books.number(BALANCE, "minor"), 4_900 - 3_000);
+    assert_eq!(tables.verdict(&facts), Verdict::applied(4));
+    assert_eq!(tables.number(BALANCE, "minor"), 4_900 - 3_000);
 }
 
 #[tokio::test]
@@ -58,10 +58,10 @@ async fn one_commit_of_one_repository_is_built_once_whatever_the_delivery_is_cal
     harness.deliver(&push("22222222-0000-11f0-8000-000000000002", "aaaa")).await;
     harness.deliver(&push("33333333-0000-11f0-8000-000000000003", "bbbb")).await;
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[built("aaaa"), built("bbbb")]), Verdict::applied(2));
-    assert_eq!(books.items("#build#").count(), 2);
-    assert_eq!(books.number("github#repository#17273051", "builds"), 2);
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[built("aaaa"), built("bbbb")]), Verdict::applied(2));
+    assert_eq!(tables.items("#build#").count(), 2);
+    assert_eq!(tables.number("github#repository#17273051", "builds"), 2);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn an_event_that_no_handler_wants_is_settled_as_ignored() {
         crate::support::Delivery::new("slack", crate::support::samples::bytes("deliveries/slack-message.json"));
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict::<&str>(&[]), Verdict::default());
-    assert_eq!(books.record("#Ev0SAMPLE01").outcome, Some(Outcome::Ignored));
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default());
+    assert_eq!(tables.record("#Ev0SAMPLE01").outcome, Some(Outcome::Ignored));
 }

@@ -140,6 +140,6 @@ async fn neither_a_question_nor_a_refused_request_touches_the_store() {
     }
     println!("{questions} questions, {refused} refused requests");
     assert!(questions >= 17 && refused >= 400, "{questions} questions, {refused} refused requests");
-    assert!(harness.books().await.records.is_empty());
+    assert!(harness.tables().await.records.is_empty());
     assert_eq!(harness.metric("handshake_answered"), questions);
 }

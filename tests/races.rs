@@ -39,12 +39,12 @@ async fn of_64_concurrent_copies_one_is_accepted_and_63_are_duplicates_of_one_ef
     assert_eq!(answers, BTreeMap::from([((200, "accepted".to_owned()), 1), ((200, "duplicate".to_owned()), 63)]));
     assert_eq!(total(&scripts, Operation::Put), COPIES, "one PutItem for each copy");
     assert_eq!(total(&scripts, Operation::Send), 1, "one SendMessage in all");
-    assert_eq!(harness.lab.messages().await, 1);
+    assert_eq!(harness.stack.messages().await, 1);
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[samples::paid("in_1")]), Verdict::applied(1));
-    assert_eq!(books.number("stripe#balance#cus_SampleCustomer#eur", "minor"), 4_900);
-    println!("{COPIES} copies: {answers:?}; counted as duplicates: {}", books.record("#evt_1").duplicate_count);
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[samples::paid("in_1")]), Verdict::applied(1));
+    assert_eq!(tables.number("stripe#balance#cus_SampleCustomer#eur", "minor"), 4_900);
+    println!("{COPIES} copies: {answers:?}; counted as duplicates: {}", tables.record("#evt_1").duplicate_count);
 }
 
 /// The embedded store never answers `TransactionConflict`, so half of the copies are told so.
@@ -72,7 +72,7 @@ async fn copies_that_arrive_while_the_transaction_is_in_flight_are_duplicates_to
     assert_eq!(answers, BTreeMap::from([((200, "duplicate".to_owned()), COPIES)]));
     assert_eq!(total(&scripts, Operation::Read), COPIES / 2, "a conflict is resolved by one consistent read");
     assert_eq!((total(&scripts, Operation::Send), harness.metric("claim_conflict")), (0, 32));
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
     println!("{COPIES} copies during the transaction: {answers:?}");
 }
 
@@ -91,7 +91,7 @@ async fn a_claim_in_conflict_that_finds_no_record_is_made_once_more() {
     assert_eq!(always.calls(), [Operation::Put, Operation::Read, Operation::Put]);
 
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
 #[tokio::test]
@@ -116,5 +116,5 @@ async fn two_workers_with_one_message_each_apply_one_effect() {
     harness.conclude(messages, Some(responses.remove(0).unwrap())).await;
 
     assert_eq!((harness.metric("event_applied"), harness.metric("message_acknowledged")), (1, 1));
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }

@@ -40,9 +40,9 @@ async fn refuse(harness: &Harness, cases: Vec<Case>) {
         check_metric(&harness.metric_lines()[lines_before..], code, status, name);
         check_log(&log, code, name);
     }
-    let books = harness.books().await;
-    assert!(books.records.is_empty() && books.domain.is_empty(), "something was written");
-    assert_eq!(harness.lab.messages().await, 0, "something was queued");
+    let tables = harness.tables().await;
+    assert!(tables.records.is_empty() && tables.domain.is_empty(), "something was written");
+    assert_eq!(harness.stack.messages().await, 0, "something was queued");
 }
 
 fn check_metric(lines: &[String], code: &str, status: u16, name: &str) {
@@ -255,8 +255,8 @@ async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
     let bytes = b"\xff\xfe\x00 not text \xc3\x28".to_vec();
     let delivery = Delivery::new("standard_webhooks", bytes.clone()).header("webhook-id", "msg_1");
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
-    let books = harness.books().await;
-    let record = books.record("#msg_1");
+    let tables = harness.tables().await;
+    let record = tables.record("#msg_1");
     let Some(hookonce_protocol::record::StoredBody::Inline(stored)) = &record.body else { panic!("no body") };
     assert_eq!(hookonce_runtime::body::decompress(stored).unwrap(), bytes);
     assert_eq!(record.event_type, "unknown");
@@ -275,7 +275,7 @@ async fn the_largest_body_that_fits_one_item_goes_all_the_way() {
         if fits(&outbound) {
             taken = middle;
             harness.lose_hints().await;
-            let key = harness.books().await.record("#msg_1").key.clone();
+            let key = harness.tables().await.record("#msg_1").key.clone();
             harness.expire(&key).await;
         } else {
             assert_eq!(word(&outbound), (413, "body_too_large".to_owned()));
@@ -286,7 +286,7 @@ async fn the_largest_body_that_fits_one_item_goes_all_the_way() {
     harness.settle().await;
     println!("the largest incompressible body that is taken has {taken} bytes");
     assert!(taken > 395 * 1024, "{taken}");
-    assert!(!harness.books().await.verdict::<&str>(&[]).is_alarming());
+    assert!(!harness.tables().await.verdict::<&str>(&[]).is_alarming());
 }
 
 #[tokio::test]

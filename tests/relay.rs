@@ -42,7 +42,7 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
     }
     harness.settle().await;
     let facts: Vec<_> = (0..10).map(|index| counted_fact(&format!("order-{index}"))).collect();
-    assert_eq!(harness.books().await.verdict(&facts), Verdict::applied(10));
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(10));
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn a_record_that_nobody_works_on_is_sent_ever_more_seldom() {
     let (start, mut sends) = (harness.clock.now(), Vec::new());
     // The relay runs each minute; the runs that find nothing are left out.
     loop {
-        let due_at = harness.books().await.record("#msg_000").due.clone().unwrap().at;
+        let due_at = harness.tables().await.record("#msg_000").due.clone().unwrap().at;
         let minutes = (due_at.0 - start.0).div_euclid(60_000) + 1;
         if minutes > 24 * 60 {
             break;
@@ -170,16 +170,16 @@ async fn a_dead_letter_whose_handler_has_failed_dies_and_an_untried_one_gets_two
     harness.deliver(&crate::support::counting::counted("msg_tried", "count.later", "a")).await;
     harness.work_under(&Script::none()).await;
     harness.bury_under(&Script::none(), &hint("msg_tried")).await.unwrap();
-    let books = harness.books().await;
-    let dead = books.record("#msg_tried");
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_tried");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::DeadLetter)));
 
     harness.deliver(&count("msg_untried", "b")).await;
     for time in 1..=3 {
         harness.lose_hints().await;
         harness.bury_under(&Script::none(), &hint("msg_untried")).await.unwrap();
-        let books = harness.books().await;
-        let record = books.record("#msg_untried");
+        let tables = harness.tables().await;
+        let record = tables.record("#msg_untried");
         assert_eq!((record.dead_letters, record.status == Status::Dead), (time, time == 3));
         assert_eq!(harness.relay().await["sent"], json!(i32::from(time < 3)), "it falls due at once");
     }
@@ -194,8 +194,8 @@ async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
     let script = Script::every(Operation::Commit, conflict);
     harness.work_under(&script).await;
     assert_eq!(script.count(Operation::Commit), 4, "once and three times more");
-    let books = harness.books().await;
-    assert_eq!((books.record("#msg_1").attempts, books.record("#msg_1").status), (0, Status::Pending));
+    let tables = harness.tables().await;
+    assert_eq!((tables.record("#msg_1").attempts, tables.record("#msg_1").status), (0, Status::Pending));
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }

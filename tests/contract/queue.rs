@@ -10,15 +10,15 @@ use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::port::Queue;
 
 use super::{nowhere, sqs};
-use crate::support::lab::{Lab, urls};
+use crate::support::stack::{TestStack, urls};
 
 /// The whole suite on the deployed adapter, against the servers at these addresses.
 async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
-    let lab = Lab::at(dynamodb_url, sqs_url).await;
-    let queue = lab.queue();
-    what_is_sent_is_received(&lab, &queue).await;
-    many_are_sent_each_on_its_own(&lab, &queue).await;
-    a_hidden_message_is_not_received_until_it_is_shown(&lab, &queue).await;
+    let stack = TestStack::at(dynamodb_url, sqs_url).await;
+    let queue = stack.queue();
+    what_is_sent_is_received(&stack, &queue).await;
+    many_are_sent_each_on_its_own(&stack, &queue).await;
+    a_hidden_message_is_not_received_until_it_is_shown(&stack, &queue).await;
 }
 
 #[tokio::test]
@@ -31,50 +31,50 @@ fn hint(id: &str) -> Message {
     Message::Ref { pk: RecordKey::parse(&format!("in#contract#{id}")).unwrap() }
 }
 
-async fn drain(lab: &Lab) -> BTreeMap<String, usize> {
+async fn drain(stack: &TestStack) -> BTreeMap<String, usize> {
     let mut received = BTreeMap::new();
     loop {
-        let messages = lab.receive(&lab.resources.queue.url).await;
+        let messages = stack.receive(&stack.resources.queue.url).await;
         if messages.is_empty() {
             return received;
         }
-        lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+        stack.delete(&messages.iter().collect::<Vec<_>>()).await;
         for message in messages {
             *received.entry(message.body().unwrap().to_owned()).or_default() += 1;
         }
     }
 }
 
-async fn what_is_sent_is_received(lab: &Lab, queue: &impl Queue) {
+async fn what_is_sent_is_received(stack: &TestStack, queue: &impl Queue) {
     // A provider's id may hold anything; SQS takes only what XML can carry.
     for id in ["one, \"quoted\" and λ", "\u{0}\u{8}\u{1b}\u{7f}", "\u{fffd}\u{fffe}\u{ffff}\u{1fffe}😀"] {
         queue.send(&hint(id)).await.unwrap();
-        let received = drain(lab).await;
+        let received = drain(stack).await;
         let (text, count) = received.iter().next().unwrap();
         assert_eq!((Message::decode(text), *count), (Ok(hint(id)), 1));
     }
 }
 
-async fn many_are_sent_each_on_its_own(lab: &Lab, queue: &impl Queue) {
+async fn many_are_sent_each_on_its_own(stack: &TestStack, queue: &impl Queue) {
     let messages: Vec<_> = (0..23).map(|index| hint(&format!("many-{index}"))).collect();
     assert_eq!(queue.send_each(&messages).await, vec![Ok(()); 23]);
-    let received = drain(lab).await;
+    let received = drain(stack).await;
     assert_eq!(received.len(), 23);
     assert!(messages.iter().all(|message| received.get(&message.encode()) == Some(&1)));
     assert_eq!(queue.send_each(&[]).await, []);
 }
 
-async fn a_hidden_message_is_not_received_until_it_is_shown(lab: &Lab, queue: &impl Queue) {
+async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, queue: &impl Queue) {
     queue.send(&hint("hidden")).await.unwrap();
-    let first = lab.receive(&lab.resources.queue.url).await;
+    let first = stack.receive(&stack.resources.queue.url).await;
     let receipt = first[0].receipt_handle().unwrap();
     queue.hide(receipt, Millis::seconds(900)).await.unwrap();
-    assert!(lab.receive(&lab.resources.queue.url).await.is_empty());
-    assert_eq!(lab.messages().await, 1, "hidden, not gone");
+    assert!(stack.receive(&stack.resources.queue.url).await.is_empty());
+    assert_eq!(stack.messages().await, 1, "hidden, not gone");
     queue.hide(receipt, Millis(0)).await.unwrap();
-    let again = lab.receive(&lab.resources.queue.url).await;
+    let again = stack.receive(&stack.resources.queue.url).await;
     assert_eq!(again.len(), 1);
-    lab.delete(&[&again[0]]).await;
+    stack.delete(&[&again[0]]).await;
 }
 
 #[tokio::test]
@@ -88,9 +88,9 @@ async fn a_queue_that_is_not_there_is_unavailable_in_every_call() {
 
 #[tokio::test]
 async fn a_message_that_is_too_long_is_not_confirmed() {
-    let lab = Lab::new().await;
+    let stack = TestStack::new().await;
     // Above the largest message that any of the servers takes, 1 MiB.
     let long = hint(&"x".repeat(1_100 * 1024));
-    assert_eq!(lab.queue().send(&long).await, Err(Unavailable));
-    assert_eq!(lab.messages().await, 0);
+    assert_eq!(stack.queue().send(&long).await, Err(Unavailable));
+    assert_eq!(stack.messages().await, 0);
 }

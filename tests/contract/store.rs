@@ -19,12 +19,12 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::{dynamodb, nowhere};
 use crate::protocol::a_record;
 use crate::support::clock::START;
-use crate::support::lab::{Lab, urls};
+use crate::support::stack::{TestStack, urls};
 
 /// The whole suite on the deployed adapter, against the servers at these addresses.
 async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
-    let lab = Lab::at(dynamodb_url, sqs_url).await;
-    let store = lab.store();
+    let stack = TestStack::at(dynamodb_url, sqs_url).await;
+    let store = stack.store();
     a_failed_condition_shows_the_item(&store).await;
     of_many_claims_one_wins(&store).await;
     reads_come_back_in_order(&store).await;
@@ -249,8 +249,8 @@ async fn domain_items_are_read_in_any_number(store: &impl Store) {
 /// The model is the protocol's own meaning of a write: what a model checker explores is what the store does.
 #[tokio::test]
 async fn the_store_does_what_a_write_means() {
-    let lab = Lab::new().await;
-    let store = lab.store();
+    let stack = TestStack::new().await;
+    let store = stack.store();
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut model: BTreeMap<String, Item> = BTreeMap::new();

@@ -31,7 +31,7 @@ use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
 
-use super::board::{Board, Role};
+use super::fault_plan::{FaultPlan, Role};
 use super::proxy::Proxy;
 use crate::support::endpoints::MemoryMaterials;
 
@@ -57,13 +57,13 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Functions that reach the servers of `place` through the board. Those of `binaries` are processes, which start with
+    /// Functions that reach the servers of `place` through proxies that consult `plan`. Those of `binaries` are processes, which start with
     /// their first invocation.
-    pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, board: &Arc<Board>) -> Self {
+    pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, plan: &Arc<FaultPlan>) -> Self {
         let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
         for role in Role::ALL {
-            let dynamodb = Proxy::start(role, &place.dynamodb_url, board).await;
-            let sqs = Proxy::start(role, &place.sqs_url, board).await;
+            let dynamodb = Proxy::start(role, &place.dynamodb_url, plan).await;
+            let sqs = Proxy::start(role, &place.sqs_url, plan).await;
             let place =
                 Place { dynamodb_url: dynamodb.url().to_owned(), sqs_url: sqs.url().to_owned(), ..place.clone() };
             let function = match binaries {

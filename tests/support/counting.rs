@@ -61,7 +61,7 @@ pub(crate) fn counted(id: &str, event_type: &str, fact: &str) -> Delivery {
     Delivery::new("standard_webhooks", body).header("webhook-id", id)
 }
 
-/// What a counted fact is called in the books.
+/// What a counted fact is called in the tables.
 pub(crate) fn counted_fact(fact: &str) -> String {
     format!("counting#standard_webhooks/{fact}")
 }

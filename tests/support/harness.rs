@@ -28,14 +28,14 @@ use hookonce_webhook::gateway::Outbound;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, json};
 
-use super::chronicle::Chronicle;
 use super::clock::Clock;
 use super::delivery::{Delivery, secret};
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{Faulty, Script};
+use super::history::RecordHistory;
 use super::iam::{Iam, Used};
-use super::lab::{Lab, RECEIVE_MAX};
-use super::ledger::Books;
+use super::stack::{RECEIVE_MAX, TestStack};
+use super::tables::Tables;
 use super::weakened::{Weakened, Weakening};
 
 pub(crate) type TestStore = Faulty<Weakened<DynamoStore>>;
@@ -59,7 +59,7 @@ const ROUNDS_MAX: usize = 16;
 /// A stack and everything that is not AWS.
 #[derive(Debug)]
 pub(crate) struct Harness {
-    pub(crate) lab: Lab,
+    pub(crate) stack: TestStack,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
     pub(crate) budget: Budget,
@@ -70,7 +70,7 @@ pub(crate) struct Harness {
     weakening: Option<Weakening>,
     used: Mutex<BTreeMap<&'static str, Used>>,
     held: Mutex<Vec<String>>,
-    chronicle: Mutex<Chronicle>,
+    history: Mutex<RecordHistory>,
 }
 
 impl Harness {
@@ -86,7 +86,7 @@ impl Harness {
             endpoints.put(provider, json!({ "provider": provider, "secrets": [secret(provider)] }).to_string());
         }
         Self {
-            lab: Lab::new().await,
+            stack: TestStack::new().await,
             clock: Clock::new(1),
             timing: Timing { shards: 2, ..Timing::standard() },
             budget: Budget::standard(),
@@ -97,7 +97,7 @@ impl Harness {
             weakening: None,
             used: Mutex::default(),
             held: Mutex::default(),
-            chronicle: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
@@ -110,30 +110,30 @@ impl Harness {
     /// The same stack for another scenario: nothing stored, nothing queued, the clock back at the start.
     pub(crate) async fn reset(&mut self) {
         for table in [Table::Inbox, Table::Domain] {
-            self.lab.clear(table).await;
+            self.stack.clear(table).await;
         }
-        assert_eq!(self.lab.messages().await, 0, "the queue holds messages of another scenario");
+        assert_eq!(self.stack.messages().await, 0, "the queue holds messages of another scenario");
         self.clock = Clock::new(1);
-        self.chronicle = Mutex::default();
+        self.history = Mutex::default();
         self.metrics.lock().unwrap().clear();
     }
 
     fn store(&self, function: &'static str, script: &Script) -> TestStore {
-        let config = self.lab.dynamodb.config().to_builder().interceptor(self.iam(function));
+        let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function));
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
-        let store = DynamoStore::new(client, &self.lab.resources.inbox_table, &self.lab.resources.domain_table);
+        let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
         Faulty::new(Weakened::new(store, self.weakening.clone()), script)
     }
 
     fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
-        let config = self.lab.sqs.config().to_builder().interceptor(self.iam(function));
+        let config = self.stack.sqs.config().to_builder().interceptor(self.iam(function));
         let client = aws_sdk_sqs::Client::from_conf(config.build());
-        Faulty::new(SqsQueue::new(client, &self.lab.resources.queue.url), script)
+        Faulty::new(SqsQueue::new(client, &self.stack.resources.queue.url), script)
     }
 
     fn iam(&self, function: &'static str) -> Iam {
         let used = Arc::clone(self.used.lock().unwrap().entry(function).or_default());
-        Iam::new(function, &self.lab.resources, &used)
+        Iam::new(function, &self.stack.resources, &used)
     }
 
     /// What a function has called so far: pairs of resource and action, as the template names them.
@@ -204,8 +204,8 @@ impl Harness {
 
     /// One batch from the queue, as the event source would deliver it; `None` if the queue shows no message.
     pub(crate) async fn batch(&self) -> Option<(Vec<Message>, Batch)> {
-        let queue = &self.lab.resources.queue;
-        let messages = self.lab.receive(&queue.url).await;
+        let queue = &self.stack.resources.queue;
+        let messages = self.stack.receive(&queue.url).await;
         if messages.is_empty() {
             return None;
         }
@@ -221,7 +221,7 @@ impl Harness {
         let done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(done);
-        self.lab.delete(&done).await;
+        self.stack.delete(&done).await;
         let receipts = kept.iter().map(|message| message.receipt_handle().unwrap().to_owned());
         self.held.lock().unwrap().extend(receipts);
         self.observe().await;
@@ -249,7 +249,7 @@ impl Harness {
     pub(crate) async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         for receipt in held {
-            let show = self.lab.sqs.change_message_visibility().queue_url(&self.lab.resources.queue.url);
+            let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
             // It fails where the message is visible already, or was received again since.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
@@ -259,8 +259,8 @@ impl Harness {
     pub(crate) async fn lose_hints(&self) -> usize {
         let mut lost = 0;
         loop {
-            let messages = self.lab.receive(&self.lab.resources.queue.url).await;
-            self.lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+            let messages = self.stack.receive(&self.stack.resources.queue.url).await;
+            self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
             lost += messages.len();
             if messages.len() < RECEIVE_MAX {
                 return lost;
@@ -292,15 +292,15 @@ impl Harness {
 
     /// Carries out an operator's write.
     pub(crate) async fn operate(&self, write: &Write) -> hookonce_protocol::call::Written {
-        let written = self.lab.store().write(write).await;
+        let written = self.stack.store().write(write).await;
         self.observe().await;
         written
     }
 
     /// Deletes a record as its expiry would.
     pub(crate) async fn expire(&self, key: &RecordKey) {
-        self.lab.expire(Table::Inbox, key.as_str()).await;
-        self.chronicle.lock().unwrap().forget(key.as_str());
+        self.stack.expire(Table::Inbox, key.as_str()).await;
+        self.history.lock().unwrap().forget(key.as_str());
     }
 
     /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued.
@@ -316,31 +316,31 @@ impl Harness {
             pause = Millis(pause.0 * 2).min(Millis::hours(7));
             self.relay().await;
         }
-        panic!("not at rest after {ROUNDS_MAX} rounds: {:#?}", self.books().await.records);
+        panic!("not at rest after {ROUNDS_MAX} rounds: {:#?}", self.tables().await.records);
     }
 
     async fn is_at_rest(&self) -> bool {
         let records = self.observe().await;
-        !records.values().any(|record| record.status == Status::Pending) && self.lab.messages().await == 0
+        !records.values().any(|record| record.status == Status::Pending) && self.stack.messages().await == 0
     }
 
     /// Takes note of every record as it is now.
     pub(crate) async fn observe(&self) -> BTreeMap<String, Record> {
         let records = self.records().await;
-        self.chronicle.lock().unwrap().observe(&records, &self.timing);
+        self.history.lock().unwrap().observe(&records, &self.timing);
         records
     }
 
     /// Every record as it is now.
     pub(crate) async fn records(&self) -> BTreeMap<String, Record> {
-        Books::open(&self.lab.scan(Table::Inbox).await, Vec::new(), Vec::new()).records
+        Tables::open(&self.stack.scan(Table::Inbox).await, Vec::new(), Vec::new()).records
     }
 
     /// Reads both tables.
-    pub(crate) async fn books(&self) -> Books {
-        let (inbox, domain) = (self.lab.scan(Table::Inbox).await, self.lab.scan(Table::Domain).await);
-        let broken = self.chronicle.lock().unwrap().broken();
-        Books::open(&inbox, domain, broken)
+    pub(crate) async fn tables(&self) -> Tables {
+        let (inbox, domain) = (self.stack.scan(Table::Inbox).await, self.stack.scan(Table::Domain).await);
+        let broken = self.history.lock().unwrap().broken();
+        Tables::open(&inbox, domain, broken)
     }
 
     /// The metric lines so far.

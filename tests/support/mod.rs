@@ -1,18 +1,18 @@
 //! What the tests are made of: the real functions on the real adapters, faults between them, a clock that stands still,
 //! and a checker that reads the tables.
 
-pub(crate) mod chronicle;
 pub(crate) mod clock;
 pub(crate) mod counting;
 pub(crate) mod delivery;
 pub(crate) mod endpoints;
 pub(crate) mod faults;
 pub(crate) mod harness;
+pub(crate) mod history;
 pub(crate) mod iam;
-pub(crate) mod lab;
-pub(crate) mod ledger;
 pub(crate) mod logs;
 pub(crate) mod samples;
+pub(crate) mod stack;
+pub(crate) mod tables;
 pub(crate) mod weakened;
 pub(crate) mod wire;
 
@@ -20,4 +20,4 @@ pub(crate) use clock::Clock;
 pub(crate) use delivery::Delivery;
 pub(crate) use faults::{Fault, Gate, Operation, Script};
 pub(crate) use harness::{Harness, body, word};
-pub(crate) use ledger::Verdict;
+pub(crate) use tables::Verdict;

@@ -41,7 +41,7 @@ pub(crate) fn charge_refunded(event: &str, charge: &str, refunded: i64) -> Deliv
     Delivery::new("stripe", body.to_string())
 }
 
-/// The fact that an invoice was paid, as the books call it.
+/// The fact that an invoice was paid, as the tables call it.
 pub(crate) fn paid(invoice: &str) -> String {
     format!("payments#stripe/invoice.paid/{invoice}")
 }
@@ -82,12 +82,12 @@ pub(crate) fn whatsapp_statuses(statuses: &[(&str, &str)]) -> Delivery {
     Delivery::new("meta_whatsapp", body.to_string())
 }
 
-/// The fact that a message came, as the books call it.
+/// The fact that a message came, as the tables call it.
 pub(crate) fn messaged(id: &str) -> String {
     format!("messages#meta_whatsapp/message/wamid.{id}")
 }
 
-/// The fact that a message has a status, as the books call it.
+/// The fact that a message has a status, as the tables call it.
 pub(crate) fn has_status(id: &str, word: &str) -> String {
     format!("messages#meta_whatsapp/status/wamid.{id}/{word}")
 }
@@ -99,7 +99,7 @@ pub(crate) fn push(delivery: &str, commit: &str) -> Delivery {
     Delivery::new("github", body.to_string()).header("x-github-delivery", delivery).header("x-github-event", "push")
 }
 
-/// The fact that a commit is to be built, as the books call it.
+/// The fact that a commit is to be built, as the tables call it.
 pub(crate) fn built(commit: &str) -> String {
     format!("builds#github/build/17273051/{commit}")
 }

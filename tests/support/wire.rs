@@ -64,7 +64,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 /// What becomes of a request that the proxy is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Fault {
     /// It is carried out; the connection breaks instead of the reply.
     ReplyLost,
     /// Nothing is carried out, and nobody ever answers.
@@ -74,7 +74,7 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 struct Trouble {
     operation: &'static str,
-    fate: Fate,
+    fault: Fault,
     times: usize,
 }
 
@@ -109,8 +109,8 @@ impl Proxy {
     }
 
     /// Makes trouble for the next requests for an operation.
-    pub(crate) fn trouble(&self, operation: &'static str, fate: Fate, times: usize) {
-        self.trouble.lock().unwrap().push(Trouble { operation, fate, times });
+    pub(crate) fn trouble(&self, operation: &'static str, fault: Fault, times: usize) {
+        self.trouble.lock().unwrap().push(Trouble { operation, fault, times });
     }
 
     /// The requests for an operation so far.
@@ -136,24 +136,24 @@ async fn pass_on(
     loop {
         let request = HttpMessage::read(&mut caller).await?;
         requests.lock().unwrap().push(request.clone());
-        let fate = next_fate(&mut trouble.lock().unwrap(), &request);
-        if fate == Some(Fate::Swallowed) {
+        let fault = next_fault(&mut trouble.lock().unwrap(), &request);
+        if fault == Some(Fault::Swallowed) {
             // Held open until the caller gives up.
             return HttpMessage::read(&mut caller).await.map(drop);
         }
         request.write(&mut server).await?;
         let reply = HttpMessage::read(&mut server).await?;
-        if fate == Some(Fate::ReplyLost) {
+        if fault == Some(Fault::ReplyLost) {
             return None;
         }
         reply.write(&mut caller).await?;
     }
 }
 
-fn next_fate(trouble: &mut [Trouble], request: &HttpMessage) -> Option<Fate> {
+fn next_fault(trouble: &mut [Trouble], request: &HttpMessage) -> Option<Fault> {
     let next = trouble.iter_mut().find(|trouble| trouble.times > 0 && request.asks_for(trouble.operation))?;
     next.times -= 1;
-    Some(next.fate)
+    Some(next.fault)
 }
 
 /// A server that answers every request through a function, with a status and a JSON body.

@@ -71,41 +71,41 @@ fn findings(template: &Template) -> Vec<String> {
 /// What the template does itself with a number that it also tells the functions.
 fn drifted(template: &Template) -> Vec<String> {
     let environment = environment(template, "WorkerFunction");
-    let told = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());
+    let passed = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());
     let [(_, gateway)] = template.events("WebhookFunction", "HttpApi").try_into().unwrap();
     let [(_, hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
     let done = |path: &Value| path.as_i64();
     let webhook_seconds =
-        told("HOOKONCE_WEBHOOK_TIMEOUT_MS").map(|ms| ms.div_euclid(1_000) + i64::from(ms % 1_000 > 0));
+        passed("HOOKONCE_WEBHOOK_TIMEOUT_MS").map(|ms| ms.div_euclid(1_000) + i64::from(ms % 1_000 > 0));
     let window = Some(Timing::standard().batching_window.as_seconds());
     [
-        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), told("HOOKONCE_WEBHOOK_TIMEOUT_MS")),
+        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), passed("HOOKONCE_WEBHOOK_TIMEOUT_MS")),
         ("the webhook's time-out", done(&template.property("WebhookFunction", &["Timeout"])), webhook_seconds),
         (
             "the worker's time-out",
             done(&template.property("WorkerFunction", &["Timeout"])),
-            told("HOOKONCE_WORKER_TIMEOUT_SECONDS"),
+            passed("HOOKONCE_WORKER_TIMEOUT_SECONDS"),
         ),
         (
             "the queue's visibility timeout",
             done(&template.property("HintQueue", &["VisibilityTimeout"])),
-            told("HOOKONCE_VISIBILITY_SECONDS"),
+            passed("HOOKONCE_VISIBILITY_SECONDS"),
         ),
         (
             "the queue's retention",
             done(&template.property("HintQueue", &["MessageRetentionPeriod"])),
-            told("HOOKONCE_QUEUE_RETENTION_SECONDS"),
+            passed("HOOKONCE_QUEUE_RETENTION_SECONDS"),
         ),
         (
             "the dead-letter queue's retention",
             done(&template.property("DeadLetterQueue", &["MessageRetentionPeriod"])),
-            told("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
+            passed("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
         ),
         ("the batching window", done(&hints["MaximumBatchingWindowInSeconds"]), window),
     ]
     .into_iter()
-    .filter(|(_, done, told)| done.is_none() || done != told)
-    .map(|(what, done, told)| format!("{what} is {done:?}, the functions are told {told:?}"))
+    .filter(|(_, done, passed)| done.is_none() || done != passed)
+    .map(|(what, done, passed)| format!("{what} is {done:?}, the functions get {passed:?}"))
     .collect()
 }
 

@@ -1,6 +1,6 @@
 //! The fault grid: every remote call of ingress, worker, relay and dead-letter consumer, times every fault.
 //!
-//! How many calls there are is not written down. A play is run without a fault first; each of its calls is a point for
+//! How many calls there are is not written down. A scenario is run without a fault first; each of its calls is a point for
 //! each fault that it can meet. A pair is a point, and a second fault at a call that comes after it in the very run in
 //! which the first one struck. After each run the checker must find everything in its place.
 
@@ -11,10 +11,10 @@ use hookonce_runtime::endpoint::{MismatchPolicy, OutagePolicy};
 use crate::mutant::Mutation;
 use crate::sim::Day;
 use crate::sim::config::Config;
-use crate::sim::fate::{CallEdge, Fate, Fates, Outage, Side};
-use crate::sim::judge::Violation;
-use crate::sim::play as run;
-use crate::sim::provider::{Delivery, Told};
+use crate::sim::fault::{CallEdge, Fault, FaultPlan, Outage, Side};
+use crate::sim::invariants::Violation;
+use crate::sim::provider::{Delivery, SentEvent};
+use crate::sim::run;
 
 /// The places of the providers in [`crate::sim::provider::PROVIDERS`].
 const STRIPE: usize = 0;
@@ -26,7 +26,7 @@ const FIRST: i64 = 1_000;
 
 /// A small story that faults are put into.
 #[derive(Debug, Clone)]
-pub struct Play {
+pub struct GridScenario {
     /// Its name.
     pub name: &'static str,
     config: Config,
@@ -35,14 +35,14 @@ pub struct Play {
 
 /// One run with its faults.
 #[derive(Debug)]
-pub struct Broken {
+pub struct FailedRun {
     /// Which calls met which fault.
-    pub faults: Vec<(CallEdge, Fate)>,
+    pub faults: Vec<(CallEdge, Fault)>,
     /// What was wrong in the end.
     pub violations: BTreeSet<Violation>,
 }
 
-/// What the runs of a play came to.
+/// What the runs of a scenario came to.
 #[derive(Debug, Default)]
 pub struct Explored {
     /// Single faults.
@@ -52,11 +52,11 @@ pub struct Explored {
     /// The different calls that met one.
     pub edges: BTreeSet<CallEdge>,
     /// What went wrong.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<FailedRun>,
 }
 
 impl Explored {
-    /// Adds another play's.
+    /// Adds another scenario's.
     pub fn add(&mut self, other: Self) {
         self.points += other.points;
         self.pairs += other.pairs;
@@ -65,7 +65,7 @@ impl Explored {
     }
 }
 
-impl Play {
+impl GridScenario {
     fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
         Self { name, config: Config::calm(), deliveries }
     }
@@ -88,9 +88,9 @@ impl Play {
         self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_body_mismatch = keep))
     }
 
-    fn run(&self, points: &[(usize, Fate)]) -> Day {
-        let fates = Fates::Script(points.to_vec());
-        run(self.config.clone(), self.deliveries.clone(), 0, fates, Mutation::default())
+    fn run(&self, points: &[(usize, Fault)]) -> Day {
+        let faults = FaultPlan::Script(points.to_vec());
+        run(self.config.clone(), self.deliveries.clone(), 0, faults, Mutation::default())
     }
 
     /// Runs every point, and every pair where that is wanted.
@@ -115,26 +115,28 @@ impl Play {
 }
 
 /// Every call from `from` on, with every fault that it can meet.
-fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fate)> {
-    let fates = |edge: &CallEdge| {
+fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
+    let faults = |edge: &CallEdge| {
         // A read whose reply is lost, or that comes too late, is one that was refused.
-        let can = |fate: &Fate, changes: bool| changes || !matches!(fate, Fate::ReplyLost | Fate::Late);
+        let can = |fault: &Fault, changes: bool| changes || !matches!(fault, Fault::ReplyLost | Fault::Late);
         let changes = edge.changes;
-        Fate::GRID.into_iter().filter(move |fate| can(fate, changes))
+        Fault::GRID.into_iter().filter(move |fault| can(fault, changes))
     };
     let calls = edges.iter().enumerate().skip(from);
-    calls.flat_map(|(number, edge)| fates(edge).map(move |fate| (number, fate))).collect()
+    calls.flat_map(|(number, edge)| faults(edge).map(move |fault| (number, fault))).collect()
 }
 
-fn note(explored: &mut Explored, points: &[(usize, Fate)], day: &Day) {
+fn note(explored: &mut Explored, points: &[(usize, Fault)], day: &Day) {
     if !day.violations.is_empty() {
-        let fault = |(number, fate): &(usize, Fate)| (day.edges[*number], *fate);
-        explored.broken.push(Broken { faults: points.iter().map(fault).collect(), violations: day.violations.clone() });
+        let fault = |(number, fault): &(usize, Fault)| (day.edges[*number], *fault);
+        explored
+            .broken
+            .push(FailedRun { faults: points.iter().map(fault).collect(), violations: day.violations.clone() });
     }
 }
 
-fn event(id: &str, fact: &str) -> Told {
-    Told { id: id.to_owned(), fact: fact.to_owned() }
+fn event(id: &str, fact: &str) -> SentEvent {
+    SentEvent { id: id.to_owned(), fact: fact.to_owned() }
 }
 
 fn delivery(provider: usize, events: &[(&str, &str)]) -> Delivery {
@@ -146,42 +148,45 @@ fn later(delivery: Delivery) -> Delivery {
     Delivery { at: FIRST + 20, ..delivery }
 }
 
-/// Every play.
-pub fn plays() -> Vec<Play> {
+/// Every scenario.
+pub fn scenarios() -> Vec<GridScenario> {
     let one = || delivery(STRIPE, &[("e1", "plain-1")]);
     let two = || delivery(WHATSAPP, &[("e1", "plain-1"), ("e2", "plain-2")]);
     let other_body = || Delivery { rendering: 1, ..later(one()) };
     let again = || later(delivery(STRIPE, &[("e2", "plain-1")]));
-    let mut plays = vec![
-        Play::new("one event", vec![one()]),
-        Play::new("one event, never retried", vec![delivery(GITHUB, &[("e1", "plain-1")])]),
-        Play::new("one event, store down", vec![one()]).enqueues().down(Side::Store, FIRST + 100),
-        Play::new("one event, queue down", vec![one()]).down(Side::Queue, FIRST + 30_000),
-        Play::new("one event, queue down for long", vec![one()]).down(Side::Queue, FIRST + 300_000),
-        Play::new("two copies at once", vec![Delivery { copies: 2, ..one() }]),
-        Play::new("another body", vec![one(), other_body()]).quarantines(),
-        Play::new("one fact under two ids", vec![one(), again()]),
-        Play::new("a batch of two messages", vec![one(), delivery(GITHUB, &[("e2", "plain-2")])]),
-        Play::new(
+    let mut scenarios = vec![
+        GridScenario::new("one event", vec![one()]),
+        GridScenario::new("one event, never retried", vec![delivery(GITHUB, &[("e1", "plain-1")])]),
+        GridScenario::new("one event, store down", vec![one()]).enqueues().down(Side::Store, FIRST + 100),
+        GridScenario::new("one event, queue down", vec![one()]).down(Side::Queue, FIRST + 30_000),
+        GridScenario::new("one event, queue down for long", vec![one()]).down(Side::Queue, FIRST + 300_000),
+        GridScenario::new("two copies at once", vec![Delivery { copies: 2, ..one() }]),
+        GridScenario::new("another body", vec![one(), other_body()]).quarantines(),
+        GridScenario::new("one fact under two ids", vec![one(), again()]),
+        GridScenario::new("a batch of two messages", vec![one(), delivery(GITHUB, &[("e2", "plain-2")])]),
+        GridScenario::new(
             "two plans of one item",
             vec![delivery(STRIPE, &[("e1", "shared-1")]), delivery(GITHUB, &[("e2", "shared-4")])],
         )
         .with(|config| config.batch_max = 1),
-        Play::new("a handler that fails once", vec![delivery(STRIPE, &[("e1", "once-1")])]),
-        Play::new("a handler that fails for good", vec![delivery(STRIPE, &[("e1", "poison-1")])]),
-        Play::new("an envelope", vec![two()]),
-        Play::new("an envelope, store down", vec![two()]).enqueues().down(Side::Store, FIRST + 100),
-        Play::new("an envelope and one of its events", vec![two(), later(delivery(WHATSAPP, &[("e2", "plain-2")]))]),
+        GridScenario::new("a handler that fails once", vec![delivery(STRIPE, &[("e1", "once-1")])]),
+        GridScenario::new("a handler that fails for good", vec![delivery(STRIPE, &[("e1", "poison-1")])]),
+        GridScenario::new("an envelope", vec![two()]),
+        GridScenario::new("an envelope, store down", vec![two()]).enqueues().down(Side::Store, FIRST + 100),
+        GridScenario::new(
+            "an envelope and one of its events",
+            vec![two(), later(delivery(WHATSAPP, &[("e2", "plain-2")]))],
+        ),
     ];
     let buried = |config: &mut Config| config.receives_max = Some(0);
-    plays.extend([
-        Play::new("a dead letter", vec![one()]).with(buried),
-        Play::new("a dead letter that is the only copy", vec![one()])
+    scenarios.extend([
+        GridScenario::new("a dead letter", vec![one()]).with(buried),
+        GridScenario::new("a dead letter that is the only copy", vec![one()])
             .enqueues()
             .down(Side::Store, FIRST + 100)
             .with(buried),
-        Play::new("a handler fails once, then a dead letter", vec![delivery(STRIPE, &[("e1", "once-1")])])
+        GridScenario::new("a handler fails once, then a dead letter", vec![delivery(STRIPE, &[("e1", "once-1")])])
             .with(|config| config.receives_max = Some(1)),
     ]);
-    plays
+    scenarios
 }

@@ -260,7 +260,7 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
         say(&format!("not seen: {label}"));
     }
     let figures = json!({
-        "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.told,
+        "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.facts,
         "ok": total.ok, "lost": total.lost, "duplicated": total.duplicated, "unexpected": total.unexpected,
         "recovered": total.recovered, "dead": total.dead,
         "transitions_seen": seen.intersection(&wanted).count(), "transitions": wanted.len(), "violations": violations,
@@ -294,16 +294,16 @@ pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ende
 
 /// Runs the fault grid: every point, and every pair of points.
 pub fn fault_grid(pairs: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
-    let mut plays = grid::plays();
-    plays.retain(|play| play.name.contains(only));
-    let (count, mut total) = (plays.len(), Explored::default());
-    let work = |play: grid::Play| (play.name, play.explore(pairs));
-    on_threads(THREADS, plays, work, |(name, explored): (&str, Explored)| {
+    let mut scenarios = grid::scenarios();
+    scenarios.retain(|scenario| scenario.name.contains(only));
+    let (count, mut total) = (scenarios.len(), Explored::default());
+    let work = |scenario: grid::GridScenario| (scenario.name, scenario.explore(pairs));
+    on_threads(THREADS, scenarios, work, |(name, explored): (&str, Explored)| {
         let outcome = if explored.broken.is_empty() { "holds" } else { "VIOLATED" };
         say(&format!("{outcome:9} {:>4} points {:>6} pairs: {name}", explored.points, explored.pairs));
         for broken in explored.broken.iter().take(5) {
-            for (edge, fate) in &broken.faults {
-                say(&format!("  {}: {} meets {fate:?}", edge.role, edge.purpose));
+            for (edge, fault) in &broken.faults {
+                say(&format!("  {}: {} meets {fault:?}", edge.role, edge.purpose));
             }
             for violation in &broken.violations {
                 say(&format!("  broken: {}: {}", violation.rule, violation.what));
@@ -312,7 +312,7 @@ pub fn fault_grid(pairs: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -
         total.add(explored);
     });
     let figures = json!({
-        "part": "grid", "plays": count, "edges": total.edges.len(), "points": total.points, "pairs": total.pairs,
+        "part": "grid", "scenarios": count, "edges": total.edges.len(), "points": total.points, "pairs": total.pairs,
         "violations": total.broken.len(),
     });
     Ended { holds: total.broken.is_empty(), figures }

@@ -8,7 +8,7 @@ use stateright::{Checker as _, HasDiscoveries, Model as _};
 
 use crate::model::rule::Rule;
 use crate::model::scenario::Scenario;
-use crate::model::{Act, Model};
+use crate::model::{Action, Model};
 use crate::mutant::Mutation;
 
 /// What one exploration found.
@@ -42,7 +42,8 @@ pub fn explore(scenario: Scenario, mutation: Mutation) -> Found {
     let counterexample = checker.discoveries().into_values().next().map(|path| {
         let model = checker.model();
         let rule = model.violation(path.last_state()).expect("a discovery breaks a rule");
-        let steps = path.into_vec().into_iter().filter_map(|(state, act)| Some(model.describe(&state, act?))).collect();
+        let steps =
+            path.into_vec().into_iter().filter_map(|(state, action)| Some(model.describe(&state, action?))).collect();
         Counterexample { rule, steps }
     });
     Found {
@@ -59,10 +60,10 @@ pub fn replay(scenario: Scenario, mutation: Mutation, steps: &[String]) -> Optio
     let model = Model::new(scenario, mutation);
     let mut state = model.init_states().into_iter().next()?;
     for step in steps {
-        let mut acts: Vec<Act> = Vec::new();
-        model.actions(&state, &mut acts);
-        let act = acts.into_iter().find(|act| model.describe(&state, *act) == *step)?;
-        state = model.next_state(&state, act)?;
+        let mut actions: Vec<Action> = Vec::new();
+        model.actions(&state, &mut actions);
+        let action = actions.into_iter().find(|action| model.describe(&state, *action) == *step)?;
+        state = model.next_state(&state, action)?;
     }
     Some(model.violation(&state))
 }

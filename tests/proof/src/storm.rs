@@ -53,7 +53,7 @@ fn ratio(a: u64, b: u64) -> f64 {
     f64::from(u32::try_from(a).unwrap_or(u32::MAX)) / f64::from(u32::try_from(b.max(1)).unwrap_or(u32::MAX))
 }
 
-struct Line {
+struct Backlog {
     done: Vec<bool>,
     resends: Vec<u8>,
     queue: VecDeque<u32>,
@@ -62,7 +62,7 @@ struct Line {
     sends: u64,
 }
 
-impl Line {
+impl Backlog {
     fn arrive(&mut self, arrivals: u64, now: u64, lease: u64) {
         for _ in 0..arrivals {
             let record = u32::try_from(self.done.len()).expect("fewer than 2^32 records");
@@ -111,24 +111,24 @@ pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);
     let sampled = arrivals * PERIOD / u64::from(timing.shards);
     let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(sampled, timing.shards));
-    let mut line =
-        Line { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
+    let mut backlog =
+        Backlog { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
     let (mut peak, mut credit, mut drained) = (0, 0, None);
     for now in 0..outage * 6 {
-        line.arrive(arrivals, now, lease);
+        backlog.arrive(arrivals, now, lease);
         if now.is_multiple_of(PERIOD) {
-            line.relay(now, &timing, granted);
+            backlog.relay(now, &timing, granted);
         }
         if now >= outage {
             credit += CAPACITY * 10;
-            line.work(&mut credit);
-            if line.queue.is_empty() {
+            backlog.work(&mut credit);
+            if backlog.queue.is_empty() {
                 drained = Some(now - outage);
                 break;
             }
         }
-        peak = peak.max(line.queue.len());
+        peak = peak.max(backlog.queue.len());
     }
-    let records = u64::try_from(line.done.len()).unwrap_or(u64::MAX);
-    Storm { sends_per_record: ratio(line.sends, records), peak, drained, outage, arrivals }
+    let records = u64::try_from(backlog.done.len()).unwrap_or(u64::MAX);
+    Storm { sends_per_record: ratio(backlog.sends, records), peak, drained, outage, arrivals }
 }

@@ -1,10 +1,10 @@
-//! How the store and the queues carry out a call, and what the caller is told.
+//! How the store and the queues carry out a call, and what the caller hears.
 
 use hookonce_protocol::call::Call;
 use hookonce_protocol::record::Status;
 
 use super::Model;
-use super::act::{Fate, finish, index};
+use super::action::{Fault, finish, index};
 use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, NONE, SLOTS, State};
@@ -16,28 +16,28 @@ use crate::label::Role;
 const EMPTY_DOMAIN: u32 = 1;
 
 impl Model {
-    /// The call of a process goes on as its fate says.
-    pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fate: Fate) -> bool {
+    /// The call of a process goes on, or meets its fault.
+    pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Fault) -> bool {
         let proc = state.procs[place];
         let view = world.proc_views[proc as usize - 1];
-        if let Some(budget) = price(fate) {
+        if let Some(budget) = price(fault) {
             state.spend(budget);
         }
-        let answer = match fate {
-            Fate::Well => self.carry(world, state, view),
-            Fate::Refused => Some(Answer::Unavailable),
-            Fate::ReplyLost => self.carry(world, state, view).map(|_| Answer::Unavailable),
-            Fate::Delayed => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
-            Fate::Conflict => Some(Answer::Conflict),
-            Fate::Stale => Some(shown(world, view, &state.before, state.now)),
-            Fate::Partly => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
-            Fate::Fails => Some(Answer::HandlerFails { retryable: true }),
-            Fate::FailsForGood => Some(Answer::HandlerFails { retryable: false }),
-            Fate::CrashBefore => return crash(world, state, place, view),
-            Fate::CrashAfter => {
+        let answer = match fault {
+            Fault::Well => self.carry(world, state, view),
+            Fault::Refused => Some(Answer::Unavailable),
+            Fault::ReplyLost => self.carry(world, state, view).map(|_| Answer::Unavailable),
+            Fault::Late => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
+            Fault::Conflict => Some(Answer::Conflict),
+            Fault::Stale => Some(shown(world, view, &state.before, state.now)),
+            Fault::Partial => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
+            Fault::HandlerFails => Some(Answer::HandlerFails { retryable: true }),
+            Fault::HandlerFailsForGood => Some(Answer::HandlerFails { retryable: false }),
+            Fault::CrashBefore => return crash(world, state, place, view),
+            Fault::CrashAfter => {
                 return self.carry(world, state, view).is_some() && crash(world, state, place, view);
             }
-            Fate::CrashDuring => {
+            Fault::CrashDuring => {
                 state.spend(Budget::Late);
                 return state.postpone(view.call, part(view)) && crash(world, state, place, view);
             }
@@ -172,16 +172,16 @@ impl Model {
     }
 }
 
-fn price(fate: Fate) -> Option<Budget> {
-    match fate {
-        Fate::Well => None,
-        Fate::Refused | Fate::ReplyLost | Fate::Partly => Some(Budget::Refuse),
-        Fate::Delayed => Some(Budget::Late),
-        Fate::Conflict => Some(Budget::Conflict),
-        Fate::Stale => Some(Budget::Stale),
-        Fate::Fails => Some(Budget::Fail),
-        Fate::FailsForGood => Some(Budget::Poison),
-        Fate::CrashBefore | Fate::CrashAfter | Fate::CrashDuring => Some(Budget::Crash),
+fn price(fault: Fault) -> Option<Budget> {
+    match fault {
+        Fault::Well => None,
+        Fault::Refused | Fault::ReplyLost | Fault::Partial => Some(Budget::Refuse),
+        Fault::Late => Some(Budget::Late),
+        Fault::Conflict => Some(Budget::Conflict),
+        Fault::Stale => Some(Budget::Stale),
+        Fault::HandlerFails => Some(Budget::Fail),
+        Fault::HandlerFailsForGood => Some(Budget::Poison),
+        Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Some(Budget::Crash),
     }
 }
 

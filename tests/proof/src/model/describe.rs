@@ -6,49 +6,54 @@ use hookonce_protocol::call::Call;
 
 use super::state::State;
 use super::world::World;
-use super::{Act, Model};
+use super::{Action, Model};
 use crate::label::{kind, purpose};
 
 impl Model {
-    /// An act in words. Two acts of one state that would read the same are numbered.
-    pub fn describe(&self, state: &State, act: Act) -> String {
+    /// An action in words. Two actions of one state that would read the same are numbered.
+    pub fn describe(&self, state: &State, action: Action) -> String {
         let locked = self.locked();
-        let mut acts = Vec::new();
-        self.enabled(&locked.world, state, &mut acts);
+        let mut actions = Vec::new();
+        self.enabled(&locked.world, state, &mut actions);
         let mut seen = BTreeMap::new();
-        for other in acts {
+        for other in actions {
             let words = words(&locked.world, state, other);
             let count = seen.entry(words.clone()).or_insert(0);
             *count += 1;
-            if other == act {
+            if other == action {
                 return if *count > 1 { format!("{words} ({count})") } else { words };
             }
         }
-        words(&locked.world, state, act)
+        words(&locked.world, state, action)
     }
 }
 
-fn words(world: &World, state: &State, act: Act) -> String {
+fn words(world: &World, state: &State, action: Action) -> String {
     let waiting = |queue: &[u32], index: u8| {
         let view = world.message_views[queue[usize::from(index)] as usize - 1];
         format!("{} {}", if view.hint { "hint" } else { "payload" }, world.keys[view.slot])
     };
-    match act {
-        Act::Step(index, fate) => {
+    match action {
+        Action::Step(index, fault) => {
             let view = world.proc_views[state.procs[usize::from(index)] as usize - 1];
-            format!("{} {}: {fate:?}", view.role, call_words(world.call(view.call), view.part))
+            format!("{} {}: {fault:?}", view.role, call_words(world.call(view.call), view.part))
         }
-        Act::Receive(index) => format!("Receive {}", waiting(&state.queue, index)),
-        Act::ReceiveCopy(index) => format!("ReceiveCopy {}", waiting(&state.queue, index)),
-        Act::Lose(index) => format!("Lose {}", waiting(&state.queue, index)),
-        Act::Redrive(index) => format!("Redrive {}", waiting(&state.queue, index)),
-        Act::Bury(index) => format!("Bury {}", waiting(&state.dead, index)),
-        Act::Land(index) => {
+        Action::Receive(index) => format!("Receive {}", waiting(&state.queue, index)),
+        Action::ReceiveCopy(index) => format!("ReceiveCopy {}", waiting(&state.queue, index)),
+        Action::Lose(index) => format!("Lose {}", waiting(&state.queue, index)),
+        Action::Redrive(index) => format!("Redrive {}", waiting(&state.queue, index)),
+        Action::Bury(index) => format!("Bury {}", waiting(&state.dead, index)),
+        Action::Land(index) => {
             let late = state.late[usize::from(index)];
             format!("Land {}", call_words(world.call(late.call), usize::from(late.part)))
         }
-        Act::Attempt(_) | Act::Relay | Act::Advance | Act::Expire(_) | Act::Forget | Act::Operate(..) => {
-            format!("{act:?}")
+        Action::Attempt(_)
+        | Action::Relay
+        | Action::Advance
+        | Action::Expire(_)
+        | Action::Forget
+        | Action::Operate(..) => {
+            format!("{action:?}")
         }
     }
 }

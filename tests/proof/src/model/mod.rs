@@ -14,7 +14,7 @@
 //!
 //! [`Write::apply`]: hookonce_protocol::write::Write::apply
 
-mod act;
+mod action;
 mod carry;
 mod describe;
 pub(crate) mod edge;
@@ -34,9 +34,9 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use rustc_hash::FxHashSet;
 
-pub use act::{Act, Deed, Fate};
+pub use action::{Action, Fault, OperatorAction};
 use rule::Rule;
-use scenario::{Delivery, Kind, Scenario};
+use scenario::{DeliverySpec, Kind, Scenario};
 use state::{DELIVERIES, FACTS, SLOTS, State};
 use view::{Domain, FACT_NAMES};
 use world::World;
@@ -108,7 +108,7 @@ impl Model {
             }
         }
         for delivery in &scenario.deliveries {
-            let twin = |other: &&Delivery| other.id == delivery.id && other.body != delivery.body;
+            let twin = |other: &&DeliverySpec| other.id == delivery.id && other.body != delivery.body;
             let several = scenario.deliveries.iter().any(|other| twin(&other));
             let key = key_of(&endpoint, delivery).alternate(&body_hash(delivery.body));
             alternates.push(several.then(|| place(key)));
@@ -184,7 +184,7 @@ impl Model {
     }
 }
 
-fn key_of(endpoint: &EndpointId, delivery: &Delivery) -> RecordKey {
+fn key_of(endpoint: &EndpointId, delivery: &DeliverySpec) -> RecordKey {
     match delivery.kind {
         Kind::Delivery => RecordKey::delivery(endpoint, delivery.id),
         Kind::Event => RecordKey::event(endpoint, delivery.id),
@@ -194,24 +194,24 @@ fn key_of(endpoint: &EndpointId, delivery: &Delivery) -> RecordKey {
 
 impl stateright::Model for Model {
     type State = State;
-    type Action = Act;
+    type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
         vec![self.start(&mut self.locked())]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Act>) {
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         if state.broken == 0 {
             self.enabled(&self.locked().world, state, actions);
         }
     }
 
-    fn next_state(&self, state: &State, act: Act) -> Option<State> {
-        self.after(&mut self.locked().world, state, act)
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        self.after(&mut self.locked().world, state, action)
     }
 
-    fn format_action(&self, act: &Act) -> String {
-        format!("{act:?}")
+    fn format_action(&self, action: &Action) -> String {
+        format!("{action:?}")
     }
 
     fn properties(&self) -> Vec<stateright::Property<Self>> {

@@ -44,7 +44,7 @@ impl Clock {
 
 /// One delivery that a provider may make, several times.
 #[derive(Debug, Clone, Copy)]
-pub struct Delivery {
+pub struct DeliverySpec {
     /// Its id: the same id is the same record.
     pub id: &'static str,
     /// What it is.
@@ -61,7 +61,7 @@ pub struct Scenario {
     /// Its name.
     pub name: &'static str,
     /// The deliveries.
-    pub deliveries: Vec<Delivery>,
+    pub deliveries: Vec<DeliverySpec>,
     /// How much may go wrong.
     pub budgets: [u8; BUDGETS],
     /// While the store is down.
@@ -109,7 +109,7 @@ fn far() -> Timing {
 }
 
 impl Scenario {
-    fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
+    fn new(name: &'static str, deliveries: Vec<DeliverySpec>) -> Self {
         Self {
             name,
             deliveries,
@@ -162,12 +162,12 @@ pub fn all() -> Vec<Scenario> {
     all
 }
 
-fn single(attempts: u8) -> Delivery {
-    Delivery { id: "a", kind: Kind::Delivery, body: "a", attempts }
+fn single(attempts: u8) -> DeliverySpec {
+    DeliverySpec { id: "a", kind: Kind::Delivery, body: "a", attempts }
 }
 
-fn other(body: &'static str) -> Delivery {
-    Delivery { id: "b", body, ..single(1) }
+fn other(body: &'static str) -> DeliverySpec {
+    DeliverySpec { id: "b", body, ..single(1) }
 }
 
 fn deliveries() -> Vec<Scenario> {
@@ -175,7 +175,7 @@ fn deliveries() -> Vec<Scenario> {
     contended.contended = true;
     let mut relays = Scenario::new("two relays at once", vec![single(1)]);
     relays.relays = 2;
-    let mut mismatch = Scenario::new("another body", vec![single(1), Delivery { id: "a", ..other("b") }]);
+    let mut mismatch = Scenario::new("another body", vec![single(1), DeliverySpec { id: "a", ..other("b") }]);
     mismatch.on_mismatch = OnBodyMismatch::Quarantine;
     let mut deferred = Scenario::new("long back-off", vec![single(1)]);
     deferred.timing.backoff_base = Millis::hours(1);
@@ -248,8 +248,8 @@ fn horizons() -> Vec<Scenario> {
 }
 
 fn envelopes() -> Vec<Scenario> {
-    let envelope = |id, body| Delivery { id, kind: Kind::Envelope, body, attempts: 1 };
-    let event = |id, body| Delivery { id, kind: Kind::Event, body, attempts: 1 };
+    let envelope = |id, body| DeliverySpec { id, kind: Kind::Envelope, body, attempts: 1 };
+    let event = |id, body| DeliverySpec { id, kind: Kind::Event, body, attempts: 1 };
     let ab = || vec![envelope("x", "ab")];
     let ab_ba = || vec![envelope("x", "ab"), envelope("y", "ba")];
     vec![

@@ -24,8 +24,8 @@ use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use tokio::sync::{Notify, Semaphore};
 
 use super::handler::Ledger;
-use super::line::{Line, sleep};
-use super::provider::{Delivery, Manner, PROVIDERS, Receiver, Told};
+use super::ports::{Ports, sleep};
+use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
 use super::sqs::Receipt;
 use super::world::World;
 use crate::label::Role;
@@ -42,29 +42,29 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// A provider with one delivery: attempts, copies, retries, until a 2xx is heard or the window is over.
 pub async fn provide(world: World, receivers: Arc<Vec<Receiver>>, number: usize, delivery: Arc<Delivery>) {
     sleep(delivery.at).await;
-    let (manner, window) = (PROVIDERS[delivery.provider].manner, world.lock().config.timing.provider_window.0);
+    let (behaviour, window) = (PROVIDERS[delivery.provider].behaviour, world.lock().config.timing.provider_window.0);
     let (mut events, mut pause) = (delivery.events.clone(), 10_000);
-    for attempt in 0_u32.. {
-        let changes = manner == Manner::Retries && world.lock().dice.chance(500);
-        let letter = delivery.letter(&events, delivery.rendering + u32::from(changes) * attempt);
-        let copies = (0..delivery.copies).map(|_| request(&world, &receivers, number, &delivery, &letter));
+    for round in 0_u32.. {
+        let changes = behaviour == Behaviour::Retries && world.lock().rng.chance(500);
+        let request = delivery.request(&events, delivery.rendering + u32::from(changes) * round);
+        let copies = (0..delivery.copies).map(|_| attempt(&world, &receivers, number, &delivery, &request));
         let heard = futures_join(copies.collect()).await;
-        let retries = manner != Manner::GivesUp || world.lock().dice.chance(2_000);
+        let retries = behaviour != Behaviour::GivesUp || world.lock().rng.chance(2_000);
         let late = world.elapsed() + pause > delivery.at + window;
         if heard || !retries || late {
             return;
         }
         sleep(pause).await;
         pause = (pause * 3).min(6 * 3_600_000);
-        if manner == Manner::Batches && !world.lock().config.steady {
+        if behaviour == Behaviour::Batches && !world.lock().config.steady {
             events = regrouped(&world, &delivery.events);
         }
     }
 }
 
 /// A retry keeps the events and promises nothing about their order.
-fn regrouped(world: &World, events: &[Told]) -> Vec<Told> {
-    let first = world.lock().dice.below(events.len());
+fn regrouped(world: &World, events: &[SentEvent]) -> Vec<SentEvent> {
+    let first = world.lock().rng.below(events.len());
     events.iter().cycle().skip(first).take(events.len()).cloned().collect()
 }
 
@@ -90,40 +90,40 @@ async fn futures_join<F: Future<Output = bool>>(futures: Vec<F>) -> bool {
 }
 
 /// One request: whether a 2xx was heard.
-async fn request(
+async fn attempt(
     world: &World,
     receivers: &[Receiver],
     number: usize,
     delivery: &Delivery,
-    letter: &super::provider::Letter,
+    request: &super::provider::ProviderRequest,
 ) -> bool {
     let sent_at = EpochMs(world.now()).as_seconds();
     let (there, back, timeout, timing) = {
         let mut inner = world.lock();
-        inner.history.told[number].attempts += 1;
+        inner.history.observations[number].attempts += 1;
         let chance = if inner.calm || inner.config.steady { 0 } else { 100 };
-        let back = if inner.dice.chance(chance) { i64::MAX } else { inner.latency() };
+        let back = if inner.rng.chance(chance) { i64::MAX } else { inner.latency() };
         (inner.latency(), back, inner.config.timing.webhook_timeout, inner.config.timing)
     };
     sleep(there).await;
-    let line = Line::new(world, Role::Ingress);
+    let ports = Ports::new(world, Role::Ingress);
     let receiver = &receivers[delivery.provider];
     let elapsed = world.elapsed();
     let endpoint = receiver.endpoint(elapsed);
-    let now = line.moment().now.as_seconds();
-    let Ok(verified) = receiver.receive(letter, elapsed, sent_at, now) else { return false };
+    let now = ports.moment().now.as_seconds();
+    let Ok(verified) = receiver.receive(request, elapsed, sent_at, now) else { return false };
     let parts = IngressParts {
-        store: line.clone(),
-        queue: line.clone(),
-        ambient: line.clone(),
+        store: ports.clone(),
+        queue: ports.clone(),
+        ambient: ports.clone(),
         timing,
         message_bytes_max: MESSAGE_BYTES_MAX,
     };
     let ingest = parts.ingest(&endpoint.id, &verified, endpoint.policy);
-    let ingested = line.live(timeout, ingest).await;
+    let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {
-        Answer::Accepted(_) | Answer::Duplicate(_) => world.lock().history.told[number].acknowledged += 1,
+        Answer::Accepted(_) | Answer::Duplicate(_) => world.lock().history.observations[number].acknowledged += 1,
         Answer::RetryPlease => return false,
     }
     if back == i64::MAX {
@@ -171,18 +171,18 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let inner = &mut *guard;
     let limit = inner.config.batch_max;
     let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
-    if !dead && inner.dice.chance(trouble) {
+    if !dead && inner.rng.chance(trouble) {
         // Only a hint: a message that carries its payload is the only copy.
         inner
             .queue
             .lose(|text| matches!(Message::decode(text), Ok(Message::Ref { .. })) || text.contains("\"k\":\"ref\""));
     }
-    let dice = &mut inner.dice;
+    let rng = &mut inner.rng;
     let (queue, steady) = (if dead { &mut inner.dead_letters } else { &mut inner.queue }, inner.config.steady);
-    let receipts = queue.receive(now, limit, |count| if steady { 0 } else { dice.below(count) });
+    let receipts = queue.receive(now, limit, |count| if steady { 0 } else { rng.below(count) });
     for receipt in &receipts {
         // Handed out twice: another receiver has it at the same time.
-        if !dead && inner.dice.chance(trouble) {
+        if !dead && inner.rng.chance(trouble) {
             inner.queue.send(receipt.body.clone(), now, now);
         }
     }
@@ -195,24 +195,24 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     (receipts, next)
 }
 
-pub(super) fn worker_parts(line: &Line) -> WorkerParts<Line, Line, Line> {
-    let timing = line.world.lock().config.timing;
-    let handlers = Handlers::new().with(Ledger(line.world.clone()));
-    let (store, queue, ambient) = (line.clone(), line.clone(), line.clone());
+pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
+    let timing = ports.world.lock().config.timing;
+    let handlers = Handlers::new().with(Ledger(ports.world.clone()));
+    let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     WorkerParts { store, queue, ambient, handlers, catalog: Catalog::built_in(), timing }
 }
 
 async fn work(world: &World, batch: Vec<Receipt>) {
-    let line = Line::new(world, Role::Worker);
-    let parts = worker_parts(&line);
+    let ports = Ports::new(world, Role::Worker);
+    let parts = worker_parts(&ports);
     let received = |receipt: &Receipt| Received {
-        body: line.read_text(&receipt.body),
+        body: ports.read_text(&receipt.body),
         receipt_handle: receipt.handle.to_string(),
         receives: i64::from(receipt.receives),
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
     let longest = world.lock().config.timing.worker_timeout;
-    let Some(processed) = line.live(longest, parts.process(&messages)).await else { return };
+    let Some(processed) = ports.live(longest, parts.process(&messages)).await else { return };
     let acknowledged = |processed: &Processed| match processed {
         Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
         Processed::Panicked => false,
@@ -220,7 +220,7 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     let mut inner = world.lock();
     for (receipt, processed) in batch.iter().zip(&processed) {
         let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
-        if acknowledged(processed) && !inner.dice.chance(trouble) {
+        if acknowledged(processed) && !inner.rng.chance(trouble) {
             inner.queue.delete(receipt.handle);
         }
     }
@@ -242,15 +242,15 @@ pub async fn schedule(world: World) {
     }
 }
 
-pub(super) fn relay_parts(line: &Line) -> RelayParts<Line, Line, Line> {
-    let timing = line.world.lock().config.timing;
-    let (store, queue, ambient) = (line.clone(), line.clone(), line.clone());
+pub(super) fn relay_parts(ports: &Ports) -> RelayParts<Ports, Ports, Ports> {
+    let timing = ports.world.lock().config.timing;
+    let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     RelayParts { store, queue, ambient, timing, budget: Budget::standard() }
 }
 
 async fn relay(world: World) {
-    let line = Line::new(&world, Role::Relay);
-    line.live(RELAY_TIMEOUT, relay_parts(&line).run()).await;
+    let ports = Ports::new(&world, Role::Relay);
+    ports.live(RELAY_TIMEOUT, relay_parts(&ports).run()).await;
 }
 
 /// The event source of the dead-letter queue: one batch at a time.
@@ -270,17 +270,17 @@ pub async fn dead_letter_source(world: World) {
             wait(&world, &world.died, next).await;
             continue;
         }
-        let line = Line::new(&world, Role::DeadLetter);
-        let parts = relay_parts(&line);
+        let ports = Ports::new(&world, Role::DeadLetter);
+        let parts = relay_parts(&ports);
         let bury = async {
             let mut settled = Vec::new();
             for receipt in &receipts {
-                let driven = parts.bury(&line.read_text(&receipt.body)).await;
+                let driven = parts.bury(&ports.read_text(&receipt.body)).await;
                 settled.extend((driven.output != dead_letter::Settled::Keep).then_some(receipt.handle));
             }
             settled
         };
-        let settled = line.live(RELAY_TIMEOUT, bury).await.unwrap_or_default();
+        let settled = ports.live(RELAY_TIMEOUT, bury).await.unwrap_or_default();
         let mut inner = world.lock();
         for handle in settled {
             inner.dead_letters.delete(handle);
@@ -310,7 +310,7 @@ fn redrive(world: &World) {
 pub async fn operate(world: World) {
     let Some(every) = world.lock().config.operator_every else { return };
     loop {
-        let pause = world.lock().dice.between(every / 2, every * 2);
+        let pause = world.lock().rng.between(every / 2, every * 2);
         sleep(pause).await;
         if world.lock().calm {
             return;
@@ -321,8 +321,8 @@ pub async fn operate(world: World) {
             let (world, key) = (world.clone(), key.clone());
             tokio::spawn(async move {
                 for _ in 0..several {
-                    let line = Line::new(&world, Role::Operator);
-                    line.live(Millis::hours(1), deed(&line, &key)).await;
+                    let ports = Ports::new(&world, Role::Operator);
+                    ports.live(Millis::hours(1), operator_action(&ports, &key)).await;
                 }
             });
         }
@@ -332,8 +332,8 @@ pub async fn operate(world: World) {
 /// A dead record, one that has just changed, or any.
 fn choose(world: &World) -> Option<RecordKey> {
     let mut inner = world.lock();
-    if let Some(recent) = inner.judge.recent.clone()
-        && inner.dice.chance(4_000)
+    if let Some(recent) = inner.invariants.recent.clone()
+        && inner.rng.chance(4_000)
     {
         return RecordKey::parse(&recent);
     }
@@ -341,23 +341,23 @@ fn choose(world: &World) -> Option<RecordKey> {
     let items = inner.tables.items(Table::Inbox);
     let is_dead = |item: &Item| item.get(attribute::STATUS).and_then(Value::as_text) == Some(Status::Dead.as_str());
     let dead: Vec<_> = items.iter().filter(|(_, item)| is_dead(item)).map(|(key, _)| key).collect();
-    let key = if !dead.is_empty() && inner.dice.chance(6_000) {
-        dead[inner.dice.below(dead.len())]
+    let key = if !dead.is_empty() && inner.rng.chance(6_000) {
+        dead[inner.rng.below(dead.len())]
     } else {
-        items.keys().nth(inner.dice.below(items.len()))?
+        items.keys().nth(inner.rng.below(items.len()))?
     };
     RecordKey::parse(key)
 }
 
-async fn deed(line: &Line, key: &RecordKey) -> Option<()> {
-    let Ok(Found::Record(record)) = line.read(key).await else { return None };
+async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
+    let Ok(Found::Record(record)) = ports.read(key).await else { return None };
     let (think, choice, timing) = {
-        let mut inner = line.world.lock();
+        let mut inner = ports.world.lock();
         let patience = if inner.config.operators > 1 { 3_000 } else { 20_000 };
-        (inner.dice.between(0, patience), inner.dice.below(6), inner.config.timing)
+        (inner.rng.between(0, patience), inner.rng.below(6), inner.config.timing)
     };
     sleep(think).await;
-    let moment = line.moment();
+    let moment = ports.moment();
     let write = match choice {
         0 | 5 if record.status == Status::Dead => operator::discard(&record, &timing, moment),
         1 => operator::retry(&record, true, &timing, moment),
@@ -365,11 +365,11 @@ async fn deed(line: &Line, key: &RecordKey) -> Option<()> {
         _ => operator::retry(&record, false, &timing, moment),
     };
     let write = write.ok()?;
-    line.write(&write).await;
+    ports.write(&write).await;
     // A double click.
-    let twice = line.world.lock().dice.chance(2_000);
+    let twice = ports.world.lock().rng.chance(2_000);
     if twice {
-        line.write(&write).await;
+        ports.write(&write).await;
     }
     Some(())
 }
@@ -383,7 +383,7 @@ pub async fn sweep(world: World) {
         let mut inner = world.lock();
         let swept = if inner.calm { 10_000 } else { inner.config.swept };
         for (table, key) in inner.tables.expired(now) {
-            if !inner.dice.chance(swept) {
+            if !inner.rng.chance(swept) {
                 continue;
             }
             inner.expire(table, &key, now);

@@ -1,4 +1,4 @@
-//! The offline checker: what was told, against what stands in the tables when everything has come to rest.
+//! The offline checker: what providers sent, against what stands in the tables when everything has come to rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
 use super::handler::{COUNT, counter, total};
-use super::judge::{Violation, facts_of};
+use super::invariants::{Violation, facts_of};
 use super::world::{Inner, NEXT_VERSION, readable, version_of};
 use crate::model::rule::Rule;
 
 /// What the checker counted, in Jepsen's words, by fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// Facts that were told.
-    pub told: usize,
+    /// Facts that providers sent.
+    pub facts: usize,
     /// Acknowledged, and applied once.
     pub ok: usize,
     /// Acknowledged, and neither applied nor kept for a person.
     pub lost: usize,
     /// Applied more often than once and as often as operators asked for.
     pub duplicated: usize,
-    /// Applied although no genuine delivery told it.
+    /// Applied although no genuine delivery carried it.
     pub unexpected: usize,
     /// Never acknowledged, and applied all the same.
     pub recovered: usize,
@@ -34,7 +34,7 @@ pub struct Verdict {
 impl Verdict {
     /// Adds another day.
     pub const fn add(&mut self, other: &Self) {
-        self.told += other.told;
+        self.facts += other.facts;
         self.ok += other.ok;
         self.lost += other.lost;
         self.duplicated += other.duplicated;
@@ -46,46 +46,47 @@ impl Verdict {
 
 /// Everything that is wrong, and the counts.
 pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
-    let mut books = Books::read(inner);
+    let mut state = FinalState::read(inner);
     let mut verdict = Verdict::default();
-    let genuine = inner.history.told.iter().filter(|told| told.genuine);
-    let known: BTreeSet<&String> = genuine.clone().flat_map(|told| &told.facts).collect();
+    let genuine = inner.history.observations.iter().filter(|observed| observed.genuine);
+    let known: BTreeSet<&String> = genuine.clone().flat_map(|observed| &observed.facts).collect();
     let acknowledged: BTreeSet<&String> =
-        genuine.filter(|told| told.acknowledged > 0).flat_map(|told| &told.facts).collect();
+        genuine.filter(|observed| observed.acknowledged > 0).flat_map(|observed| &observed.facts).collect();
     for fact in &known {
-        let effects = books.effects(fact);
-        let granted = inner.judge.granted.get(*fact).copied().unwrap_or(0);
-        let kept = books.kept.contains(*fact);
-        verdict.told += 1;
+        let effects = state.effects(fact);
+        let granted = inner.invariants.granted.get(*fact).copied().unwrap_or(0);
+        let kept = state.kept.contains(*fact);
+        verdict.facts += 1;
         verdict.dead += usize::from(kept && effects == 0);
         if effects > 1 + granted {
             verdict.duplicated += 1;
-            books.broken(Rule::Doubled, fact);
+            state.broken(Rule::Doubled, fact);
         }
-        let accounted = effects > 0 || kept || books.ignored.contains(*fact) || inner.judge.given_up.contains(*fact);
+        let accounted =
+            effects > 0 || kept || state.ignored.contains(*fact) || inner.invariants.given_up.contains(*fact);
         match (acknowledged.contains(fact), effects > 0) {
             (true, true) => verdict.ok += 1,
             (true, false) if !accounted => {
                 verdict.lost += 1;
-                books.broken(Rule::Lost, fact);
+                state.broken(Rule::Lost, fact);
             }
             (false, true) => verdict.recovered += 1,
             (true | false, false) => {}
         }
     }
-    for (item, effects) in books.counts.clone() {
+    for (item, effects) in state.counts.clone() {
         let fact = item.trim_start_matches("effect#").to_owned();
         if item.starts_with("effect#") && effects > 0 && !known.contains(&fact) {
             verdict.unexpected += 1;
-            books.broken(Rule::Ghost, &fact);
+            state.broken(Rule::Ghost, &fact);
         }
     }
-    books.check_totals();
-    (verdict, books.violations)
+    state.check_totals();
+    (verdict, state.violations)
 }
 
 /// What stands in the tables.
-struct Books {
+struct FinalState {
     counts: BTreeMap<String, i64>,
     /// Facts of records that are dead with their payload.
     kept: BTreeSet<String>,
@@ -94,18 +95,18 @@ struct Books {
     violations: BTreeSet<Violation>,
 }
 
-impl Books {
+impl FinalState {
     fn read(inner: &Inner) -> Self {
         let domain = inner.tables.items(Table::Domain);
         let count = |item: &hookonce_protocol::item::Item| item.get(COUNT).and_then(Value::as_i64);
         let counts = domain.iter().filter_map(|(key, item)| Some((key.clone(), count(item)?))).collect();
-        let known = |told: &super::history::Told| told.facts.clone();
-        let ignored = inner.history.told.iter().flat_map(known).filter(|fact| fact.starts_with("ignored"));
-        let mut books = Self {
+        let known = |observed: &super::history::Observation| observed.facts.clone();
+        let ignored = inner.history.observations.iter().flat_map(known).filter(|fact| fact.starts_with("ignored"));
+        let mut state = Self {
             counts,
             kept: BTreeSet::new(),
             ignored: ignored.collect(),
-            violations: inner.judge.violations.clone(),
+            violations: inner.invariants.violations.clone(),
         };
         // Which generations of which record had their effect.
         let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {
@@ -116,11 +117,11 @@ impl Books {
         for (key, item) in inner.tables.items(Table::Inbox) {
             let next = version_of(item) == Some(NEXT_VERSION);
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
-                Ok(record) => books.check_record(&record, &owners),
-                Err(_) => books.broken(Rule::Ghost, key),
+                Ok(record) => state.check_record(&record, &owners),
+                Err(_) => state.broken(Rule::Ghost, key),
             }
         }
-        books
+        state
     }
 
     fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>) {

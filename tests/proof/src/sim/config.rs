@@ -4,8 +4,8 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_runtime::endpoint::{MismatchPolicy, OutagePolicy};
 
-use super::dice::Dice;
-use super::fate::{Outage, Rates, Side};
+use super::fault::{Outage, Rates, Side};
+use super::rng::Rng;
 
 /// The length of a day, in milliseconds.
 pub const DAY: i64 = 86_400_000;
@@ -56,7 +56,7 @@ pub struct Config {
     /// How many records an operator acts on at once, each several times.
     pub operators: usize,
     /// Writes to a record that others come in just before, in ten thousand.
-    pub meddling: u32,
+    pub interference: u32,
     /// Between two sweeps of the TTL, in milliseconds.
     pub sweep_every: i64,
     /// Expired items that a sweep removes, in ten thousand.
@@ -108,7 +108,7 @@ impl Config {
             rollout: None,
             operator_every: None,
             operators: 1,
-            meddling: 0,
+            interference: 0,
             sweep_every: HOUR,
             swept: 10_000,
             relay_down: None,
@@ -126,69 +126,69 @@ impl Config {
     }
 
     /// The day of a seed.
-    pub fn draw(dice: &mut Dice) -> Self {
-        let timing = draw_timing(dice);
-        let choices = |dice: &mut Dice| Choices {
-            on_store_outage: dice.pick(&[OutagePolicy::Reject, OutagePolicy::Enqueue]),
-            on_body_mismatch: dice.pick(&[MismatchPolicy::Duplicate, MismatchPolicy::Quarantine]),
-            rotates_at: if dice.chance(3_000) { dice.between(0, DAY) } else { i64::MAX },
+    pub fn draw(rng: &mut Rng) -> Self {
+        let timing = draw_timing(rng);
+        let choices = |rng: &mut Rng| Choices {
+            on_store_outage: rng.pick(&[OutagePolicy::Reject, OutagePolicy::Enqueue]),
+            on_body_mismatch: rng.pick(&[MismatchPolicy::Duplicate, MismatchPolicy::Quarantine]),
+            rotates_at: if rng.chance(3_000) { rng.between(0, DAY) } else { i64::MAX },
         };
-        let from = dice.between(0, DAY);
-        let many = dice.chance(400);
+        let from = rng.between(0, DAY);
+        let many = rng.chance(400);
         let mut day = Self {
             timing,
-            endpoints: std::array::from_fn(|_| choices(dice)),
-            deliveries: 50 + dice.below(if many { 451 } else { 41 }),
-            rates: draw_rates(dice),
-            outages: draw_outages(dice),
-            receives_max: Some(u32::try_from(dice.pick(&[1, 2, 4, 8, 20, 100])).unwrap_or(100)),
-            batch_max: dice.pick(&[1, 3, 10]),
-            workers: dice.pick(&[1, 2, 5]),
-            index_lag_max: dice.pick(&[0, 2_000, 120_000]),
+            endpoints: std::array::from_fn(|_| choices(rng)),
+            deliveries: 50 + rng.below(if many { 451 } else { 41 }),
+            rates: draw_rates(rng),
+            outages: draw_outages(rng),
+            receives_max: Some(u32::try_from(rng.pick(&[1, 2, 4, 8, 20, 100])).unwrap_or(100)),
+            batch_max: rng.pick(&[1, 3, 10]),
+            workers: rng.pick(&[1, 2, 5]),
+            index_lag_max: rng.pick(&[0, 2_000, 120_000]),
             lingers: 0,
-            clock_off_max: if dice.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
-            rollout: dice.chance(2_500).then(|| (from, from + dice.between(MINUTE, HOUR))),
-            operator_every: dice.chance(6_000).then(|| dice.between(10 * MINUTE, 2 * HOUR)),
+            clock_off_max: if rng.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
+            rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
+            operator_every: rng.chance(6_000).then(|| rng.between(10 * MINUTE, 2 * HOUR)),
             operators: 1,
-            meddling: 0,
-            sweep_every: dice.between(MINUTE, HOUR),
+            interference: 0,
+            sweep_every: rng.between(MINUTE, HOUR),
             swept: 10_000,
             relay_down: None,
             dead_letters_kept: None,
-            redriven: dice.chance(5_000),
+            redriven: rng.chance(5_000),
             stalls: 0,
             slow: 30,
             span: DAY - MINUTE,
-            queue_trouble: dice.pick(&[0, 100, 500]),
-            partial: dice.pick(&[0, 0, 300]),
-            handler_fails: dice.pick(&[0, 200, 1_500]),
+            queue_trouble: rng.pick(&[0, 100, 500]),
+            partial: rng.pick(&[0, 0, 300]),
+            handler_fails: rng.pick(&[0, 200, 1_500]),
             steady: false,
             length: DAY,
         };
-        if dice.chance(1_500) {
-            day.crowd(dice);
+        if rng.chance(1_500) {
+            day.crowd(rng);
         }
-        if timing.delivery_retention.0 < DAY && dice.chance(2_000) {
-            day.stretch(dice);
+        if timing.delivery_retention.0 < DAY && rng.chance(2_000) {
+            day.stretch(rng);
         }
         day
     }
 
     /// Everything comes within minutes, slowly, several times, with people at it: so that it meets.
-    fn crowd(&mut self, dice: &mut Dice) {
-        self.span = dice.between(10 * MINUTE, HOUR);
+    fn crowd(&mut self, rng: &mut Rng) {
+        self.span = rng.between(10 * MINUTE, HOUR);
         self.length = self.span + 2 * HOUR;
-        self.operator_every = Some(dice.between(15_000, 3 * MINUTE));
-        self.operators = 1 + dice.below(3);
-        self.meddling = dice.pick(&[0, 100, 1_000]);
-        self.queue_trouble = dice.pick(&[500, 2_000]);
-        self.slow = dice.pick(&[300, 2_000]);
-        self.handler_fails = dice.pick(&[1_500, 4_000]);
-        self.timing.attempts_max = dice.pick(&[1, 1, 2, self.timing.attempts_max]);
-        self.receives_max = Some(u32::try_from(dice.pick(&[1, 2, 4])).unwrap_or(4));
+        self.operator_every = Some(rng.between(15_000, 3 * MINUTE));
+        self.operators = 1 + rng.below(3);
+        self.interference = rng.pick(&[0, 100, 1_000]);
+        self.queue_trouble = rng.pick(&[500, 2_000]);
+        self.slow = rng.pick(&[300, 2_000]);
+        self.handler_fails = rng.pick(&[1_500, 4_000]);
+        self.timing.attempts_max = rng.pick(&[1, 1, 2, self.timing.attempts_max]);
+        self.receives_max = Some(u32::try_from(rng.pick(&[1, 2, 4])).unwrap_or(4));
         for outage in &mut self.outages {
             outage.from %= self.span;
-            outage.until = outage.from + dice.between(1_000, 20 * MINUTE);
+            outage.until = outage.from + rng.between(1_000, 20 * MINUTE);
         }
         if self.rollout.is_some() {
             self.rollout = Some((self.span / 2, self.span / 2 + 30 * MINUTE));
@@ -196,30 +196,30 @@ impl Config {
     }
 
     /// Things wait until a horizon is over: the index, dead letters, one run of the relay, all of them.
-    fn stretch(&mut self, dice: &mut Dice) {
-        let from = dice.between(0, self.span / 2);
+    fn stretch(&mut self, rng: &mut Rng) {
+        let from = rng.between(0, self.span / 2);
         let horizon = self.timing.delivery_retention.0;
-        self.operator_every = Some(dice.between(MINUTE, 20 * MINUTE));
-        self.meddling = dice.pick(&[0, 1_000]);
-        match dice.below(10) {
+        self.operator_every = Some(rng.between(MINUTE, 20 * MINUTE));
+        self.interference = rng.pick(&[0, 1_000]);
+        match rng.below(10) {
             0..2 => self.lingers = 2 * horizon,
             2..4 => {
-                self.dead_letters_kept = Some((from, from + dice.between(horizon / 2, 2 * horizon)));
+                self.dead_letters_kept = Some((from, from + rng.between(horizon / 2, 2 * horizon)));
                 self.receives_max = Some(1);
                 self.queue_trouble = 2_000;
-                let down = from + dice.between(0, horizon / 2);
+                let down = from + rng.between(0, horizon / 2);
                 self.outages.push(Outage { side: Side::Store, from: down, until: down + 20 * MINUTE });
                 self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue);
             }
             4..7 => {
                 // What waits in the dead-letter queue comes back older than anything may be, and the TTL is near.
-                let until = from + self.timing.commit_age_max.0 + dice.between(horizon / 2, horizon);
+                let until = from + self.timing.commit_age_max.0 + rng.between(horizon / 2, horizon);
                 self.relay_down = Some((from, until));
                 self.dead_letters_kept = Some((from, until));
                 self.redriven = true;
                 self.receives_max = Some(1);
                 self.handler_fails = 4_000;
-                self.meddling = 3_000;
+                self.interference = 3_000;
                 self.swept = 50;
             }
             7 => {
@@ -229,7 +229,7 @@ impl Config {
                 self.stalls = 1_000;
             }
             _ => {
-                let until = from + dice.between(horizon, 2 * horizon);
+                let until = from + rng.between(horizon, 2 * horizon);
                 self.relay_down = Some((from, until));
                 self.outages.push(Outage { side: Side::Queue, from: until, until: until + 20 * MINUTE });
                 self.queue_trouble = 3_000;
@@ -241,19 +241,19 @@ impl Config {
     }
 }
 
-fn draw_rates(dice: &mut Dice) -> Rates {
-    let mut rate = |most: i64| u32::try_from(if dice.chance(6_000) { dice.between(0, most) } else { 0 }).unwrap_or(0);
+fn draw_rates(rng: &mut Rng) -> Rates {
+    let mut rate = |most: i64| u32::try_from(if rng.chance(6_000) { rng.between(0, most) } else { 0 }).unwrap_or(0);
     Rates { refused: rate(400), reply_lost: rate(400), late: rate(300), crash: rate(500), conflict: rate(400) }
 }
 
-fn draw_outages(dice: &mut Dice) -> Vec<Outage> {
-    let count = dice.below(3);
+fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
+    let count = rng.below(3);
     let outage = |_| {
-        let from = dice.between(0, DAY);
+        let from = rng.between(0, DAY);
         Outage {
-            side: dice.pick(&[Side::Store, Side::Store, Side::Queue]),
+            side: rng.pick(&[Side::Store, Side::Store, Side::Queue]),
             from,
-            until: from + dice.between(1_000, 40 * MINUTE),
+            until: from + rng.between(1_000, 40 * MINUTE),
         }
     };
     (0..count).map(outage).collect()
@@ -261,39 +261,39 @@ fn draw_outages(dice: &mut Dice) -> Vec<Outage> {
 
 /// Durations within the start-up inequalities: those the project ships with, or ones under which every horizon lies
 /// within the day.
-fn draw_timing(dice: &mut Dice) -> Timing {
+fn draw_timing(rng: &mut Rng) -> Timing {
     let standard = Timing {
-        shards: dice.pick(&[1, 2, 4]),
-        attempts_max: dice.between(2, 12),
-        backoff_base: Millis(dice.between(500, 20_000)),
-        backoff_cap: Millis(dice.between(60_000, 6 * HOUR)),
-        lease: Millis(dice.between(62_500, 300_000)),
-        resend_interval_max: Millis(dice.between(300_000, 6 * HOUR)),
+        shards: rng.pick(&[1, 2, 4]),
+        attempts_max: rng.between(2, 12),
+        backoff_base: Millis(rng.between(500, 20_000)),
+        backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),
+        lease: Millis(rng.between(62_500, 300_000)),
+        resend_interval_max: Millis(rng.between(300_000, 6 * HOUR)),
         ..Timing::standard()
     };
-    if dice.chance(5_000) {
+    if rng.chance(5_000) {
         return standard;
     }
-    let provider_window = dice.between(HOUR, 2 * HOUR);
+    let provider_window = rng.between(HOUR, 2 * HOUR);
     let queue_retention = 2 * HOUR;
-    let accept_age_max = queue_retention + dice.between(MINUTE, HOUR);
-    let delivery_retention = provider_window.max(accept_age_max) + dice.between(5 * MINUTE, HOUR);
-    let commit_age_max = dice.between(2 * HOUR, 6 * HOUR);
+    let accept_age_max = queue_retention + rng.between(MINUTE, HOUR);
+    let delivery_retention = provider_window.max(accept_age_max) + rng.between(5 * MINUTE, HOUR);
+    let commit_age_max = rng.between(2 * HOUR, 6 * HOUR);
     Timing {
         clock_skew_max: Millis(5_000),
         zombie_age_max: Millis(MINUTE),
         provider_window: Millis(provider_window),
         worker_timeout: Millis(10_000),
-        visibility_timeout: Millis(dice.between(60_000, 120_000)),
+        visibility_timeout: Millis(rng.between(60_000, 120_000)),
         queue_retention: Millis(queue_retention),
         dead_letter_retention: Millis(12 * HOUR),
-        lease: Millis(dice.between(12_500, 60_000)),
-        resend_interval_max: Millis(dice.between(60_000, delivery_retention / 96 - 1)),
+        lease: Millis(rng.between(12_500, 60_000)),
+        resend_interval_max: Millis(rng.between(60_000, delivery_retention / 96 - 1)),
         accept_age_max: Millis(accept_age_max),
         commit_age_max: Millis(commit_age_max),
         delivery_retention: Millis(delivery_retention),
-        effect_retention: Millis(provider_window + commit_age_max + dice.between(MINUTE, HOUR)),
-        backoff_cap: Millis(dice.between(20_000, 20 * MINUTE)),
+        effect_retention: Millis(provider_window + commit_age_max + rng.between(MINUTE, HOUR)),
+        backoff_cap: Millis(rng.between(20_000, 20 * MINUTE)),
         ..standard
     }
 }

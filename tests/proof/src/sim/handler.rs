@@ -49,7 +49,7 @@ impl Ledger {
         *inner.attempts.entry(fact.to_owned()).or_default() += 1;
         let first = inner.attempts.get(fact) == Some(&1);
         let chance = if inner.calm { 0 } else { inner.config.handler_fails };
-        let fails = inner.dice.chance(chance);
+        let fails = inner.rng.chance(chance);
         drop(inner);
         match fact.split('-').next() {
             Some("poison") => Some(HandlerError::permanent("POISON")),

@@ -2,7 +2,7 @@
 
 /// One delivery of a provider, however often it was attempted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Observation {
     /// The facts that it tells.
     pub facts: Vec<String>,
     /// Its signature is the provider's.
@@ -17,5 +17,5 @@ pub struct Told {
 #[derive(Debug, Default)]
 pub struct History {
     /// The deliveries.
-    pub told: Vec<Told>,
+    pub observations: Vec<Observation>,
 }

@@ -7,22 +7,22 @@
 //! |---|---|
 //! | [`config`], [`provider`] | what the day is like, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
-//! | [`world`], [`mod@line`], [`fate`] | what all processes share, the ports of one, how its calls go |
+//! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
-//! | [`meddler`] | others who come in between |
-//! | [`judge`], [`history`], [`checker`] | what is checked on the way, and in the end |
+//! | [`interference`] | others who come in between |
+//! | [`invariants`], [`history`], [`checker`] | what is checked on the way, and in the end |
 
 pub mod actors;
 pub mod checker;
 pub mod config;
-pub mod dice;
-pub mod fate;
+pub mod fault;
 pub mod handler;
 pub mod history;
-pub mod judge;
-pub mod line;
-pub mod meddler;
+pub mod interference;
+pub mod invariants;
+pub mod ports;
 pub mod provider;
+pub mod rng;
 pub mod sqs;
 pub mod tables;
 pub mod world;
@@ -34,11 +34,11 @@ use tokio::runtime::Builder;
 
 use self::checker::{Verdict, check};
 use self::config::Config;
-use self::dice::Dice;
-use self::fate::{CallEdge, Fates};
-use self::history::Told;
-use self::judge::Violation;
+use self::fault::{CallEdge, FaultPlan};
+use self::history::Observation;
+use self::invariants::Violation;
 use self::provider::{Delivery, Receiver};
+use self::rng::Rng;
 use self::world::World;
 use crate::mutant::Mutation;
 
@@ -65,31 +65,31 @@ pub struct Day {
 
 /// The day of a seed.
 pub fn simulate(seed: u64, mutation: Mutation) -> Day {
-    let mut dice = Dice::new(seed);
-    let config = Config::draw(&mut dice);
-    let deliveries = provider::deliveries(&config, &mut dice);
-    let fates = Fates::Random(config.rates);
-    play(config, deliveries, dice.bits(), fates, mutation)
+    let mut rng = Rng::new(seed);
+    let config = Config::draw(&mut rng);
+    let deliveries = provider::deliveries(&config, &mut rng);
+    let faults = FaultPlan::Random(config.rates);
+    run(config, deliveries, rng.bits(), faults, mutation)
 }
 
 /// A day as it is described.
-pub fn play(config: Config, deliveries: Vec<Delivery>, seed: u64, fates: Fates, mutation: Mutation) -> Day {
+pub fn run(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: FaultPlan, mutation: Mutation) -> Day {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads and without input can be made");
-    runtime.block_on(live(config, deliveries, seed, fates, mutation))
+    runtime.block_on(live(config, deliveries, seed, faults, mutation))
 }
 
-async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, fates: Fates, mutation: Mutation) -> Day {
+async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: FaultPlan, mutation: Mutation) -> Day {
     let count = deliveries.len();
-    let world = World::new(config, seed, fates, mutation);
+    let world = World::new(config, seed, faults, mutation);
     let receivers = Arc::new(Receiver::all(&world.lock().config));
-    let told = |delivery: &Delivery| Told {
+    let observed = |delivery: &Delivery| Observation {
         facts: delivery.events.iter().map(|event| event.fact.clone()).collect(),
         genuine: delivery.genuine,
         attempts: 0,
         acknowledged: 0,
     };
-    world.lock().history.told = deliveries.iter().map(told).collect();
+    world.lock().history.observations = deliveries.iter().map(observed).collect();
     for (number, delivery) in deliveries.into_iter().enumerate() {
         tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), number, Arc::new(delivery)));
     }
@@ -100,10 +100,10 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, fates: Fates
     tokio::spawn(actors::operate(world.clone()));
     tokio::spawn(actors::sweep(world.clone()));
     let length = world.lock().config.length;
-    line::sleep(length).await;
+    ports::sleep(length).await;
     world.lock().calm = true;
     while world.elapsed() < length + REST_MAX && !at_rest(&world) {
-        line::sleep(LOOK_EVERY).await;
+        ports::sleep(LOOK_EVERY).await;
     }
     let inner = world.lock();
     let (verdict, violations) = check(&inner);

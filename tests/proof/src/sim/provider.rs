@@ -6,11 +6,11 @@ use hookonce_providers::{Catalog, Received, Refusal, Request, Settings, Unsigned
 use hookonce_runtime::endpoint::{Endpoint, EndpointDocument};
 
 use super::config::{Choices, Config};
-use super::dice::Dice;
+use super::rng::Rng;
 
 /// What a provider does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum Behaviour {
     /// Retries until it hears a 2xx.
     Retries,
     /// Never retries.
@@ -21,21 +21,21 @@ pub enum Manner {
 
 /// A provider of the day.
 #[derive(Debug, Clone, Copy)]
-pub struct Manners {
+pub struct ProviderProfile {
     /// Its id in the catalog; its endpoint's id, too.
     pub id: &'static str,
     /// What it does.
-    pub manner: Manner,
+    pub behaviour: Behaviour,
     /// The header of the delivery's id, where it stands in one.
     id_header: Option<&'static str>,
 }
 
 /// The providers: id in the signed body; signed id header; id in a header that is not signed; batches.
-pub const PROVIDERS: [Manners; 4] = [
-    Manners { id: "stripe", manner: Manner::Retries, id_header: None },
-    Manners { id: "standard_webhooks", manner: Manner::Retries, id_header: Some("webhook-id") },
-    Manners { id: "github", manner: Manner::GivesUp, id_header: Some("x-github-delivery") },
-    Manners { id: "meta_whatsapp", manner: Manner::Batches, id_header: None },
+pub const PROVIDERS: [ProviderProfile; 4] = [
+    ProviderProfile { id: "stripe", behaviour: Behaviour::Retries, id_header: None },
+    ProviderProfile { id: "standard_webhooks", behaviour: Behaviour::Retries, id_header: Some("webhook-id") },
+    ProviderProfile { id: "github", behaviour: Behaviour::GivesUp, id_header: Some("x-github-delivery") },
+    ProviderProfile { id: "meta_whatsapp", behaviour: Behaviour::Batches, id_header: None },
 ];
 
 /// The secrets that an endpoint has had, oldest first. None of them protects anything.
@@ -50,15 +50,15 @@ const OVERLAP: i64 = 600_000;
 /// An endpoint with its provider.
 #[derive(Debug)]
 pub struct Receiver {
-    /// The provider's manners.
-    pub provider: Manners,
+    /// How it behaves.
+    pub provider: ProviderProfile,
     /// With the old secret, with both, with the new one.
     phases: [Endpoint; 3],
     rotates_at: i64,
 }
 
 impl Receiver {
-    fn new(provider: Manners, choices: Choices) -> Self {
+    fn new(provider: ProviderProfile, choices: Choices) -> Self {
         let endpoint = |secrets: &[&str]| {
             let document = EndpointDocument {
                 provider: provider.id.to_owned(),
@@ -98,7 +98,7 @@ impl Receiver {
     /// The refusal, where the signature does not hold.
     pub fn receive(
         &self,
-        letter: &Letter,
+        request: &ProviderRequest,
         elapsed: i64,
         sent_at: EpochSec,
         now: EpochSec,
@@ -107,11 +107,11 @@ impl Receiver {
         let url = format!("https://hooks.example.com/webhooks/{}", self.provider.id);
         let mut headers = Vec::new();
         if let Some(name) = self.provider.id_header {
-            headers.push((name.to_owned(), letter.id.clone()));
+            headers.push((name.to_owned(), request.id.clone()));
         }
         headers.push(("x-github-event".to_owned(), "sim".to_owned()));
-        let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &headers, body: &letter.body };
-        let secret = match (letter.genuine, elapsed < self.rotates_at) {
+        let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &headers, body: &request.body };
+        let secret = match (request.genuine, elapsed < self.rotates_at) {
             (false, _) => FORGED,
             (true, true) => SECRETS[0],
             (true, false) => SECRETS[1],
@@ -119,7 +119,7 @@ impl Receiver {
         let signed = endpoint.provider.sign(&unsigned, secret, sent_at).expect("the provider signs with a secret");
         let bytes = |(name, value): (String, String)| (name, value.into_bytes());
         let headers: Vec<_> = headers.into_iter().chain(signed).map(bytes).collect();
-        let request = Request { method: "POST", url: &url, headers: &headers, body: &letter.body };
+        let request = Request { method: "POST", url: &url, headers: &headers, body: &request.body };
         match endpoint.provider.receive(&request, &endpoint.keyring, &Settings::none(), None, now)? {
             Received::Delivery(delivery) => Ok(delivery),
             other => panic!("a delivery is no handshake: {other:?}"),
@@ -129,7 +129,7 @@ impl Receiver {
 
 /// What a provider puts into one request.
 #[derive(Debug, Clone)]
-pub struct Letter {
+pub struct ProviderRequest {
     /// The delivery's id, where it stands in a header.
     pub id: String,
     /// The body.
@@ -138,9 +138,9 @@ pub struct Letter {
     pub genuine: bool,
 }
 
-/// One event: its id with the provider, and the fact that it tells.
+/// One event: its id with the provider, and the fact that it carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct SentEvent {
     /// The event's id.
     pub id: String,
     /// The fact.
@@ -153,7 +153,7 @@ pub struct Delivery {
     /// Which provider.
     pub provider: usize,
     /// Its events: one, unless the provider batches.
-    pub events: Vec<Told>,
+    pub events: Vec<SentEvent>,
     /// When it is first attempted, in milliseconds of the day.
     pub at: i64,
     /// Copies that race each other.
@@ -166,22 +166,23 @@ pub struct Delivery {
 
 impl Delivery {
     /// The request of some of the events.
-    pub fn letter(&self, events: &[Told], rendering: u32) -> Letter {
+    pub fn request(&self, events: &[SentEvent], rendering: u32) -> ProviderRequest {
         let id = events.first().map(|event| event.id.clone()).unwrap_or_default();
-        let item = |event: &Told| format!("{{\"id\":\"{}\",\"fact\":\"{}\",\"r\":{rendering}}}", event.id, event.fact);
+        let item =
+            |event: &SentEvent| format!("{{\"id\":\"{}\",\"fact\":\"{}\",\"r\":{rendering}}}", event.id, event.fact);
         let items: Vec<_> = events.iter().map(item).collect();
-        let body = match PROVIDERS[self.provider].manner {
-            Manner::Batches => format!(
+        let body = match PROVIDERS[self.provider].behaviour {
+            Behaviour::Batches => format!(
                 "{{\"entry\":[{{\"changes\":[{{\"field\":\"messages\",\"value\":{{\"messages\":[{}]}}}}]}}]}}",
                 items.join(",")
             ),
-            Manner::Retries | Manner::GivesUp => items[0].replacen('{', "{\"type\":\"sim\",", 1),
+            Behaviour::Retries | Behaviour::GivesUp => items[0].replacen('{', "{\"type\":\"sim\",", 1),
         };
-        Letter { id, body: body.into_bytes(), genuine: self.genuine }
+        ProviderRequest { id, body: body.into_bytes(), genuine: self.genuine }
     }
 }
 
-/// The facts that a body tells.
+/// The facts that a body carries.
 pub fn facts_in(body: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(body);
     let facts = text.split("\"fact\":\"").skip(1);
@@ -189,26 +190,26 @@ pub fn facts_in(body: &[u8]) -> Vec<String> {
 }
 
 /// What the providers of a day have to deliver.
-pub fn deliveries(config: &Config, dice: &mut Dice) -> Vec<Delivery> {
+pub fn deliveries(config: &Config, rng: &mut Rng) -> Vec<Delivery> {
     let mut all: Vec<Delivery> = Vec::new();
     let span = config.span;
-    let burst = dice.between(0, span);
+    let burst = rng.between(0, span);
     for number in 0..config.deliveries {
-        let provider = dice.below(PROVIDERS.len());
-        let at = if dice.chance(2_000) { burst + dice.between(0, 60_000) } else { dice.between(0, span) };
+        let provider = rng.below(PROVIDERS.len());
+        let at = if rng.chance(2_000) { burst + rng.between(0, 60_000) } else { rng.between(0, span) };
         let mut delivery = Delivery {
             provider,
             events: Vec::new(),
             at,
-            copies: if dice.chance(1_500) { 2 + dice.below(2) } else { 1 },
+            copies: if rng.chance(1_500) { 2 + rng.below(2) } else { 1 },
             rendering: 0,
-            genuine: !dice.chance(150),
+            genuine: !rng.chance(150),
         };
-        let batches = PROVIDERS[provider].manner == Manner::Batches;
-        for event in 0..(if batches { 1 + dice.below(4) } else { 1 }) {
-            delivery.events.push(fresh(&format!("{number}-{event}"), dice));
+        let batches = PROVIDERS[provider].behaviour == Behaviour::Batches;
+        for event in 0..(if batches { 1 + rng.below(4) } else { 1 }) {
+            delivery.events.push(fresh(&format!("{number}-{event}"), rng));
         }
-        if let Some(other) = repeated(&all, provider, at, config, dice)
+        if let Some(other) = repeated(&all, provider, at, config, rng)
             && delivery.genuine
         {
             delivery.events[0] = other;
@@ -218,8 +219,8 @@ pub fn deliveries(config: &Config, dice: &mut Dice) -> Vec<Delivery> {
     all
 }
 
-fn fresh(number: &str, dice: &mut Dice) -> Told {
-    let kind = match dice.below(100) {
+fn fresh(number: &str, rng: &mut Rng) -> SentEvent {
+    let kind = match rng.below(100) {
         0..3 => "poison",
         3..5 => "panics",
         5..7 => "ignored",
@@ -227,21 +228,21 @@ fn fresh(number: &str, dice: &mut Dice) -> Told {
         9..40 => "shared",
         _ => "plain",
     };
-    Told { id: format!("e{number}"), fact: format!("{kind}-{number}") }
+    SentEvent { id: format!("e{number}"), fact: format!("{kind}-{number}") }
 }
 
-/// An event that was told before: the same one again, or the same fact under another id.
-fn repeated(all: &[Delivery], provider: usize, at: i64, config: &Config, dice: &mut Dice) -> Option<Told> {
-    if all.is_empty() || !dice.chance(1_200) {
+/// An event that was sent before: the same one again, or the same fact under another id.
+fn repeated(all: &[Delivery], provider: usize, at: i64, config: &Config, rng: &mut Rng) -> Option<SentEvent> {
+    if all.is_empty() || !rng.chance(1_200) {
         return None;
     }
-    let earlier = &all[dice.below(all.len())];
+    let earlier = &all[rng.below(all.len())];
     // A provider that reports a fact again does so within its own window.
     let near = (earlier.at - at).abs() < config.timing.provider_window.0 / 4;
-    let event = earlier.events[dice.below(earlier.events.len())].clone();
+    let event = earlier.events[rng.below(earlier.events.len())].clone();
     if !earlier.genuine || !near {
         return None;
     }
-    let same_id = earlier.provider == provider && dice.chance(5_000);
-    Some(if same_id { event } else { Told { id: format!("{}-{}", event.id, dice.below(1_000_000)), ..event } })
+    let same_id = earlier.provider == provider && rng.chance(5_000);
+    Some(if same_id { event } else { SentEvent { id: format!("{}-{}", event.id, rng.below(1_000_000)), ..event } })
 }

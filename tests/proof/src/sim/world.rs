@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::config::Config;
-use super::dice::Dice;
-use super::fate::{CallEdge, Fate, Fates};
+use super::fault::{CallEdge, Fault, FaultPlan};
 use super::history::History;
-use super::judge::Judge;
+use super::invariants::InvariantChecker;
+use super::rng::Rng;
 use super::sqs::{FakeQueue, QueueShape};
 use super::tables::{Changed, Tables};
 use crate::mutant::Mutation;
@@ -45,9 +45,9 @@ pub struct Inner {
     /// The dead-letter queue.
     pub dead_letters: FakeQueue,
     /// Chance.
-    pub dice: Dice,
+    pub rng: Rng,
     /// How calls go.
-    pub fates: Fates,
+    pub faults: FaultPlan,
     /// What is taken out of the protocol.
     pub mutation: Mutation,
     /// The calls so far.
@@ -57,7 +57,7 @@ pub struct Inner {
     /// What happened, for the checker.
     pub history: History,
     /// Judges every change of a record when it happens.
-    pub judge: Judge,
+    pub invariants: InvariantChecker,
     /// Writes that are still under way although their caller is gone.
     pub late: usize,
     /// Processes that run.
@@ -82,7 +82,7 @@ pub struct World {
 
 impl World {
     /// A day that has not begun.
-    pub fn new(config: Config, seed: u64, fates: Fates, mutation: Mutation) -> Self {
+    pub fn new(config: Config, seed: u64, faults: FaultPlan, mutation: Mutation) -> Self {
         let mut timing = config.timing;
         let shape = QueueShape {
             visibility_timeout: timing.visibility_timeout,
@@ -90,7 +90,7 @@ impl World {
             receives_max: config.receives_max,
         };
         let dead = QueueShape { retention: timing.dead_letter_retention, receives_max: None, ..shape };
-        let judge = Judge::new(timing);
+        let invariants = InvariantChecker::new(timing);
         if let Some(change) = mutation.timing {
             change(&mut timing);
         }
@@ -99,13 +99,13 @@ impl World {
             tables: Tables::default(),
             queue: FakeQueue::new(shape),
             dead_letters: FakeQueue::new(dead),
-            dice: Dice::new(seed),
-            fates,
+            rng: Rng::new(seed),
+            faults,
             mutation,
             edges: Vec::new(),
             labels: BTreeSet::new(),
             history: History::default(),
-            judge,
+            invariants,
             late: 0,
             running: 0,
             calm: false,
@@ -134,18 +134,18 @@ impl World {
 
 impl Inner {
     /// How the next call goes.
-    pub fn fate(&mut self, edge: CallEdge, elapsed: i64) -> Fate {
+    pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Fault {
         let number = self.edges.len();
         self.edges.push(edge);
-        if self.calm && matches!(self.fates, Fates::Random(_)) {
-            return Fate::Well;
+        if self.calm && matches!(self.faults, FaultPlan::Random(_)) {
+            return Fault::Well;
         }
         let down =
-            |outage: &super::fate::Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
+            |outage: &super::fault::Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
         if self.config.outages.iter().any(down) {
-            return Fate::Refused;
+            return Fault::Refused;
         }
-        self.fates.next(number, &mut self.dice)
+        self.faults.next(number, &mut self.rng)
     }
 
     /// How long one way of a call takes, in milliseconds: rarely, longer than its caller waits.
@@ -153,27 +153,27 @@ impl Inner {
         if self.config.steady {
             return 5;
         }
-        if self.dice.chance(if self.calm { 0 } else { self.config.slow }) {
-            self.dice.between(200, 3_000)
+        if self.rng.chance(if self.calm { 0 } else { self.config.slow }) {
+            self.rng.between(200, 3_000)
         } else {
-            self.dice.between(1, 12)
+            self.rng.between(1, 12)
         }
     }
 
     /// When the index shows a change that is made now.
     pub fn index_seen_at(&mut self, now: i64) -> i64 {
-        if self.config.lingers > 0 && !self.calm && self.dice.chance(500) {
-            self.tables.linger(now + self.dice.between(0, self.config.lingers));
+        if self.config.lingers > 0 && !self.calm && self.rng.chance(500) {
+            self.tables.linger(now + self.rng.between(0, self.config.lingers));
         }
         let lag = self.config.index_lag_max;
-        if lag > 0 && self.dice.chance(3_000) { now + self.dice.between(0, lag) } else { now }
+        if lag > 0 && self.rng.chance(3_000) { now + self.rng.between(0, lag) } else { now }
     }
 
     /// Takes note of changes of items.
     pub fn changed(&mut self, changes: &[Changed], now: i64) {
         for change in changes {
             match change.table {
-                Table::Inbox => self.judge.changed(change, now),
+                Table::Inbox => self.invariants.changed(change, now),
                 Table::Domain => {}
             }
         }
@@ -183,7 +183,7 @@ impl Inner {
     pub fn expire(&mut self, table: Table, key: &str, now: i64) {
         let gone = self.tables.remove(table, key, now);
         if let (Table::Inbox, Some(item)) = (table, gone.before) {
-            self.judge.expired(key, &item, self.config.relay_down.is_some());
+            self.invariants.expired(key, &item, self.config.relay_down.is_some());
         }
     }
 

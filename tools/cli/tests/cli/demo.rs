@@ -1,10 +1,11 @@
 //! The demo's figures, as a program reads them.
 
-use crate::support::{Desk, json, text};
+use crate::support::{Workspace, json, text};
 
 #[test]
 fn every_genuine_event_of_the_demo_takes_effect_once() {
-    let output = Desk::new().run(&["demo", "--deliveries", "300", "--copies", "4", "--concurrency", "32", "--json"]);
+    let output =
+        Workspace::new().run(&["demo", "--deliveries", "300", "--copies", "4", "--concurrency", "32", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let report = json(&output);
     let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {report}"));
@@ -24,7 +25,7 @@ fn every_genuine_event_of_the_demo_takes_effect_once() {
 
 #[test]
 fn the_demo_tells_a_person_what_happened() {
-    let output = Desk::new().run(&["demo", "--deliveries", "9", "--copies", "2"]);
+    let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Every genuine event took effect exactly once."), "{said}");
@@ -33,12 +34,12 @@ fn the_demo_tells_a_person_what_happened() {
 
 #[test]
 fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
-    let elsewhere = Desk::new().run(&["demo", "--stack", "prod"]);
+    let elsewhere = Workspace::new().run(&["demo", "--stack", "prod"]);
     assert_eq!(elsewhere.status.code(), Some(2), "{}", text(&elsewhere));
-    let desk = Desk::new();
-    assert_eq!(desk.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
-    assert_eq!(desk.run(&["providers", "nobody"]).status.code(), Some(2));
-    let list = desk.run(&["list"]);
+    let workspace = Workspace::new();
+    assert_eq!(workspace.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
+    assert_eq!(workspace.run(&["providers", "nobody"]).status.code(), Some(2));
+    let list = workspace.run(&["list"]);
     assert_eq!(list.status.code(), Some(3), "{}", text(&list));
     assert!(list.stdout.is_empty(), "standard output is for data");
 }

@@ -2,38 +2,38 @@
 
 use std::net::TcpListener;
 
-use crate::support::Desk;
+use crate::support::Workspace;
 
 /// Exit code, standard output and standard error of a command.
-fn run(desk: &Desk, arguments: &[&str]) -> (i32, String, String) {
-    let output = desk.run(arguments);
+fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String, String) {
+    let output = workspace.run(arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 #[test]
 fn a_secret_is_made_only_where_the_provider_takes_one() {
-    let desk = Desk::new();
-    let (code, secret, _) = run(&desk, &["endpoint", "add", "shop", "--provider", "stripe"]);
+    let workspace = Workspace::new();
+    let (code, secret, _) = run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]);
     assert!(code == 0 && secret.starts_with("whsec_"), "{secret}");
     let sns = ["endpoint", "add", "topic", "--provider", "aws_sns", "--setting", "topic_arns=arn:aws:sns:a:1:b"];
-    assert_eq!(run(&desk, &sns).0, 0, "its certificate is fetched");
+    assert_eq!(run(&workspace, &sns).0, 0, "its certificate is fetched");
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
-        let (code, _, error) = run(&desk, arguments);
+        let (code, _, error) = run(&workspace, arguments);
         assert!(code == 2 && error.contains("cannot be made here") && error.contains("--secret"), "{error}");
     }
 }
 
 #[test]
 fn a_setting_that_the_provider_needs_is_asked_for() {
-    let desk = Desk::new();
-    let (code, _, error) = run(&desk, &["endpoint", "add", "pay", "--provider", "paypal"]);
+    let workspace = Workspace::new();
+    let (code, _, error) = run(&workspace, &["endpoint", "add", "pay", "--provider", "paypal"]);
     assert!(code == 2 && error.contains("webhook_id"), "{error}");
 }
 
 #[test]
 fn a_document_is_checked_before_it_is_sent_anywhere() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     for (document, code, said) in [
         (r#"{"provider": "stripe", "secrets": ["whsec_1"]}"#, 0, "will be taken"),
         (r#"{"provider": "paypal", "secrets": []}"#, 1, "webhook_id"),
@@ -42,41 +42,41 @@ fn a_document_is_checked_before_it_is_sent_anywhere() {
         (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "line 1"),
         ("{", 1, "line 1"),
     ] {
-        let file = desk.write("endpoint.json", document.as_bytes());
-        let (is, out, error) = run(&desk, &["endpoint", "check", &file]);
+        let file = workspace.write("endpoint.json", document.as_bytes());
+        let (is, out, error) = run(&workspace, &["endpoint", "check", &file]);
         assert!(is == code && (out + &error).contains(said), "{document}: {is} {error}");
     }
-    assert_eq!(run(&desk, &["endpoint", "check", "nothing.json"]).0, 2);
+    assert_eq!(run(&workspace, &["endpoint", "check", "nothing.json"]).0, 2);
 }
 
 #[test]
 fn a_broken_document_stands_in_nobodys_way() {
-    let desk = Desk::new();
-    assert_eq!(run(&desk, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
-    desk.write(".hookonce/endpoints/bad.json", b"{");
-    let (code, list, error) = run(&desk, &["endpoint", "list"]);
+    let workspace = Workspace::new();
+    assert_eq!(run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
+    workspace.write(".hookonce/endpoints/bad.json", b"{");
+    let (code, list, error) = run(&workspace, &["endpoint", "list"]);
     assert!(code == 0 && list.contains("shop") && error.contains("bad.json"), "{list}{error}");
-    assert_eq!(run(&desk, &["endpoint", "remove", "bad"]).0, 0);
-    assert_eq!(run(&desk, &["endpoint", "remove", "bad"]).0, 2, "it is gone");
+    assert_eq!(run(&workspace, &["endpoint", "remove", "bad"]).0, 0);
+    assert_eq!(run(&workspace, &["endpoint", "remove", "bad"]).0, 2, "it is gone");
 }
 
 #[test]
 fn the_ninth_secret_costs_the_oldest_which_is_said() {
-    let desk = Desk::new();
-    assert_eq!(run(&desk, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
+    let workspace = Workspace::new();
+    assert_eq!(run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
     let said: Vec<bool> =
-        (0..8).map(|_| run(&desk, &["endpoint", "rotate", "shop"]).2.contains("the oldest was dropped")).collect();
+        (0..8).map(|_| run(&workspace, &["endpoint", "rotate", "shop"]).2.contains("the oldest was dropped")).collect();
     assert_eq!(said, [false, false, false, false, false, false, false, true]);
 }
 
 #[test]
 fn what_cannot_be_sent_is_wrong_usage() {
-    let desk = Desk::new();
-    let file = desk.write("body.json", b"{}");
+    let workspace = Workspace::new();
+    let file = workspace.write("body.json", b"{}");
     let send = |url: &str, header: &str| {
         let arguments =
             ["send", "--provider", "github", "--secret", "s", "--file", &file, "--url", url, "--header", header];
-        run(&desk, &arguments)
+        run(&workspace, &arguments)
     };
     let (code, _, error) = send("localhost:8787", "x-github-event:push");
     assert!(code == 2 && error.contains("http://"), "{error}");
@@ -90,10 +90,10 @@ fn this_machine_is_not_reached_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
-    let desk = Desk::new();
-    let file = desk.write("body.json", b"{}");
+    let workspace = Workspace::new();
+    let file = workspace.write("body.json", b"{}");
     let arguments = ["send", "--provider", "stripe", "--secret", "s", "--file", &file, "--url", "http://127.0.0.1:1/x"];
     let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name.to_owned(), url.clone()));
-    assert_eq!(desk.run_with_environment(&arguments, &variables).status.code(), Some(3));
+    assert_eq!(workspace.run_with_environment(&arguments, &variables).status.code(), Some(3));
     assert!(proxy.accept().is_err(), "nobody came");
 }

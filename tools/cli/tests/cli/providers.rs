@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::{Desk, json, root, text};
+use crate::support::{Workspace, json, root, text};
 
 /// Providers that sign with a key of their own, which nobody else has.
 const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
@@ -14,7 +14,7 @@ const MADE: [&str; 8] =
     ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
 
 fn catalog() -> Vec<Value> {
-    let output = Desk::new().run(&["providers", "--json"]);
+    let output = Workspace::new().run(&["providers", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     serde_json::from_value(json(&output)).unwrap()
 }
@@ -25,7 +25,7 @@ fn id(provider: &Value) -> &str {
 
 #[test]
 fn a_short_fact_is_printed_whole() {
-    let list = String::from_utf8(Desk::new().run(&["providers"]).stdout).unwrap();
+    let list = String::from_utf8(Workspace::new().run(&["providers"]).stdout).unwrap();
     let line = |id: &str| list.lines().find(|line| line.starts_with(&format!(" {id} "))).unwrap().to_owned();
     assert!(line("circleci").contains(" 10 s "), "{}", line("circleci"));
     assert!(line("discord").contains(" 3 s "), "{}", line("discord"));
@@ -42,9 +42,9 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
         }
         assert!(provider["answers"]["retry_please"].is_u64(), "{}", id(provider));
     }
-    let one = Desk::new().run(&["providers", "zendesk", "--json"]);
+    let one = Workspace::new().run(&["providers", "zendesk", "--json"]);
     assert_eq!(json(&one)["answers"]["retry_please"], 409);
-    let none = Desk::new().run(&["providers", "nobody"]);
+    let none = Workspace::new().run(&["providers", "nobody"]);
     assert_eq!(none.status.code(), Some(2), "{}", text(&none));
 }
 
@@ -56,28 +56,28 @@ fn sample(provider: &str) -> Value {
     vectors.iter().find(|vector| vector["id"] == format!("{provider}/valid")).unwrap().clone()
 }
 
-fn add(desk: &Desk, provider: &str, sample: &Value) {
+fn add(workspace: &Workspace, provider: &str, sample: &Value) {
     let secret = sample["secrets"][0].as_str().unwrap();
     let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", secret];
     let settings = sample["settings"].as_object().into_iter().flatten();
     let settings: Vec<_> = settings.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
     arguments.extend(settings.iter().flat_map(|setting| ["--setting", setting]));
-    let output = desk.run(&arguments);
+    let output = workspace.run(&arguments);
     assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output));
 }
 
 #[test]
 fn what_send_signs_is_accepted_for_every_provider_with_a_shared_secret() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let catalog = catalog();
     let samples: Vec<_> = catalog.iter().map(|provider| (id(provider), sample(id(provider)))).collect();
     for (provider, sample) in &samples {
-        add(&desk, provider, sample);
+        add(&workspace, provider, sample);
     }
-    let running = desk.dev(&["dev", "--port", "0"]);
+    let running = workspace.dev(&["dev", "--port", "0"]);
     let mut accepted = 0;
     for (provider, sample) in &samples {
-        let body = desk.write("body", &STANDARD.decode(sample["body_base64"].as_str().unwrap()).unwrap());
+        let body = workspace.write("body", &STANDARD.decode(sample["body_base64"].as_str().unwrap()).unwrap());
         let headers = sample["headers"].as_object().unwrap().iter();
         let headers: Vec<_> = headers
             .filter(|(name, _)| !MADE.iter().any(|part| name.contains(part)))
@@ -85,7 +85,7 @@ fn what_send_signs_is_accepted_for_every_provider_with_a_shared_secret() {
             .collect();
         let mut arguments = vec!["send", "--provider", provider, "--file", &body, "--json"];
         arguments.extend(headers.iter().flat_map(|header| ["--header", header]));
-        let output = desk.run(&arguments);
+        let output = workspace.run(&arguments);
         if OWN_KEYS.contains(provider) {
             assert_eq!(output.status.code(), Some(2), "{provider}: {}", text(&output));
             continue;

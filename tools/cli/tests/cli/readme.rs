@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Desk, Running, json, root, text, wait_until};
+use crate::support::{Running, Workspace, json, root, text, wait_until};
 
 const RUN: &str = "cargo run --bin hookonce -- ";
 const TEST: &str = "cargo test --workspace";
@@ -25,7 +25,7 @@ fn commands(markdown: &str) -> Vec<String> {
 #[test]
 fn every_command_of_the_readme_does_what_it_says() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let mut running: Option<Running> = None;
     let mut ran = Vec::new();
     for command in commands(&readme) {
@@ -37,12 +37,12 @@ fn every_command_of_the_readme_does_what_it_says() {
         if arguments == ["dev"] {
             // Another program may have the usual port.
             arguments.extend(["--port", "0"]);
-            running = Some(desk.dev(&arguments));
+            running = Some(workspace.dev(&arguments));
         } else {
             if arguments.first() == Some(&"list") {
-                wait_until("the sample is applied", || applied(&desk));
+                wait_until("the sample is applied", || applied(&workspace));
             }
-            let output = desk.run(&arguments);
+            let output = workspace.run(&arguments);
             assert_eq!(output.status.code(), Some(0), "{command}\n{}", text(&output));
         }
         ran.push(arguments.first().map(ToString::to_string).unwrap_or_default());
@@ -51,38 +51,48 @@ fn every_command_of_the_readme_does_what_it_says() {
     drop(running);
 }
 
-fn applied(desk: &Desk) -> bool {
-    let list = desk.run(&["list", "--json"]);
+fn applied(workspace: &Workspace) -> bool {
+    let list = workspace.run(&["list", "--json"]);
     list.status.success() && json(&list)[0]["outcome"] == "APPLIED"
 }
 
 #[test]
 fn one_sample_sent_three_times_is_accepted_once() {
-    let desk = Desk::new();
-    let _running = desk.dev(&["dev", "--port", "0"]);
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
     let file = "events/deliveries/stripe-invoice-paid.json";
-    let sent =
-        desk.run(&["send", "--provider", "stripe", "--file", file, "--copies", "3", "--concurrency", "3", "--json"]);
+    let sent = workspace.run(&[
+        "send",
+        "--provider",
+        "stripe",
+        "--file",
+        file,
+        "--copies",
+        "3",
+        "--concurrency",
+        "3",
+        "--json",
+    ]);
     let answers = json(&sent);
     let count = |answer: &str| answers.as_array().unwrap().iter().filter(|one| one["answer"] == answer).count();
     assert_eq!((count("accepted"), count("duplicate")), (1, 2), "{}", text(&sent));
-    wait_until("it is applied", || applied(&desk));
-    let shown = desk.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--json"]);
+    wait_until("it is applied", || applied(&workspace));
+    let shown = workspace.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--json"]);
     assert_eq!(json(&shown)["duplicates"], 2, "{}", text(&shown));
-    let body = desk.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--body"]);
+    let body = workspace.run(&["show", "stripe", "evt_1SampleInvoicePaid", "--body"]);
     assert_eq!(body.stdout, fs::read(root().join(file)).unwrap(), "the stored body is the one that was sent");
-    let absent = desk.run(&["show", "stripe", "evt_unknown"]);
+    let absent = workspace.run(&["show", "stripe", "evt_unknown"]);
     assert_eq!(absent.status.code(), Some(1));
 }
 
 #[test]
 fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
-    let desk = Desk::new();
-    let _running = desk.dev(&["dev", "--port", "0"]);
-    let revealed = json(&desk.run(&["endpoint", "show", "github", "--reveal", "--json"]));
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let revealed = json(&workspace.run(&["endpoint", "show", "github", "--reveal", "--json"]));
     let old = revealed["secrets"][0].as_str().unwrap().to_owned();
-    assert!(!text(&desk.run(&["endpoint", "show", "github"])).contains(&old), "a secret is not shown unasked");
-    assert!(desk.run(&["endpoint", "rotate", "github"]).status.success());
+    assert!(!text(&workspace.run(&["endpoint", "show", "github"])).contains(&old), "a secret is not shown unasked");
+    assert!(workspace.run(&["endpoint", "rotate", "github"]).status.success());
     let send = [
         "send",
         "--provider",
@@ -92,11 +102,11 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
         "--header",
         "x-github-event:push",
     ];
-    let with_old = desk.run(&[&send[..], &["--secret", &old, "--json"]].concat());
+    let with_old = workspace.run(&[&send[..], &["--secret", &old, "--json"]].concat());
     assert_eq!(json(&with_old)[0]["answer"], "accepted", "{}", text(&with_old));
-    let with_new = desk.run(&[&send[..], &["--json"]].concat());
+    let with_new = workspace.run(&[&send[..], &["--json"]].concat());
     assert!(with_new.status.success(), "{}", text(&with_new));
-    let forged = desk.run(&[&send[..], &["--secret", "not-the-secret", "--json"]].concat());
+    let forged = workspace.run(&[&send[..], &["--secret", "not-the-secret", "--json"]].concat());
     assert_eq!(forged.status.code(), Some(1));
     assert_eq!(json(&forged)[0]["answer"], "signature_mismatch");
 }

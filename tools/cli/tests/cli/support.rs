@@ -16,9 +16,9 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A folder to run commands in, with the repository's `events` at hand.
-pub(crate) struct Desk(tempfile::TempDir);
+pub(crate) struct Workspace(tempfile::TempDir);
 
-impl Desk {
+impl Workspace {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(root().join("events").canonicalize().unwrap(), folder.path().join("events"))

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{Desk, json as parsed, text};
+use crate::support::{Workspace, json as parsed, text};
 
 /// A request that Stripe's own library signed.
 fn captured() -> Value {
@@ -20,7 +20,7 @@ fn captured() -> Value {
 }
 
 fn verify(request: &Value) -> (Option<i32>, Value) {
-    let output = Desk::new().run_with_input(&["verify", "--request", "-", "--json"], &request.to_string());
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-", "--json"], &request.to_string());
     (output.status.code(), parsed(&output))
 }
 
@@ -47,7 +47,7 @@ fn a_handshake_is_answered_with_its_challenge() {
 
 #[test]
 fn a_capture_of_another_form_is_wrong_usage() {
-    let output = Desk::new().run_with_input(&["verify", "--request", "-"], "{\"provider\": \"stripe\"}");
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], "{\"provider\": \"stripe\"}");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
 
@@ -65,7 +65,7 @@ fn genuine() -> Value {
 
 /// What a person reads, which never holds the secret or the signature that would be right.
 fn explained(request: &Value) -> String {
-    let output = Desk::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
     let said = text(&output);
     let right = genuine();
     let signature = right["headers"]["stripe-signature"].as_str().unwrap().split("v1=").nth(1).unwrap();

@@ -1,4 +1,4 @@
-//! The ports of one process: every call goes through the day's fates on its way to the tables and the queue.
+//! The ports of one process: every call goes through the day's faults on its way to the tables and the queue.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,17 +18,17 @@ use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
-use super::fate::{CallEdge, Fate, Side};
-use super::meddler::meddle;
+use super::fault::{CallEdge, Fault, Side};
+use super::interference::interfere;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::label::{self, Role, labels, purpose};
 
 /// What the other side does on a call.
-type Act<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
+type Effect<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
 
 /// The ports of one process.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct Ports {
     /// The day.
     pub world: World,
     /// Who calls.
@@ -44,16 +44,16 @@ pub struct Line {
     undisturbed: bool,
 }
 
-impl Line {
+impl Ports {
     /// The ports of a new process of a role.
     pub fn new(world: &World, role: Role) -> Self {
         let elapsed = world.elapsed();
         let mut inner = world.lock();
         let off = inner.config.clock_off_max;
-        let skew = inner.dice.between(-off, off);
+        let skew = inner.rng.between(-off, off);
         let release = match inner.config.rollout {
             Some((from, until)) if elapsed >= from => {
-                if elapsed >= until || inner.dice.chance(5_000) {
+                if elapsed >= until || inner.rng.chance(5_000) {
                     Release::Next
                 } else {
                     Release::Current
@@ -94,82 +94,82 @@ impl Line {
         std::future::pending().await
     }
 
-    fn carry_later(&self, act: impl FnOnce(&mut Inner, i64) + Send + 'static) {
+    fn carry_later(&self, effect: impl FnOnce(&mut Inner, i64) + Send + 'static) {
         let world = self.world.clone();
         let delay = {
             let mut inner = world.lock();
             inner.late += 1;
             let zombie = inner.config.timing.zombie_age_max.0;
-            if inner.config.steady { 30_000 } else { inner.dice.between(1, zombie) }
+            if inner.config.steady { 30_000 } else { inner.rng.between(1, zombie) }
         };
         tokio::spawn(async move {
             sleep(delay).await;
             let now = world.now();
             let mut inner = world.lock();
-            act(&mut inner, now);
+            effect(&mut inner, now);
             inner.late -= 1;
             drop(inner);
             world.sent.notify_one();
         });
     }
 
-    /// One call: `act` is what the other side does, `refused` what is said when it does not answer, `conflict` what is
+    /// One call: `effect` is what the other side does, `refused` what is said when it does not answer, `conflict` what is
     /// said when a transaction is in the way, where that can be.
     async fn call<T: Send + 'static>(
         &self,
         edge: CallEdge,
         refused: T,
         conflict: Option<T>,
-        act: impl FnOnce(&mut Inner, i64) -> T + Send + 'static,
+        effect: impl FnOnce(&mut Inner, i64) -> T + Send + 'static,
     ) -> T {
-        let act_now = |act: Act<T>| {
+        let carry_out_now = |effect: Effect<T>| {
             let now = self.world.now();
-            let reply = act(&mut self.world.lock(), now);
+            let reply = effect(&mut self.world.lock(), now);
             if edge.side == Side::Queue {
                 self.world.sent.notify_one();
             }
             reply
         };
         if self.undisturbed {
-            return act_now(Box::new(act));
+            return carry_out_now(Box::new(effect));
         }
         let elapsed = self.world.elapsed();
-        let (fate, there, back) = {
+        let (fault, there, back) = {
             let mut inner = self.world.lock();
-            (inner.fate(edge, elapsed), inner.latency(), inner.latency())
+            (inner.fault(edge, elapsed), inner.latency(), inner.latency())
         };
-        match fate {
-            Fate::CrashBefore => self.die().await,
-            Fate::Refused => {
+        match fault {
+            Fault::CrashBefore => self.die().await,
+            Fault::Refused => {
                 sleep(there).await;
                 refused
             }
-            Fate::Conflict => {
+            Fault::Conflict => {
                 sleep(there).await;
                 conflict.unwrap_or(refused)
             }
-            Fate::CrashAfter => {
+            Fault::CrashAfter => {
                 sleep(there).await;
-                act_now(Box::new(act));
+                carry_out_now(Box::new(effect));
                 self.die().await
             }
-            Fate::Late | Fate::CrashDuring => {
-                self.carry_later(|inner, now| drop(act(inner, now)));
-                if fate == Fate::CrashDuring {
+            Fault::Late | Fault::CrashDuring => {
+                self.carry_later(|inner, now| drop(effect(inner, now)));
+                if fault == Fault::CrashDuring {
                     return self.die().await;
                 }
                 sleep(self.patience).await;
                 refused
             }
-            Fate::Well | Fate::ReplyLost => {
+            Fault::Well | Fault::ReplyLost => {
                 if there > self.patience {
-                    self.carry_later(|inner, now| drop(act(inner, now)));
+                    self.carry_later(|inner, now| drop(effect(inner, now)));
                     sleep(self.patience).await;
                     return refused;
                 }
                 sleep(there).await;
-                let reply = act_now(Box::new(act));
-                let late = fate == Fate::ReplyLost || there + back > self.patience;
+                let reply = carry_out_now(Box::new(effect));
+                let late = fault == Fault::ReplyLost || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
                 if late { refused } else { reply }
             }
@@ -203,8 +203,8 @@ impl Line {
         self.world.lock().labels.insert(format!("{}: {what}", self.role));
     }
 
-    /// What the machine is told, and a note of it.
-    fn told(&self, call: &Call, mut reply: Reply) -> Reply {
+    /// The reply that the machine gets; its transition is noted.
+    fn note_reply(&self, call: &Call, mut reply: Reply) -> Reply {
         let mut inner = self.world.lock();
         if let Some(change) = inner.mutation.reply {
             change(self.role, call, &mut reply);
@@ -248,7 +248,7 @@ impl Line {
     async fn let_others_in(&self, about_to: &Write) {
         if !self.undisturbed {
             self.stall().await;
-            meddle(&self.world, about_to).await;
+            interfere(&self.world, about_to).await;
         }
     }
 
@@ -265,7 +265,7 @@ impl Line {
             let mut inner = self.world.lock();
             let stalls = longest > 0 && !inner.calm;
             let chance = inner.config.stalls;
-            if stalls && inner.dice.chance(chance) { inner.dice.between(longest / 2, longest) } else { return }
+            if stalls && inner.rng.chance(chance) { inner.rng.between(longest / 2, longest) } else { return }
         };
         sleep(length).await;
     }
@@ -274,7 +274,7 @@ impl Line {
     fn drops_one(&self) -> bool {
         let mut inner = self.world.lock();
         let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.partial };
-        inner.dice.chance(chance)
+        inner.rng.chance(chance)
     }
 }
 
@@ -295,7 +295,7 @@ fn only_write(call: &Call) -> Option<&Write> {
     }
 }
 
-impl Store for Line {
+impl Store for Ports {
     async fn write(&self, write: &Write) -> Written {
         let call = self.mutated(self.call_of(write.clone()));
         let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
@@ -307,25 +307,25 @@ impl Store for Line {
         let edge = self.edge(purpose, true, Side::Store);
         let (release, role) = (self.release, self.role);
         let carried = self.dressed(carried);
-        let act = move |inner: &mut Inner, now: i64| {
+        let effect = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);
             match inner.tables.write(&carried, seen_at) {
                 Ok(change) => {
-                    inner.judge.intent(role, &carried);
+                    inner.invariants.intent(role, &carried);
                     inner.changed(&[change], now);
                     Written::Applied
                 }
                 Err(item) => Written::ConditionFailed(seen_by(release, item.as_ref())),
             }
         };
-        let written = self.call(edge, Written::Unavailable, Some(Written::TransactionConflict), act).await;
+        let written = self.call(edge, Written::Unavailable, Some(Written::TransactionConflict), effect).await;
         match &call {
-            Call::WriteEach(_) => self.told(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
+            Call::WriteEach(_) => self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
             Call::WriteBestEffort(_) => {
-                self.told(&call, Reply::Done);
+                self.note_reply(&call, Reply::Done);
                 written
             }
-            _ => self.told(&call, Reply::Written(written)).written(),
+            _ => self.note_reply(&call, Reply::Written(written)).written(),
         }
     }
 
@@ -333,7 +333,7 @@ impl Store for Line {
         let call = self.mutated(Call::Commit(writes.to_vec()));
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
         let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
-        let act = move |inner: &mut Inner, now: i64| {
+        let effect = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);
             let (committed, changes) = inner.tables.commit(&carried, seen_at);
             inner.changed(&changes, now);
@@ -343,16 +343,16 @@ impl Store for Line {
             self.let_others_in(record).await;
         }
         let edge = self.edge("commit", true, Side::Store);
-        let committed = self.call(edge, Committed::Unavailable, Some(conflict), act).await;
-        self.told(&call, Reply::Committed(committed)).committed()
+        let committed = self.call(edge, Committed::Unavailable, Some(conflict), effect).await;
+        self.note_reply(&call, Reply::Committed(committed)).committed()
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
         let call = Call::Read(key.clone());
         let (key, release) = (key.clone(), self.release);
-        let act = move |inner: &mut Inner, _| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
-        let found = self.call(self.edge("read", false, Side::Store), Err(Unavailable), None, act).await;
-        self.told(&call, Reply::Read(found)).read()
+        let effect = move |inner: &mut Inner, _| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
+        let found = self.call(self.edge("read", false, Side::Store), Err(Unavailable), None, effect).await;
+        self.note_reply(&call, Reply::Read(found)).read()
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
@@ -367,12 +367,12 @@ impl Store for Line {
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let (wanted, release) = (keys.to_vec(), self.release);
-        let act = move |inner: &mut Inner, _| {
+        let effect = move |inner: &mut Inner, _| {
             let found = |key: &RecordKey| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
             wanted.iter().map(found).collect::<Vec<_>>()
         };
         let refused = vec![Err(Unavailable); keys.len()];
-        let mut found = self.call(self.edge("read each", false, Side::Store), refused, None, act).await;
+        let mut found = self.call(self.edge("read each", false, Side::Store), refused, None, effect).await;
         if self.drops_one()
             && let Some(last) = found.last_mut()
         {
@@ -381,12 +381,12 @@ impl Store for Line {
         // The worker's batch is read ahead of its machines, each of which takes its own as the answer to a read.
         let each = self.role != Role::Worker;
         let call = |key: &RecordKey| if each { Call::ReadEach(vec![key.clone()]) } else { Call::Read(key.clone()) };
-        let told = keys.iter().zip(found).map(|(key, found)| {
+        let noted = keys.iter().zip(found).map(|(key, found)| {
             let reply = if each { Reply::ReadEach(vec![found]) } else { Reply::Read(found) };
-            let told = self.told(&call(key), reply);
-            if each { told.read_each(1).remove(0) } else { told.read() }
+            let noted = self.note_reply(&call(key), reply);
+            if each { noted.read_each(1).remove(0) } else { noted.read() }
         });
-        told.collect()
+        noted.collect()
     }
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
@@ -394,11 +394,11 @@ impl Store for Line {
             return Ok(Snapshot::default());
         }
         let keys = keys.to_vec();
-        let act = move |inner: &mut Inner, _| {
+        let effect = move |inner: &mut Inner, _| {
             let item = |key: &String| Some((key.clone(), inner.tables.get(Table::Domain, key)?.clone()));
             Ok(Snapshot { items: keys.iter().filter_map(item).collect() })
         };
-        let read = self.call(self.edge("read domain", false, Side::Store), Err(Unavailable), None, act).await;
+        let read = self.call(self.edge("read domain", false, Side::Store), Err(Unavailable), None, effect).await;
         if read.is_err() {
             self.saw("plan -> unavailable");
         }
@@ -406,28 +406,28 @@ impl Store for Line {
     }
 
     async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
-        let act = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(shard, until, limit, now));
-        let due = self.call(self.edge("query due", false, Side::Store), Err(Unavailable), None, act).await;
-        self.told(&Call::QueryDue { shard, until, limit }, Reply::Due(due)).due()
+        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(shard, until, limit, now));
+        let due = self.call(self.edge("query due", false, Side::Store), Err(Unavailable), None, effect).await;
+        self.note_reply(&Call::QueryDue { shard, until, limit }, Reply::Due(due)).due()
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
-        let act = move |inner: &mut Inner, _| Ok(inner.tables.count_received(shard, from, until));
-        self.call(self.edge("count received", false, Side::Store), Err(Unavailable), None, act).await
+        let effect = move |inner: &mut Inner, _| Ok(inner.tables.count_received(shard, from, until));
+        self.call(self.edge("count received", false, Side::Store), Err(Unavailable), None, effect).await
     }
 }
 
-impl Queue for Line {
+impl Queue for Ports {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let call = Call::Send(message.clone());
         let (text, role, key) = (self.text_of(message), self.role, message.record_key().clone());
-        let act = move |inner: &mut Inner, now: i64| {
+        let effect = move |inner: &mut Inner, now: i64| {
             inner.queue.send(text, now, now);
-            inner.judge.sent(role, &key);
+            inner.invariants.sent(role, &key);
             Ok(())
         };
-        let sent = self.call(self.edge(label::kind(message), true, Side::Queue), Err(Unavailable), None, act).await;
-        self.told(&call, Reply::Sent(sent)).sent()
+        let sent = self.call(self.edge(label::kind(message), true, Side::Queue), Err(Unavailable), None, effect).await;
+        self.note_reply(&call, Reply::Sent(sent)).sent()
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
@@ -436,33 +436,33 @@ impl Queue for Line {
             messages.iter().map(|message| (self.text_of(message), message.record_key().clone())).collect();
         let kept = if self.drops_one() { texts.len() - 1 } else { texts.len() };
         let role = self.role;
-        let act = move |inner: &mut Inner, now: i64| {
+        let effect = move |inner: &mut Inner, now: i64| {
             let count = texts.len();
             for (text, key) in texts.into_iter().take(kept) {
                 inner.queue.send(text, now, now);
-                inner.judge.sent(role, &key);
+                inner.invariants.sent(role, &key);
             }
             (0..count).map(|index| if index < kept { Ok(()) } else { Err(Unavailable) }).collect()
         };
         let refused = vec![Err(Unavailable); messages.len()];
-        let sent = self.call(self.edge("send hints", true, Side::Queue), refused, None, act).await;
-        self.told(&call, Reply::SentEach(sent)).sent_each(messages.len())
+        let sent = self.call(self.edge("send hints", true, Side::Queue), refused, None, effect).await;
+        self.note_reply(&call, Reply::SentEach(sent)).sent_each(messages.len())
     }
 
     async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let handle = receipt_handle.parse().unwrap_or(0);
-        let act = move |inner: &mut Inner, now: i64| {
+        let effect = move |inner: &mut Inner, now: i64| {
             inner.queue.hide(handle, length, now);
             Ok(())
         };
-        self.call(self.edge("hide", true, Side::Queue), Err(Unavailable), None, act).await
+        self.call(self.edge("hide", true, Side::Queue), Err(Unavailable), None, effect).await
     }
 }
 
-impl Ambient for Line {
+impl Ambient for Ports {
     fn moment(&self) -> Moment {
         let now = EpochMs(self.world.now() + self.skew);
-        Moment { now, entropy: self.world.lock().dice.bits() }
+        Moment { now, entropy: self.world.lock().rng.bits() }
     }
 
     fn claim_id(&self) -> ClaimId {

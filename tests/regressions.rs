@@ -1,4 +1,4 @@
-//! Four ways in which deliveries were lost or doubled elsewhere, told again.
+//! Four ways in which deliveries were lost or doubled elsewhere, as regression tests.
 
 use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::Millis;
@@ -23,20 +23,20 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
         harness.clock.advance(Millis::seconds(18));
         assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
     }
-    assert_eq!(harness.lab.messages().await, 1, "a retry sends nothing");
+    assert_eq!(harness.stack.messages().await, 1, "a retry sends nothing");
 
     // The relay takes the record for forgotten, and a second worker overtakes the first.
     harness.clock.advance(harness.timing.lease);
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
-    assert_eq!(harness.books().await.record("#msg_1").status, Status::Processed);
+    assert_eq!(harness.tables().await.record("#msg_1").status, Status::Processed);
     gate.open();
     let response = slow.await.unwrap();
     assert!(response.failures.is_empty(), "the overtaken copy acknowledges its message");
     harness.conclude(messages, Some(response)).await;
 
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
     assert_eq!(harness.metric("event_applied"), 1);
 }
 
@@ -59,14 +59,14 @@ async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears
 
     // The commit fails. Elsewhere the mark would now be cleared, and a retry would slip in before the next attempt.
     harness.work_under(&Script::on(Operation::Commit, 0, Fault::Refused)).await;
-    assert_eq!(harness.books().await.record("#msg_1").status, Status::Pending);
+    assert_eq!(harness.tables().await.record("#msg_1").status, Status::Pending);
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
-    assert_eq!(harness.lab.messages().await, 1, "a retry sends nothing");
+    assert_eq!(harness.stack.messages().await, 1, "a retry sends nothing");
 
     harness.settle().await;
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-    assert_eq!(books.record("#msg_1").outcome, Some(Outcome::Applied));
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(tables.record("#msg_1").outcome, Some(Outcome::Applied));
 }
 
 #[tokio::test]
@@ -78,10 +78,10 @@ async fn a_crash_between_dedup_and_enqueue_loses_nothing_when_the_provider_retri
 
     harness.clock.advance(Millis::seconds(10));
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
-    assert_eq!(harness.lab.messages().await, 0, "only the relay sends again");
+    assert_eq!(harness.stack.messages().await, 0, "only the relay sends again");
 
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
 #[tokio::test]
@@ -96,9 +96,9 @@ async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_when_nobody_
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
 
-    let books = harness.books().await;
-    assert_eq!(books.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-    assert_eq!(books.record("#msg_1").resends, 1);
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(tables.record("#msg_1").resends, 1);
 }
 
 #[tokio::test]
@@ -109,16 +109,16 @@ async fn a_delivery_while_the_store_is_down_is_taken_by_the_queue_and_applied_on
     let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
     assert_eq!(word(&outbound), (200, "accepted".to_owned()));
     assert_eq!(harness.metric("fail_open"), 1);
-    assert!(harness.books().await.records.is_empty(), "the message is the only copy");
+    assert!(harness.tables().await.records.is_empty(), "the message is the only copy");
 
     // While the outage lasts, the worker must not acknowledge that copy.
     harness.work_under(&Script::store_outage()).await;
-    assert_eq!(harness.lab.messages().await, 1);
+    assert_eq!(harness.stack.messages().await, 1);
 
     // The provider was told 200 and retries all the same; this copy finds the store back.
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
 #[tokio::test]
@@ -128,10 +128,10 @@ async fn a_delivery_that_the_store_took_without_a_word_is_applied_once_although_
     let silent = Script::on(Operation::Put, 0, Fault::ReplyLost);
     let outbound = harness.deliver_under(&silent, &count("msg_1", "order-1")).await.unwrap();
     assert_eq!(word(&outbound), (200, "accepted".to_owned()));
-    assert_eq!(harness.books().await.records.len(), 1, "record and message both exist");
+    assert_eq!(harness.tables().await.records.len(), 1, "record and message both exist");
 
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
 #[tokio::test]
@@ -141,13 +141,13 @@ async fn a_delivery_while_the_store_is_down_is_sent_back_where_the_endpoint_want
     let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
     assert!(outbound.headers["retry-after"].parse::<u32>().unwrap() > 0);
-    assert_eq!(harness.lab.messages().await, 0);
-    assert!(harness.books().await.records.is_empty());
+    assert_eq!(harness.stack.messages().await, 0);
+    assert!(harness.tables().await.records.is_empty());
 
     harness.clock.advance(Millis::seconds(5));
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
 /// The queue takes shorter messages than the store takes items.
@@ -160,8 +160,8 @@ async fn a_delivery_too_long_for_the_queue_is_sent_back_while_the_store_is_down(
     delivery.body = format!(r#"{{"type":"count.once","fact":"order-1","noise":"{noise}"}}"#).into_bytes();
     let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
-    assert_eq!(harness.lab.messages().await, 0);
+    assert_eq!(harness.stack.messages().await, 0);
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "the store takes it");
     harness.settle().await;
-    assert_eq!(harness.books().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }

@@ -8,7 +8,7 @@ use hookonce_protocol::record::{Found, Outcome, Record, Status};
 
 /// Both tables, read, and what was seen to be wrong.
 #[derive(Debug, Clone)]
-pub(crate) struct Books {
+pub(crate) struct Tables {
     pub(crate) records: BTreeMap<String, Record>,
     pub(crate) domain: BTreeMap<String, Item>,
     broken: Vec<String>,
@@ -56,18 +56,18 @@ struct DomainKey<'a> {
     record: &'a str,
 }
 
-impl Books {
+impl Tables {
     /// Reads the items of both tables. `broken` is what was seen to be wrong on the way here.
     pub(crate) fn open(inbox: &[Item], domain: Vec<Item>, broken: Vec<String>) -> Self {
-        let mut books = Self { records: BTreeMap::new(), domain: BTreeMap::new(), broken };
+        let mut tables = Self { records: BTreeMap::new(), domain: BTreeMap::new(), broken };
         for item in inbox {
             match Found::from_item(Some(item)) {
-                Found::Record(record) => drop(books.records.insert(record.key.as_str().to_owned(), *record)),
-                Found::Nothing | Found::Unreadable(_) => books.broken.push(format!("not a record: {item:?}")),
+                Found::Record(record) => drop(tables.records.insert(record.key.as_str().to_owned(), *record)),
+                Found::Nothing | Found::Unreadable(_) => tables.broken.push(format!("not a record: {item:?}")),
             }
         }
-        books.domain = domain.into_iter().map(|item| (text(&item, "pk").to_owned(), item)).collect();
-        books
+        tables.domain = domain.into_iter().map(|item| (text(&item, "pk").to_owned(), item)).collect();
+        tables
     }
 
     /// The record whose key ends like this.

@@ -1,4 +1,4 @@
-//! The board of one run: which remote calls were made, and which of them meets a fault.
+//! The remote calls of one run, and which of them meets a fault.
 //!
 //! A call is named by who made it, its operation, and which one of those it was. Retries of the SDK are the same call:
 //! they carry the same `amz-sdk-invocation-id`.
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use super::proxy::Letter;
+use super::proxy::ProxiedRequest;
 
 /// A function that makes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +87,9 @@ struct Hold {
     open: Notify,
 }
 
-/// The board of one run.
+/// What one run records and injects.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct FaultPlan {
     point: Option<(Call, Fault)>,
     state: Mutex<State>,
     crash: Notify,
@@ -104,11 +104,11 @@ struct State {
     struck: bool,
     /// Operations that are refused until they are mended, whatever the point.
     down: &'static [(Role, &'static str)],
-    late: Vec<Letter>,
+    late: Vec<ProxiedRequest>,
 }
 
-impl Board {
-    /// A board with this fault, or with none.
+impl FaultPlan {
+    /// Injects this fault, or none.
     pub(crate) fn new(point: Option<(Call, Fault)>, down: &'static [(Role, &'static str)]) -> Self {
         Self { point, state: Mutex::new(State { down, ..State::default() }), ..Self::default() }
     }
@@ -161,10 +161,10 @@ impl Board {
     }
 
     /// Keeps the first attempt of a call for later.
-    pub(crate) fn delay(&self, letter: Letter) {
+    pub(crate) fn delay(&self, request: ProxiedRequest) {
         let late = &mut self.state.lock().unwrap().late;
         if late.is_empty() {
-            late.push(letter);
+            late.push(request);
         }
     }
 
@@ -174,8 +174,8 @@ impl Board {
             return false;
         }
         let late = std::mem::take(&mut self.state.lock().unwrap().late);
-        for letter in &late {
-            letter.carry_out().await;
+        for request in &late {
+            request.carry_out().await;
         }
         !late.is_empty()
     }

@@ -8,12 +8,12 @@ use hookonce_protocol::timing::Timing;
 
 /// Remembers every record as it was last seen, and everything that was wrong since.
 #[derive(Debug, Default)]
-pub(crate) struct Chronicle {
+pub(crate) struct RecordHistory {
     last: BTreeMap<String, Record>,
     broken: Vec<String>,
 }
 
-impl Chronicle {
+impl RecordHistory {
     /// Takes note of all records as they are now.
     pub(crate) fn observe(&mut self, records: &BTreeMap<String, Record>, timing: &Timing) {
         for (key, record) in records {

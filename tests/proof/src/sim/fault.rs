@@ -1,11 +1,11 @@
 //! How the calls of a day go.
 
-use super::dice::Dice;
+use super::rng::Rng;
 use crate::label::Role;
 
 /// How one call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
+pub enum Fault {
     /// It is carried out and answered.
     Well,
     /// It is not carried out, and the other side is unavailable. A store that throttles says the same.
@@ -24,7 +24,7 @@ pub enum Fate {
     Conflict,
 }
 
-impl Fate {
+impl Fault {
     /// The faults of the grid.
     pub const GRID: [Self; 5] = [Self::Refused, Self::ReplyLost, Self::Late, Self::CrashBefore, Self::CrashAfter];
 }
@@ -62,56 +62,56 @@ pub struct Outage {
     pub until: i64,
 }
 
-/// How often each fate befalls a call, in ten thousand.
+/// How often each fault befalls a call, in ten thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// [`Fate::Refused`].
+    /// [`Fault::Refused`].
     pub refused: u32,
-    /// [`Fate::ReplyLost`].
+    /// [`Fault::ReplyLost`].
     pub reply_lost: u32,
-    /// [`Fate::Late`].
+    /// [`Fault::Late`].
     pub late: u32,
     /// The three crashes together.
     pub crash: u32,
-    /// [`Fate::Conflict`].
+    /// [`Fault::Conflict`].
     pub conflict: u32,
 }
 
 /// Decides how each call goes.
 #[derive(Debug, Clone)]
-pub enum Fates {
+pub enum FaultPlan {
     /// By chance.
     Random(Rates),
     /// As written: the calls with these numbers, counted from 0 over the whole day.
-    Script(Vec<(usize, Fate)>),
+    Script(Vec<(usize, Fault)>),
 }
 
-impl Fates {
+impl FaultPlan {
     /// How the call with this number goes.
-    pub fn next(&self, number: usize, dice: &mut Dice) -> Fate {
+    pub fn next(&self, number: usize, rng: &mut Rng) -> Fault {
         let rates = match self {
             Self::Script(points) => {
-                return points.iter().find(|(at, _)| *at == number).map_or(Fate::Well, |(_, fate)| *fate);
+                return points.iter().find(|(at, _)| *at == number).map_or(Fault::Well, |(_, fault)| *fault);
             }
             Self::Random(rates) => rates,
         };
         let crash = rates.crash / 3;
-        let mut roll = u32::try_from(dice.below(10_000)).unwrap_or(0);
+        let mut roll = u32::try_from(rng.below(10_000)).unwrap_or(0);
         let bands = [
-            (rates.refused, Fate::Refused),
-            (rates.reply_lost, Fate::ReplyLost),
-            (rates.late, Fate::Late),
-            (crash, Fate::CrashBefore),
-            (crash, Fate::CrashAfter),
-            (crash, Fate::CrashDuring),
-            (rates.conflict, Fate::Conflict),
+            (rates.refused, Fault::Refused),
+            (rates.reply_lost, Fault::ReplyLost),
+            (rates.late, Fault::Late),
+            (crash, Fault::CrashBefore),
+            (crash, Fault::CrashAfter),
+            (crash, Fault::CrashDuring),
+            (rates.conflict, Fault::Conflict),
         ];
-        for (width, fate) in bands {
+        for (width, fault) in bands {
             if roll < width {
-                return fate;
+                return fault;
             }
             roll -= width;
         }
-        Fate::Well
+        Fault::Well
     }
 }

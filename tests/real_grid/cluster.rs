@@ -1,4 +1,4 @@
-//! One run of a play: the functions behind their proxies, and everything around them that is not the project's: the
+//! One run of a scenario: the functions behind their proxies, and everything around them that is not the project's: the
 //! provider, the event source, the schedule and the passing of time.
 
 use std::sync::Mutex;
@@ -15,12 +15,12 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::{Value, json};
 
-use super::board::{Board, Fault, Role};
+use super::fault_plan::{Fault, FaultPlan, Role};
 use super::functions::Functions;
 use crate::support::Delivery;
 use crate::support::clock::{Clock, START};
-use crate::support::lab::Lab;
-use crate::support::ledger::Books;
+use crate::support::stack::TestStack;
+use crate::support::tables::Tables;
 
 /// How often a provider delivers, or a dead letter is handed over, until it must have been taken.
 const TRIES_MAX: usize = 4;
@@ -32,27 +32,27 @@ pub(crate) const BATCHES_MAX: usize = 16;
 const ROUNDS_MAX: usize = 8;
 
 /// What a run happens on.
-pub(crate) struct Stage<'a> {
-    lab: &'a Lab,
-    board: &'a Board,
+pub(crate) struct Cluster<'a> {
+    stack: &'a TestStack,
+    plan: &'a FaultPlan,
     functions: Functions,
     /// Messages that were received and not deleted, by receipt.
     held: Mutex<Vec<String>>,
 }
 
-impl<'a> Stage<'a> {
-    pub(crate) fn new(lab: &'a Lab, board: &'a Board, functions: Functions) -> Self {
-        Self { lab, board, functions, held: Mutex::default() }
+impl<'a> Cluster<'a> {
+    pub(crate) fn new(stack: &'a TestStack, plan: &'a FaultPlan, functions: Functions) -> Self {
+        Self { stack, plan, functions, held: Mutex::default() }
     }
 
     /// Invokes a function; `None` if it was killed.
     async fn invoke(&self, role: Role, event: Value) -> Option<Value> {
         let answer = tokio::select! {
             biased;
-            () = self.board.crashed(role) => None,
+            () = self.plan.crashed(role) => None,
             answer = self.functions.invoke(role, event) => Some(answer),
         };
-        self.board.carry_out_late(Fault::LateAfterInvocation).await;
+        self.plan.carry_out_late(Fault::LateAfterInvocation).await;
         answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
     }
 
@@ -66,29 +66,29 @@ impl<'a> Stage<'a> {
             {
                 return;
             }
-            self.board.mend();
+            self.plan.mend();
         }
         panic!("the provider was refused {TRIES_MAX} times");
     }
 
     /// Two copies: the second comes when the first is about to make a call of this operation, and overtakes it.
     pub(crate) async fn arrive_twice(&self, delivery: &Delivery, operation: &'static str) {
-        self.board.hold(Role::Webhook, operation);
+        self.plan.hold(Role::Webhook, operation);
         let first = async {
             self.arrive(Role::Webhook, delivery).await;
-            self.board.give_up_holding();
+            self.plan.give_up_holding();
         };
         let second = async {
-            self.board.reached().await;
+            self.plan.reached().await;
             self.arrive(Role::Copy, delivery).await;
-            self.board.release();
+            self.plan.release();
         };
         tokio::join!(first, second);
     }
 
     /// One batch of a queue; empty if it shows no message.
     async fn batch(&self, queue: &QueueRef) -> (Vec<Message>, Value) {
-        let messages = self.lab.receive(&queue.url).await;
+        let messages = self.stack.receive(&queue.url).await;
         let event = sqs_event(&messages, &queue.arn, REGION);
         (messages, event)
     }
@@ -102,14 +102,14 @@ impl<'a> Stage<'a> {
         let is_done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);
-        self.lab.delete(&done).await;
+        self.stack.delete(&done).await;
         self.held.lock().unwrap().extend(kept.iter().map(|message| message.receipt_handle().unwrap().to_owned()));
     }
 
     /// Works until the queue shows no message, or on so many batches.
     pub(crate) async fn work(&self, batches_max: usize) {
         for _ in 0..batches_max {
-            let (messages, event) = self.batch(&self.lab.resources.queue).await;
+            let (messages, event) = self.batch(&self.stack.resources.queue).await;
             if messages.is_empty() {
                 return;
             }
@@ -120,7 +120,7 @@ impl<'a> Stage<'a> {
     /// Every message is received too often: the relay takes them as dead letters until it keeps none.
     pub(crate) async fn bury(&self) {
         for _ in 0..TRIES_MAX {
-            let (messages, event) = self.batch(&self.lab.resources.queue).await;
+            let (messages, event) = self.batch(&self.stack.resources.queue).await;
             if messages.is_empty() {
                 return;
             }
@@ -137,15 +137,15 @@ impl<'a> Stage<'a> {
 
     /// Takes every visible message out of the queue for good.
     pub(crate) async fn lose_hints(&self) {
-        let messages = self.lab.receive(&self.lab.resources.queue.url).await;
-        self.lab.delete(&messages.iter().collect::<Vec<_>>()).await;
+        let messages = self.stack.receive(&self.stack.resources.queue.url).await;
+        self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
     }
 
     /// Lets every message be seen again that was received and not deleted.
     async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         for receipt in held {
-            let show = self.lab.sqs.change_message_visibility().queue_url(&self.lab.resources.queue.url);
+            let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
             // It fails where the message is visible already, or was received again since.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
@@ -155,7 +155,7 @@ impl<'a> Stage<'a> {
     async fn let_time_pass(&self) {
         let past = AttributeValue::N((System.moment().now.0 - 1_000).to_string());
         for record in self.pending().await {
-            let update = self.lab.dynamodb.update_item().table_name(&self.lab.resources.inbox_table);
+            let update = self.stack.dynamodb.update_item().table_name(&self.stack.resources.inbox_table);
             let update = update.key(PARTITION_KEY, AttributeValue::S(record.key.as_str().to_owned()));
             let update = update.update_expression(format!("SET {} = :past", attribute::DUE_AT));
             update.expression_attribute_values(":past", past.clone()).send().await.unwrap();
@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
     }
 
     async fn pending(&self) -> Vec<Record> {
-        let records = self.books().await.records.into_values();
+        let records = self.tables().await.records.into_values();
         records.filter(|record| record.status == Status::Pending).collect()
     }
 
@@ -172,8 +172,8 @@ impl<'a> Stage<'a> {
         for _ in 0..ROUNDS_MAX {
             self.redeliver().await;
             self.work(BATCHES_MAX).await;
-            let at_rest = self.pending().await.is_empty() && self.lab.messages().await == 0;
-            if at_rest && !self.board.carry_out_late(Fault::LateAtRest).await {
+            let at_rest = self.pending().await.is_empty() && self.stack.messages().await == 0;
+            if at_rest && !self.plan.carry_out_late(Fault::LateAtRest).await {
                 return true;
             }
             self.relay().await;
@@ -182,7 +182,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Reads both tables.
-    pub(crate) async fn books(&self) -> Books {
-        Books::open(&self.lab.scan(Table::Inbox).await, self.lab.scan(Table::Domain).await, Vec::new())
+    pub(crate) async fn tables(&self) -> Tables {
+        Tables::open(&self.stack.scan(Table::Inbox).await, self.stack.scan(Table::Domain).await, Vec::new())
     }
 }

@@ -60,13 +60,13 @@ pub(crate) fn urls() -> (&'static str, &'static str) {
 
 /// A stack of tables and queues that nobody else uses.
 #[derive(Debug, Clone)]
-pub(crate) struct Lab {
+pub(crate) struct TestStack {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) resources: StackResources,
 }
 
-impl Lab {
+impl TestStack {
     /// A fresh stack on the run's servers.
     pub(crate) async fn new() -> Self {
         let (dynamodb_url, sqs_url) = urls();
@@ -88,9 +88,9 @@ impl Lab {
         let mut shape = StackShape::deployed(&name);
         change(&mut shape);
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
-        let lab = Self { dynamodb, sqs, resources };
-        lab.keep_expired().await;
-        lab
+        let stack = Self { dynamodb, sqs, resources };
+        stack.keep_expired().await;
+        stack
     }
 
     /// Tells the servers to keep what has expired: the clock of a test is months behind theirs.

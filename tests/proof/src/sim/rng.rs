@@ -2,9 +2,9 @@
 
 /// A generator (`SplitMix64`).
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The generator of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

@@ -28,7 +28,7 @@ pub struct Violation {
 
 /// What has been seen of each record.
 #[derive(Debug)]
-pub struct Judge {
+pub struct InvariantChecker {
     timing: Timing,
     /// What was found wrong.
     pub violations: BTreeSet<Violation>,
@@ -44,7 +44,7 @@ pub struct Judge {
     excused: BTreeMap<String, i64>,
 }
 
-impl Judge {
+impl InvariantChecker {
     /// Nothing seen yet. The durations are those of the contract, whatever is taken out of the protocol.
     pub const fn new(timing: Timing) -> Self {
         Self {

@@ -18,7 +18,7 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
 
 use super::actors::{relay_parts, worker_parts};
-use super::line::Line;
+use super::ports::Ports;
 use super::world::World;
 use crate::label::Role;
 
@@ -28,7 +28,7 @@ const DEAD_LETTERS_MAX: usize = 4;
 /// Now and then, does something to the record that a write is about to change.
 ///
 /// Boxed, because what it does are writes, too.
-pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
         let Some(wish) = wish(world, about_to) else { return };
         let Some(key) = RecordKey::parse(&about_to.key) else { return };
@@ -58,43 +58,43 @@ pub fn meddle<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<O
 
 fn wish(world: &World, about_to: &Write) -> Option<usize> {
     let mut inner = world.lock();
-    let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.meddling };
-    (chance > 0 && inner.dice.chance(chance)).then(|| inner.dice.below(7))
+    let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.interference };
+    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(7))
 }
 
 /// Another worker with a hint of the same record.
 async fn work(world: &World, key: &RecordKey) {
-    let line = Line::undisturbed(world, Role::Worker);
+    let ports = Ports::undisturbed(world, Role::Worker);
     let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
-    worker_parts(&line).process(&[hint]).await;
+    worker_parts(&ports).process(&[hint]).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.
 async fn die(world: &World, key: &RecordKey) {
-    let line = Line::undisturbed(world, Role::DeadLetter);
+    let ports = Ports::undisturbed(world, Role::DeadLetter);
     let hint = Message::Ref { pk: key.clone() }.encode();
     for _ in 0..DEAD_LETTERS_MAX {
         if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
             return;
         }
-        relay_parts(&line).bury(&hint).await;
+        relay_parts(&ports).bury(&hint).await;
     }
 }
 
 async fn record(world: &World, key: &RecordKey) -> Option<Box<Record>> {
-    match Line::undisturbed(world, Role::Operator).read(key).await {
+    match Ports::undisturbed(world, Role::Operator).read(key).await {
         Ok(Found::Record(record)) => Some(record),
         Ok(Found::Nothing | Found::Unreadable(_)) | Err(_) => None,
     }
 }
 
-/// A person's deed.
-async fn act(world: &World, key: &RecordKey, deed: fn(&Record, &Timing, Moment) -> Result<Write, Refusal>) {
+/// What an operator does to a record.
+async fn act(world: &World, key: &RecordKey, operator_action: fn(&Record, &Timing, Moment) -> Result<Write, Refusal>) {
     let Some(record) = record(world, key).await else { return };
-    let line = Line::undisturbed(world, Role::Operator);
+    let ports = Ports::undisturbed(world, Role::Operator);
     let timing = world.lock().config.timing;
-    if let Ok(write) = deed(&record, &timing, line.moment()) {
-        line.write(&write).await;
+    if let Ok(write) = operator_action(&record, &timing, ports.moment()) {
+        ports.write(&write).await;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::label::Role;
 
 /// How a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
+pub enum Fault {
     /// It is carried out and answered.
     Well,
     /// It is not carried out, and not answered.
@@ -27,17 +27,17 @@ pub enum Fate {
     /// It is carried out, and not answered.
     ReplyLost,
     /// It is not answered, and may be carried out later.
-    Delayed,
+    Late,
     /// A transaction is in the way.
     Conflict,
     /// It shows what was before.
     Stale,
     /// Only the first of several messages is sent.
-    Partly,
+    Partial,
     /// The handler fails.
-    Fails,
+    HandlerFails,
     /// The handler fails for good.
-    FailsForGood,
+    HandlerFailsForGood,
     /// The process dies before the call.
     CrashBefore,
     /// The process dies after the call.
@@ -48,7 +48,7 @@ pub enum Fate {
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Deed {
+pub enum OperatorAction {
     /// Retry.
     Retry,
     /// Retry and accept a second effect.
@@ -61,11 +61,11 @@ pub enum Deed {
 
 /// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Act {
+pub enum Action {
     /// The provider makes an attempt of a delivery.
     Attempt(u8),
     /// The call of a process goes on.
-    Step(u8, Fate),
+    Step(u8, Fault),
     /// A worker receives a message.
     Receive(u8),
     /// A worker receives a message that stays in the queue all the same.
@@ -87,7 +87,7 @@ pub enum Act {
     /// The TTL removes the domain keys that have expired.
     Forget,
     /// An operator acts on a record as it is now.
-    Operate(Deed, u8),
+    Operate(OperatorAction, u8),
 }
 
 /// How long a record may stay due while the clock goes on: the relay runs at least this often.
@@ -99,59 +99,59 @@ fn byte(index: usize) -> u8 {
 
 impl Model {
     /// Everything that can happen next, in a fixed order.
-    pub(super) fn enabled(&self, world: &World, state: &State, acts: &mut Vec<Act>) {
+    pub(super) fn enabled(&self, world: &World, state: &State, actions: &mut Vec<Action>) {
         let room = state.procs.contains(&NONE);
         let window = START + world.timing.provider_window.0.max(self.scenario.window.0);
         for (delivery, attempts) in state.attempts.iter().enumerate() {
             if *attempts > 0 && room && state.now <= window {
-                acts.push(Act::Attempt(byte(delivery)));
+                actions.push(Action::Attempt(byte(delivery)));
             }
         }
         for index in distinct(&state.procs) {
-            fates(world, state, index, acts);
+            faults(world, state, index, actions);
         }
         let workers = Self::running(world, state, Role::Worker);
         for index in distinct(&state.queue) {
-            Self::message_acts(world, state, index, room && workers < self.scenario.workers, acts);
+            Self::message_acts(world, state, index, room && workers < self.scenario.workers, actions);
         }
         if room && Self::running(world, state, Role::DeadLetter) == 0 {
-            acts.extend(distinct(&state.dead).map(|index| Act::Bury(byte(index))));
+            actions.extend(distinct(&state.dead).map(|index| Action::Bury(byte(index))));
         }
         for (index, late) in state.late.iter().enumerate() {
             if late.call != NONE {
-                acts.push(Act::Land(byte(index)));
+                actions.push(Action::Land(byte(index)));
             }
         }
         let free = state.quiescent();
         let relays = Self::running(world, state, Role::Relay);
         if room && relays < self.scenario.relays && (free || state.may(Budget::Relay)) && due(world, state) {
-            acts.push(Act::Relay);
+            actions.push(Action::Relay);
         }
         if self.next_moment(world, state).is_some() && (state.may(Budget::Tick) || free && waiting(world, state)) {
-            acts.push(Act::Advance);
+            actions.push(Action::Advance);
         }
         if self.scenario.clock.is_far() {
-            expiries(world, state, acts);
+            expiries(world, state, actions);
         }
         if room {
-            Self::deeds(world, state, acts);
+            Self::operator_actions(world, state, actions);
         }
     }
 
-    fn message_acts(world: &World, state: &State, index: usize, free: bool, acts: &mut Vec<Act>) {
+    fn message_acts(world: &World, state: &State, index: usize, free: bool, actions: &mut Vec<Action>) {
         let hint = world.message_views[state.queue[index] as usize - 1].hint;
         let index = byte(index);
         if free {
-            acts.push(Act::Receive(index));
+            actions.push(Action::Receive(index));
             if state.may(Budget::Duplicate) {
-                acts.push(Act::ReceiveCopy(index));
+                actions.push(Action::ReceiveCopy(index));
             }
         }
         if hint && state.may(Budget::Lose) {
-            acts.push(Act::Lose(index));
+            actions.push(Action::Lose(index));
         }
         if state.may(Budget::Redrive) {
-            acts.push(Act::Redrive(index));
+            actions.push(Action::Redrive(index));
         }
     }
 
@@ -160,29 +160,30 @@ impl Model {
         state.procs.iter().filter(is).count()
     }
 
-    fn deeds(world: &World, state: &State, acts: &mut Vec<Act>) {
-        let deeds = [
-            (Budget::Retry, Deed::Retry),
-            (Budget::Pardon, Deed::Pardon),
-            (Budget::Force, Deed::Force),
-            (Budget::Discard, Deed::Discard),
+    fn operator_actions(world: &World, state: &State, actions: &mut Vec<Action>) {
+        let operator_actions = [
+            (Budget::Retry, OperatorAction::Retry),
+            (Budget::Pardon, OperatorAction::Pardon),
+            (Budget::Force, OperatorAction::Force),
+            (Budget::Discard, OperatorAction::Discard),
         ];
-        for (budget, deed) in deeds {
+        for (budget, operator_action) in operator_actions {
             if state.may(budget) {
-                let wished = (0..SLOTS).filter(|slot| Self::deed(world, state, deed, *slot).is_some());
-                acts.extend(wished.map(|slot| Act::Operate(deed, byte(slot))));
+                let wished =
+                    (0..SLOTS).filter(|slot| Self::operator_action(world, state, operator_action, *slot).is_some());
+                actions.extend(wished.map(|slot| Action::Operate(operator_action, byte(slot))));
             }
         }
     }
 
-    fn deed(world: &World, state: &State, deed: Deed, slot: usize) -> Option<Call> {
+    fn operator_action(world: &World, state: &State, operator_action: OperatorAction, slot: usize) -> Option<Call> {
         let record = world.item(state.items[slot])?.record.as_ref()?;
         let (timing, moment) = (&world.timing, world.moment(state.now));
-        let write = match deed {
-            Deed::Retry => operator::retry(record, false, timing, moment),
-            Deed::Pardon => operator::retry(record, true, timing, moment),
-            Deed::Force => operator::force(record, timing, moment),
-            Deed::Discard => operator::discard(record, timing, moment),
+        let write = match operator_action {
+            OperatorAction::Retry => operator::retry(record, false, timing, moment),
+            OperatorAction::Pardon => operator::retry(record, true, timing, moment),
+            OperatorAction::Force => operator::force(record, timing, moment),
+            OperatorAction::Discard => operator::discard(record, timing, moment),
         };
         write.ok().map(Call::Write)
     }
@@ -229,35 +230,37 @@ impl Model {
     }
 
     /// The state afterwards; `None` if it would not fit into the bounds of the model.
-    pub(super) fn after(&self, world: &mut World, state: &State, act: Act) -> Option<State> {
+    pub(super) fn after(&self, world: &mut World, state: &State, action: Action) -> Option<State> {
         let mut next = state.clone();
-        let fits = match act {
-            Act::Attempt(delivery) => self.attempt(world, &mut next, usize::from(delivery)),
-            Act::Step(index, fate) => self.step(world, &mut next, usize::from(index), fate),
-            Act::Receive(index) => receive(world, &mut next, usize::from(index), false),
-            Act::ReceiveCopy(index) => receive(world, &mut next, usize::from(index), true),
-            Act::Lose(index) => {
+        let fits = match action {
+            Action::Attempt(delivery) => self.attempt(world, &mut next, usize::from(delivery)),
+            Action::Step(index, fault) => self.step(world, &mut next, usize::from(index), fault),
+            Action::Receive(index) => receive(world, &mut next, usize::from(index), false),
+            Action::ReceiveCopy(index) => receive(world, &mut next, usize::from(index), true),
+            Action::Lose(index) => {
                 next.spend(Budget::Lose);
                 next.dequeue(usize::from(index));
                 true
             }
-            Act::Redrive(index) => {
+            Action::Redrive(index) => {
                 next.spend(Budget::Redrive);
                 let message = next.queue[usize::from(index)];
                 next.dequeue(usize::from(index));
                 next.bury(message)
             }
-            Act::Bury(index) => bury(world, &mut next, usize::from(index)),
-            Act::Land(index) => self.land(world, &mut next, usize::from(index)),
-            Act::Relay => start_relay(world, &mut next),
-            Act::Advance => self.advance(world, &mut next),
-            Act::Expire(slot) => self.expire(world, &mut next, usize::from(slot)),
-            Act::Forget => {
+            Action::Bury(index) => bury(world, &mut next, usize::from(index)),
+            Action::Land(index) => self.land(world, &mut next, usize::from(index)),
+            Action::Relay => start_relay(world, &mut next),
+            Action::Advance => self.advance(world, &mut next),
+            Action::Expire(slot) => self.expire(world, &mut next, usize::from(slot)),
+            Action::Forget => {
                 next.domain = world.forget(next.domain, next.now);
                 next.expired = true;
                 true
             }
-            Act::Operate(deed, slot) => Self::operate(world, &mut next, deed, usize::from(slot)),
+            Action::Operate(operator_action, slot) => {
+                Self::operate(world, &mut next, operator_action, usize::from(slot))
+            }
         };
         fits.then_some(next)
     }
@@ -275,13 +278,13 @@ impl Model {
         enter(state, outcome)
     }
 
-    fn operate(world: &mut World, state: &mut State, deed: Deed, slot: usize) -> bool {
-        let Some(call) = Self::deed(world, state, deed, slot) else { return false };
-        state.spend(match deed {
-            Deed::Retry => Budget::Retry,
-            Deed::Pardon => Budget::Pardon,
-            Deed::Force => Budget::Force,
-            Deed::Discard => Budget::Discard,
+    fn operate(world: &mut World, state: &mut State, operator_action: OperatorAction, slot: usize) -> bool {
+        let Some(call) = Self::operator_action(world, state, operator_action, slot) else { return false };
+        state.spend(match operator_action {
+            OperatorAction::Retry => Budget::Retry,
+            OperatorAction::Pardon => Budget::Pardon,
+            OperatorAction::Force => Budget::Force,
+            OperatorAction::Discard => Budget::Discard,
         });
         let outcome = world.begin(Advanced::Asks(Box::new(Actor::Operator), call), state.now);
         enter(state, outcome)
@@ -322,7 +325,7 @@ impl Model {
                 }
                 passed.push(print);
             }
-            let Some(act) = next_without_fault(&looked_up.world, &state) else {
+            let Some(action) = next_without_fault(&looked_up.world, &state) else {
                 let pending = |item: &u32| looked_up.world.item(*item).is_some_and(super::view::ItemView::pending);
                 if state.items.iter().any(pending) {
                     return Some(Rule::Stuck);
@@ -330,7 +333,7 @@ impl Model {
                 looked_up.sound.extend(passed);
                 return None;
             };
-            let Some(next) = self.after(&mut looked_up.world, &state, act) else { return Some(Rule::Stuck) };
+            let Some(next) = self.after(&mut looked_up.world, &state, action) else { return Some(Rule::Stuck) };
             state = next;
             // `excused` counts spent budgets, of which this run has none left: its sends are judged where they happen.
             if let Some(rule) = Rule::parse(state.broken) {
@@ -352,21 +355,21 @@ fn fingerprint(state: &State) -> u64 {
     hasher.finish()
 }
 
-fn next_without_fault(world: &World, state: &State) -> Option<Act> {
+fn next_without_fault(world: &World, state: &State) -> Option<Action> {
     let first = |places: &[u32]| places.iter().position(|place| *place != NONE).map(byte);
     if let Some(index) = first(&state.procs) {
-        return Some(Act::Step(index, Fate::Well));
+        return Some(Action::Step(index, Fault::Well));
     }
     if let Some(index) = first(&state.queue) {
-        return Some(Act::Receive(index));
+        return Some(Action::Receive(index));
     }
     if let Some(index) = first(&state.dead) {
-        return Some(Act::Bury(index));
+        return Some(Action::Bury(index));
     }
     if due(world, state) {
-        return Some(Act::Relay);
+        return Some(Action::Relay);
     }
-    waiting(world, state).then_some(Act::Advance)
+    waiting(world, state).then_some(Action::Advance)
 }
 
 /// Something PENDING is due.
@@ -385,91 +388,91 @@ fn distinct(places: &[u32]) -> impl Iterator<Item = usize> {
     (0..places.len()).filter(|index| places[*index] != NONE && (*index == 0 || places[*index] != places[*index - 1]))
 }
 
-fn fates(world: &World, state: &State, index: usize, acts: &mut Vec<Act>) {
+fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {
     let view = world.proc_views[state.procs[index] as usize - 1];
-    let mut fate = |fate| acts.push(Act::Step(byte(index), fate));
+    let mut fault = |fault| actions.push(Action::Step(byte(index), fault));
     let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
-    fate(Fate::Well);
+    fault(Fault::Well);
     match view.class {
         Class::Write { best_effort, .. } => {
             if refuse {
-                fate(Fate::Refused);
+                fault(Fault::Refused);
                 if !best_effort {
-                    fate(Fate::ReplyLost);
+                    fault(Fault::ReplyLost);
                 }
             }
             if late {
-                fate(Fate::Delayed);
+                fault(Fault::Late);
             }
             if !best_effort && state.may(Budget::Conflict) {
-                fate(Fate::Conflict);
+                fault(Fault::Conflict);
             }
         }
         Class::Commit { .. } => {
             if refuse {
-                fate(Fate::Refused);
-                fate(Fate::ReplyLost);
+                fault(Fault::Refused);
+                fault(Fault::ReplyLost);
             }
             if late {
-                fate(Fate::Delayed);
+                fault(Fault::Late);
             }
             if state.may(Budget::Conflict) {
-                fate(Fate::Conflict);
+                fault(Fault::Conflict);
             }
         }
         Class::Read | Class::Query => {
             if refuse {
-                fate(Fate::Refused);
+                fault(Fault::Refused);
             }
             if state.may(Budget::Stale) {
-                fate(Fate::Stale);
+                fault(Fault::Stale);
             }
         }
         Class::Send => {
             if refuse {
-                fate(Fate::Refused);
-                fate(Fate::ReplyLost);
+                fault(Fault::Refused);
+                fault(Fault::ReplyLost);
                 if matches!(world.call(view.call).as_ref(), Call::SendEach(messages) if messages.len() > 1) {
-                    fate(Fate::Partly);
+                    fault(Fault::Partial);
                 }
             }
         }
         Class::Plan => {
             if refuse {
-                fate(Fate::Refused);
+                fault(Fault::Refused);
             }
             if state.may(Budget::Fail) {
-                fate(Fate::Fails);
+                fault(Fault::HandlerFails);
             }
             if state.may(Budget::Poison) {
-                fate(Fate::FailsForGood);
+                fault(Fault::HandlerFailsForGood);
             }
         }
     }
     if crash && view.role != Role::Operator {
-        crashes(&view.class, late, fate);
+        crashes(&view.class, late, fault);
     }
 }
 
 /// Where a process can die around the call that it has under way.
-fn crashes(class: &Class, late: bool, mut fate: impl FnMut(Fate)) {
-    fate(Fate::CrashBefore);
+fn crashes(class: &Class, late: bool, mut fault: impl FnMut(Fault)) {
+    fault(Fault::CrashBefore);
     if matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Send) {
-        fate(Fate::CrashAfter);
+        fault(Fault::CrashAfter);
     }
     if late && matches!(class, Class::Write { .. } | Class::Commit { .. }) {
-        fate(Fate::CrashDuring);
+        fault(Fault::CrashDuring);
     }
 }
 
-fn expiries(world: &World, state: &State, acts: &mut Vec<Act>) {
+fn expiries(world: &World, state: &State, actions: &mut Vec<Action>) {
     for (slot, item) in state.items.iter().enumerate() {
         if world.item(*item).and_then(|view| view.expires).is_some_and(|at| at <= state.now) {
-            acts.push(Act::Expire(byte(slot)));
+            actions.push(Action::Expire(byte(slot)));
         }
     }
     if world.domain_views[state.domain as usize - 1].expires.is_some_and(|at| at <= state.now) {
-        acts.push(Act::Forget);
+        actions.push(Action::Forget);
     }
 }
 
