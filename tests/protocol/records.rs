@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::invariant::{Violation, violations};
+use hookonce_protocol::invariant::{IllegalStep, Violation, illegal_step, violations};
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, StoredBody, Unreadable, attribute};
@@ -153,6 +153,45 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     for (expected, record) in broken {
         assert_eq!(violations(&record, &timing), [expected]);
     }
+}
+
+/// The edges of the contract, one by one: what is not listed does not exist.
+#[test]
+fn a_record_takes_the_edges_of_the_state_machine_and_no_other() {
+    use Status::{Dead, Discarded, Pending, Processed};
+    let at = |status, generation| Record { status, generation, ..a_record("in#a#x") };
+    let same_generation = [(Pending, Processed), (Pending, Dead), (Dead, Pending), (Dead, Discarded)];
+    for (from, to) in Status::ALL.iter().flat_map(|from| Status::ALL.iter().map(move |to| (*from, *to))) {
+        let same = from == to || same_generation.contains(&(from, to));
+        let next = (from, to) == (Processed, Pending);
+        for (generation, legal) in [(1, same), (2, next), (3, false)] {
+            let illegal = illegal_step(Some(&at(from, 1)), &at(to, generation));
+            assert_eq!(illegal, (!legal).then_some(IllegalStep::Edge), "{from} to {to}, generation {generation}");
+        }
+    }
+    for (status, generation) in Status::ALL.iter().flat_map(|status| [(*status, 0), (*status, 1)]) {
+        let legal = generation == 0 && matches!(status, Pending | Dead);
+        assert_eq!(illegal_step(None, &at(status, generation)).is_none(), legal, "claimed {status}");
+    }
+}
+
+#[test]
+fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
+    let before = Record { generation: 1, attempts: 2, resends: 1, ..a_record("in#a#x") };
+    let processed = Record { status: Status::Processed, outcome: Some(Outcome::Applied), ..before.clone() };
+    let dead = Record { status: Status::Dead, dead_reason: Some(DeadReason::Stale), ..before.clone() };
+    let broken: [(IllegalStep, &Record, Record); 6] = [
+        (IllegalStep::Identity, &before, Record { claim_id: ClaimId("another".to_owned()), ..before.clone() }),
+        (IllegalStep::Identity, &before, Record { generation: 0, ..before.clone() }),
+        (IllegalStep::Body, &before, Record { body: None, ..before.clone() }),
+        (IllegalStep::Attempts, &before, Record { attempts: 1, ..before.clone() }),
+        (IllegalStep::Edge, &processed, Record { outcome: Some(Outcome::Duplicate), ..processed.clone() }),
+        (IllegalStep::Edge, &dead, Record { dead_reason: Some(DeadReason::DeadLetter), ..dead.clone() }),
+    ];
+    for (expected, before, after) in broken {
+        assert_eq!(illegal_step(Some(before), &after), Some(expected));
+    }
+    assert_eq!(illegal_step(Some(&before), &Record { attempts: 0, resends: 0, ..before.clone() }), None, "a retry");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What holds for every stored record at every moment, as a check that tests and audits run.
+//! What holds for every stored record at every moment, and for every step of one, as checks that tests, proofs and
+//! audits run.
 
 use crate::key::RecordKey;
 use crate::record::{Record, Status, dead_shard, pending_shard};
@@ -57,5 +58,68 @@ fn expected_shard(key: &RecordKey, status: Status, timing: &Timing) -> Option<St
         Status::Pending => Some(pending_shard(shard)),
         Status::Dead => Some(dead_shard(shard)),
         Status::Processed | Status::Discarded => None,
+    }
+}
+
+/// A step of a record that this protocol never makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum IllegalStep {
+    /// A8: another claim, or an earlier generation.
+    #[error("its claim changed although it existed, or its generation fell")]
+    Identity,
+    /// The state machine has no such edge.
+    #[error("the state machine has no such edge")]
+    Edge,
+    /// A1: the payload stays as it was claimed.
+    #[error("its body changed")]
+    Body,
+    /// Failures are forgotten only by a retry or a force, which begin at zero.
+    #[error("its attempts fell, and not by a retry or a force")]
+    Attempts,
+}
+
+/// What is wrong with the step that one write made, `None` for a step of the state machine.
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | no record | PENDING, generation 0 | a claim |
+/// | no record | DEAD, generation 0 | a claim that came too late or as a dead letter; another body that is kept |
+/// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter, a retry |
+/// | PENDING | PROCESSED, same generation | a commit, or a mark without an effect of its own |
+/// | PENDING | DEAD, same generation | too many failures, a permanent one, age, dead letters |
+/// | DEAD | PENDING, same generation | a retry |
+/// | DEAD | DISCARDED, same generation | a discard |
+/// | PROCESSED | PENDING, next generation | a force |
+/// | any | the same status, generation, outcome and dead reason | a counted duplicate |
+///
+/// No other edge exists. A record goes away only by its TTL, which is no write.
+pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalStep> {
+    let Some(before) = before else {
+        let claimed = after.generation == 0 && matches!(after.status, Status::Pending | Status::Dead);
+        return (!claimed).then_some(IllegalStep::Edge);
+    };
+    let begins_anew = after.attempts == 0 && after.resends == 0;
+    let rules = [
+        (IllegalStep::Identity, before.claim_id == after.claim_id && before.generation <= after.generation),
+        (IllegalStep::Edge, is_edge(before, after)),
+        (IllegalStep::Body, before.body == after.body),
+        (IllegalStep::Attempts, before.attempts <= after.attempts || begins_anew),
+    ];
+    rules.into_iter().find_map(|(illegal, holds)| (!holds).then_some(illegal))
+}
+
+fn is_edge(before: &Record, after: &Record) -> bool {
+    let same_generation = before.generation == after.generation;
+    match (before.status, after.status) {
+        (Status::Pending, Status::Pending | Status::Processed | Status::Dead)
+        | (Status::Dead, Status::Pending | Status::Discarded)
+        | (Status::Discarded, Status::Discarded) => same_generation,
+        (Status::Processed, Status::Processed) => same_generation && before.outcome == after.outcome,
+        (Status::Dead, Status::Dead) => same_generation && before.dead_reason == after.dead_reason,
+        (Status::Processed, Status::Pending) => after.generation == before.generation + 1,
+        (Status::Pending, Status::Discarded)
+        | (Status::Processed, Status::Dead | Status::Discarded)
+        | (Status::Dead, Status::Processed)
+        | (Status::Discarded, Status::Pending | Status::Processed | Status::Dead) => false,
     }
 }

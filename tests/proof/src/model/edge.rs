@@ -1,5 +1,6 @@
-//! What the change of one record may be. No other edge exists.
+//! What the change of one record means.
 
+use hookonce_protocol::invariant::{IllegalStep, illegal_step};
 use hookonce_protocol::record::{Record, Status};
 
 use super::rule::Rule;
@@ -28,43 +29,29 @@ impl Edge {
             return broken(Rule::Record);
         }
         match old.map(|old| &old.record) {
-            None | Some(None) => {
-                let fresh = after.generation == 0 && matches!(after.status, Status::Pending | Status::Dead);
-                if fresh { Self::default() } else { broken(Rule::Edge) }
-            }
+            None | Some(None) => Self { broken: illegal_step(None, after).map(rule), ..Self::default() },
             Some(Some(before)) => Self::between(before, after),
         }
     }
 
     fn between(before: &Record, after: &Record) -> Self {
         let same = before.generation == after.generation;
-        let legal = match (before.status, after.status) {
-            (Status::Pending, Status::Pending | Status::Processed | Status::Dead)
-            | (Status::Dead, Status::Pending | Status::Discarded)
-            | (Status::Processed, Status::Processed)
-            | (Status::Discarded, Status::Discarded) => same,
-            (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,
-            (Status::Processed, Status::Pending) => after.generation == before.generation + 1,
-            (Status::Pending | Status::Processed | Status::Dead | Status::Discarded, _) => false,
-        };
-        let counted = !same || after.attempts >= before.attempts || (after.attempts == 0 && after.resends == 0);
-        let broken = if before.claim_id != after.claim_id || after.generation < before.generation {
-            Some(Rule::Identity)
-        } else if !legal {
-            Some(Rule::Edge)
-        } else if before.body != after.body {
-            Some(Rule::Lost)
-        } else if !counted {
-            Some(Rule::Attempts)
-        } else {
-            None
-        };
         Self {
-            broken,
+            broken: illegal_step(Some(before), after).map(rule),
             forced: after.generation == before.generation + 1,
             pardoned: same && after.accept_duplicate && !before.accept_duplicate,
             rearmed: after.status == Status::Pending && due(after) > due(before),
         }
+    }
+}
+
+/// The rule that a step breaks.
+fn rule(illegal: IllegalStep) -> Rule {
+    match illegal {
+        IllegalStep::Identity => Rule::Identity,
+        IllegalStep::Edge => Rule::Edge,
+        IllegalStep::Body => Rule::Lost,
+        IllegalStep::Attempts => Rule::Attempts,
     }
 }
 
