@@ -2,13 +2,10 @@
 
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::RecordKey;
-use hookonce_providers::{AnswerBody, Answers, HandshakeAnswer, Refusal};
+use hookonce_providers::{AnswerBody, Answers, HandshakeAnswer, Refusal, RetryPlease};
 use serde_json::json;
 
 use crate::gateway::Outbound;
-
-/// When a provider may come again, in seconds: short, because what fails here is usually over soon.
-pub const RETRY_AFTER_SECONDS: u32 = 5;
 
 /// A request that is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +20,14 @@ pub enum Denial {
     BodyTooLarge,
     /// The provider's scheme refuses it, with the status that this provider wants to see.
     Refused(Refusal, u16),
-    /// The store cannot confirm the delivery; the provider's status for "please retry".
-    StoreUnavailable(u16),
+    /// The endpoint lacks a setting that the provider's scheme needs.
+    NotConfigured(RetryPlease),
+    /// The store cannot confirm the delivery.
+    StoreUnavailable(RetryPlease),
     /// The endpoint's document cannot be had.
     EndpointUnavailable,
     /// A certificate or public key of the provider cannot be had.
-    MaterialUnavailable(u16),
+    MaterialUnavailable(RetryPlease),
 }
 
 impl Denial {
@@ -40,43 +39,50 @@ impl Denial {
             Self::SourceNotAllowed => (403, "source_not_allowed"),
             Self::BodyTooLarge => (413, "body_too_large"),
             Self::Refused(refusal, status) => (status, refusal.code()),
-            Self::StoreUnavailable(status) => (status, "store_unavailable"),
+            Self::NotConfigured(retry) => (retry.status, Refusal::NotConfigured.code()),
+            Self::StoreUnavailable(retry) => (retry.status, "store_unavailable"),
             Self::EndpointUnavailable => (503, "endpoint_unavailable"),
-            Self::MaterialUnavailable(status) => (status, "material_unavailable"),
+            Self::MaterialUnavailable(retry) => (retry.status, "material_unavailable"),
         }
     }
 
     /// Refused by the provider's scheme. A refused signature takes the status that the provider's file names for it, and
     /// an endpoint that lacks a setting asks for a retry as this provider understands it.
     pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
-        let status = match (refusal, refusal.status()) {
-            (Refusal::NotConfigured, _) => answers.retry_please,
-            (_, 401) => answers.refused,
-            (_, status) => status,
-        };
-        Self::Refused(refusal, status)
+        match (refusal, refusal.status()) {
+            (Refusal::NotConfigured, _) => Self::NotConfigured(answers.retry_please),
+            (_, 401) => Self::Refused(refusal, answers.refused),
+            (_, status) => Self::Refused(refusal, status),
+        }
     }
 
-    /// Whether the same request may succeed later.
-    pub const fn is_retryable(self) -> bool {
+    /// How the provider is asked to come again, where the same request may succeed later.
+    pub fn retry(self) -> Option<RetryPlease> {
         match self {
-            Self::StoreUnavailable(_)
-            | Self::EndpointUnavailable
-            | Self::MaterialUnavailable(_)
-            | Self::Refused(Refusal::NotConfigured, _) => true,
+            Self::NotConfigured(retry) | Self::StoreUnavailable(retry) | Self::MaterialUnavailable(retry) => Some(retry),
+            // Which provider calls is not known without the endpoint's document.
+            Self::EndpointUnavailable => Some(RetryPlease::default()),
             Self::Malformed
             | Self::UnknownEndpoint
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
-            | Self::Refused(..) => false,
+            | Self::Refused(..) => None,
         }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(self) -> bool {
+        self.retry().is_some()
     }
 
     /// As an answer.
     pub fn outbound(self) -> Outbound {
         let (status, code) = self.parts();
         let outbound = Outbound::json(status, &json!({ "error": code }));
-        if self.is_retryable() { outbound.header("retry-after", RETRY_AFTER_SECONDS.to_string()) } else { outbound }
+        match self.retry() {
+            Some(retry) => outbound.header("retry-after", retry.after_seconds.to_string()),
+            None => outbound,
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::RETRY_AFTER_SECONDS_MAX;
+
 /// The answers of an endpoint to its provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -10,12 +12,20 @@ pub struct Answers {
     pub accepted: Answer,
     /// A delivery had been stored before; providers take this for success, too.
     pub duplicate: Answer,
-    /// The status that makes the provider come again: 503 nearly everywhere, 409 at Zendesk.
-    pub retry_please: u16,
-    /// Whether the provider honours `Retry-After`.
-    pub retry_after: bool,
+    /// What makes the provider come again.
+    pub retry_please: RetryPlease,
     /// The status for a request that is not authentic.
     pub refused: u16,
+}
+
+/// How a provider is asked to come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryPlease {
+    /// The status: 503 nearly everywhere, 409 at Zendesk.
+    pub status: u16,
+    /// The value of `Retry-After`, in seconds.
+    pub after_seconds: u32,
 }
 
 /// One answer.
@@ -45,10 +55,16 @@ impl Default for Answers {
         Self {
             accepted: Answer::default(),
             duplicate: Answer::default(),
-            retry_please: 503,
-            retry_after: false,
+            retry_please: RetryPlease::default(),
             refused: 401,
         }
+    }
+}
+
+/// Short, because what fails on this side is usually over soon.
+impl Default for RetryPlease {
+    fn default() -> Self {
+        Self { status: 503, after_seconds: 5 }
     }
 }
 
@@ -71,8 +87,13 @@ impl Answers {
         }
         // 410 makes some senders unsubscribe for good.
         let bad = |status: u16| !(400..600).contains(&status) || status == 410;
-        if bad(self.retry_please) {
-            return Err(("answers.retry_please", format!("the status {} does not ask for a retry", self.retry_please)));
+        let RetryPlease { status, after_seconds } = self.retry_please;
+        if bad(status) {
+            return Err(("answers.retry_please", format!("the status {status} does not ask for a retry")));
+        }
+        if !(1..=RETRY_AFTER_SECONDS_MAX).contains(&after_seconds) {
+            let problem = format!("`after_seconds` is 1 to {RETRY_AFTER_SECONDS_MAX}, not {after_seconds}");
+            return Err(("answers.retry_please", problem));
         }
         if bad(self.refused) || self.refused >= 500 {
             return Err(("answers.refused", format!("the status {} does not refuse", self.refused)));

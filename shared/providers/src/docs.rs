@@ -124,12 +124,12 @@ fn handshake(handshake: &Handshake) -> String {
 }
 
 fn answers(answers: &Answers) -> String {
-    let retry_after = if answers.retry_after { " with Retry-After" } else { "" };
     format!(
-        "accepted {}, duplicate {}, please retry {}{retry_after}, refused {}",
+        "accepted {}, duplicate {}, please retry {} after {} s, refused {}",
         answer(&answers.accepted),
         answer(&answers.duplicate),
-        answers.retry_please,
+        answers.retry_please.status,
+        answers.retry_please.after_seconds,
         answers.refused
     )
 }

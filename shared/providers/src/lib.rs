@@ -53,7 +53,7 @@ mod source;
 mod split;
 mod template;
 
-pub use answers::{Answer, AnswerBody, Answers};
+pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 pub use catalog::{Catalog, CatalogError};
 pub use delivery::{
     Contents, EventKey, EventPart, HandedOut, HandshakeAnswer, Received, UNKNOWN_EVENT_TYPE, VerifiedDelivery,

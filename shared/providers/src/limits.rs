@@ -9,6 +9,9 @@ pub const SIGNATURES_MAX: usize = 100;
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
 pub const SECRETS_MAX: usize = 10;
 
+/// Longest `Retry-After` that a catalog file may name, in seconds: a provider must come again within its own retries.
+pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
+
 /// Deepest nesting of a JSON body that is read; the limit that `serde_json` gives to handlers, too.
 pub const JSON_DEPTH_MAX: usize = 127;
 

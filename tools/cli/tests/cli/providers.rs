@@ -40,10 +40,10 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
         for fact in ["retries", "deadline", "key_on_retry", "key_on_redelivery", "checked", "sources"] {
             assert!(!facts[fact].is_null(), "{}: {fact}", id(provider));
         }
-        assert!(provider["answers"]["retry_please"].is_u64(), "{}", id(provider));
+        assert!(provider["answers"]["retry_please"]["status"].is_u64(), "{}", id(provider));
     }
     let one = Workspace::new().run(&["providers", "zendesk", "--json"]);
-    assert_eq!(json(&one)["answers"]["retry_please"], 409);
+    assert_eq!(json(&one)["answers"]["retry_please"]["status"], 409);
     let none = Workspace::new().run(&["providers", "nobody"]);
     assert_eq!(none.status.code(), Some(2), "{}", text(&none));
 }
