@@ -15,7 +15,8 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{SdkConfig, SsmEndpoints};
 use hookonce_runtime::file::EndpointFolder;
-use hookonce_runtime::port::{EndpointSource, FetchError};
+use hookonce_runtime::document::FetchError;
+use hookonce_runtime::port::EndpointSource;
 use hookonce_runtime::telemetry::chain;
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
-use hookonce_runtime::endpoint::EndpointDocument;
-use hookonce_runtime::port::{EndpointSource, FetchError, MaterialSource};
+use hookonce_runtime::document::{EndpointDocument, FetchError};
+use hookonce_runtime::port::{EndpointSource, MaterialSource};
 use serde_json::{Value, json};
 
 /// Documents as text, by endpoint. Clones share them.

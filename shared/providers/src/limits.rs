@@ -7,7 +7,7 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const SIGNATURES_MAX: usize = 100;
 
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
-pub const SECRETS_MAX: usize = 10;
+pub const SECRETS_MAX: usize = 8;
 
 /// Longest `Retry-After` that a catalog file may name, in seconds: a provider must come again within its own retries.
 pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;

@@ -1,7 +1,6 @@
-//! Endpoints: one document each, parsed once into types and cached.
+//! Endpoints: their documents checked against the catalog and cached.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +9,10 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Catalog, Keyring, KeyringError, Provider, Settings};
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
+use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError, MismatchPolicy, OutagePolicy};
 use crate::per_minute::PerMinute;
-use crate::port::{EndpointSource, FetchError};
+use crate::port::EndpointSource;
 
 /// How long a document is used before it is fetched again.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(300);
@@ -33,90 +32,6 @@ pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
 /// How many endpoints are remembered at once, absent ones included.
 pub const CACHE_ENTRIES_MAX: usize = 1_000;
-
-/// The most secrets that one endpoint may have.
-pub const SECRETS_MAX: usize = 8;
-
-/// The longest raw body that an endpoint accepts unless its document says otherwise, in bytes.
-pub const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
-
-/// The longest raw body that a document may allow, in bytes: a Lambda request holds 6 MB, base64 and all.
-pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// An endpoint's configuration as it is stored: one JSON document.
-///
-/// ```json
-/// {"provider": "stripe", "secrets": ["whsec_..."], "on_store_outage": "enqueue"}
-/// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EndpointDocument {
-    /// The provider's id in the catalog.
-    pub provider: String,
-    /// The secrets, newest first.
-    pub secrets: Vec<String>,
-    /// What else the provider's scheme needs, such as `verify_token` or `public_url`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub settings: BTreeMap<String, String>,
-    /// While the store is down: `reject` (please retry) or `enqueue` (accept on the strength of the queue).
-    #[serde(default)]
-    pub on_store_outage: OutagePolicy,
-    /// When a known id comes with another body: `duplicate` or `quarantine`.
-    #[serde(default)]
-    pub on_body_mismatch: MismatchPolicy,
-    /// How far the signed timestamp may be off; the provider's own value if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tolerance_seconds: Option<i64>,
-    /// The longest raw body, in bytes.
-    #[serde(default = "body_bytes_default")]
-    pub body_bytes_max: usize,
-    /// Networks that may deliver; any if empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub source_ranges: Vec<IpNet>,
-}
-
-fn body_bytes_default() -> usize {
-    BODY_BYTES_DEFAULT
-}
-
-/// The stored form of [`OnStoreOutage`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OutagePolicy {
-    /// Fail-closed.
-    #[default]
-    Reject,
-    /// Fail-open.
-    Enqueue,
-}
-
-/// The stored form of [`OnBodyMismatch`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MismatchPolicy {
-    /// A duplicate like any other.
-    #[default]
-    Duplicate,
-    /// Kept apart, dead.
-    Quarantine,
-}
-
-impl fmt::Debug for EndpointDocument {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.secrets.len();
-        write!(formatter, "EndpointDocument {{ provider: {:?}, secrets: <{count}> }}", self.provider)
-    }
-}
-
-impl EndpointDocument {
-    /// From JSON text.
-    ///
-    /// # Errors
-    /// [`FetchError::Malformed`] with the place of the fault, never with its text.
-    pub fn parse(text: &str) -> Result<Self, FetchError> {
-        serde_json::from_str(text).map_err(|error| FetchError::Malformed { line: error.line(), column: error.column() })
-    }
-}
 
 /// The endpoint's choices that the protocol depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,9 +91,6 @@ pub enum EndpointError {
     /// The secrets are unusable.
     #[error("the secrets cannot be used with this provider")]
     Keyring(#[source] KeyringError),
-    /// Too many secrets.
-    #[error("an endpoint has at most {SECRETS_MAX} secrets")]
-    TooManySecrets,
     /// A number outside its range.
     #[error("tolerance_seconds must be 1 to 3600 and body_bytes_max 1 to {BODY_BYTES_MAX}")]
     OutOfRange,
@@ -191,9 +103,6 @@ impl Endpoint {
     /// [`EndpointError`] names what is wrong with it.
     pub fn new(id: EndpointId, document: EndpointDocument, catalog: &'static Catalog) -> Result<Self, EndpointError> {
         let provider = catalog.provider(&document.provider).ok_or(EndpointError::UnknownProvider)?;
-        if document.secrets.len() > SECRETS_MAX {
-            return Err(EndpointError::TooManySecrets);
-        }
         let tolerance_fits = document.tolerance_seconds.is_none_or(|seconds| (1..=3_600).contains(&seconds));
         if !tolerance_fits || !(1..=BODY_BYTES_MAX).contains(&document.body_bytes_max) {
             return Err(EndpointError::OutOfRange);

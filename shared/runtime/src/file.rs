@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use hookonce_protocol::key::EndpointId;
 
-use crate::endpoint::EndpointDocument;
-use crate::port::{EndpointSource, FetchError};
+use crate::document::{EndpointDocument, FetchError};
+use crate::port::EndpointSource;
 
 /// A folder of endpoint documents.
 #[derive(Debug, Clone)]

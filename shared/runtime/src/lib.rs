@@ -7,7 +7,7 @@
 //! | [`drive`] | the one driver: carries out a machine's calls until it ends |
 //! | [`batch`], [`ingest`], [`process`], [`maintain`] | a delivery, a batch, a relay run, dead letters |
 //! | [`handler`] | the trait that business rules implement |
-//! | [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
+//! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and kept |
 //! | `per_minute` | what bounds how often strangers make an instance ask elsewhere |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
@@ -22,6 +22,7 @@ pub mod aws;
 pub mod batch;
 pub mod body;
 pub mod config;
+pub mod document;
 pub mod drive;
 pub mod endpoint;
 pub mod file;

@@ -14,7 +14,7 @@ use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Write;
 
-use crate::endpoint::EndpointDocument;
+use crate::document::{EndpointDocument, FetchError};
 
 /// The two tables.
 pub trait Store: Send + Sync + 'static {
@@ -99,22 +99,6 @@ pub trait MaterialSource: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`] when there was no answer, or one without success, or one that is too long.
     fn fetch(&self, url: &str, post_body: Option<&str>) -> impl Future<Output = Result<Vec<u8>, Unavailable>> + Send;
-}
-
-/// Why an endpoint's document could not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// The source did not answer.
-    #[error("the source of endpoint documents did not answer")]
-    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The document is not valid. Its text is not repeated here: it holds secrets.
-    #[error("the endpoint document is not valid JSON of the expected form (line {line}, column {column})")]
-    Malformed {
-        /// Where.
-        line: usize,
-        /// Where.
-        column: usize,
-    },
 }
 
 impl<S: Store> Store for Arc<S> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_runtime::endpoint::{MismatchPolicy, OutagePolicy};
+use hookonce_runtime::document::{MismatchPolicy, OutagePolicy};
 
 use crate::mutant::Mutation;
 use crate::sim::Day;

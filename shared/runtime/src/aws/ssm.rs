@@ -31,8 +31,8 @@ use hookonce_protocol::time::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::{retries, timeouts};
-use crate::endpoint::EndpointDocument;
-use crate::port::{EndpointSource, FetchError};
+use crate::document::{EndpointDocument, FetchError};
+use crate::port::EndpointSource;
 
 /// The parameters below one prefix, such as `/hookonce/<stack>/endpoints/`.
 #[derive(Debug, Clone)]

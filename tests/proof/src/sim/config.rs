@@ -2,7 +2,7 @@
 
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_runtime::endpoint::{MismatchPolicy, OutagePolicy};
+use hookonce_runtime::document::{MismatchPolicy, OutagePolicy};
 
 use super::fault::{Outage, Rates, Side};
 use super::rng::Rng;

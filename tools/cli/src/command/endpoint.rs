@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand, ValueEnum};
 use hookonce_protocol::key::EndpointId;
+use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, Keyring, Provider};
-use hookonce_runtime::endpoint::{
-    BODY_BYTES_DEFAULT, Endpoint, EndpointDocument, MismatchPolicy, OutagePolicy, SECRETS_MAX,
-};
+use hookonce_runtime::document::{BODY_BYTES_DEFAULT, EndpointDocument, MismatchPolicy, OutagePolicy};
+use hookonce_runtime::endpoint::Endpoint;
 use serde_json::json;
 
 use super::providers::find;
