@@ -59,7 +59,9 @@ impl Denial {
     /// How the provider is asked to come again, where the same request may succeed later.
     pub fn retry(self) -> Option<RetryPlease> {
         match self {
-            Self::NotConfigured(retry) | Self::StoreUnavailable(retry) | Self::MaterialUnavailable(retry) => Some(retry),
+            Self::NotConfigured(retry) | Self::StoreUnavailable(retry) | Self::MaterialUnavailable(retry) => {
+                Some(retry)
+            }
             // Which provider calls is not known without the endpoint's document.
             Self::EndpointUnavailable => Some(RetryPlease::default()),
             Self::Malformed
