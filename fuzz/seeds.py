@@ -37,8 +37,7 @@ for path in (ROOT / "events/gateway").glob("*.json"):
     write("gateway_event", path.stem, path.read_bytes())
 for index, (provider, text) in enumerate(CATALOG.items()):
     write("catalog", provider, text.encode())
-    vectors = json.loads((ROOT / f"events/vectors/{provider}.json").read_text())["vectors"]
-    for vector in vectors:
+    for vector in map(json.loads, (ROOT / f"events/vectors/{provider}.jsonl").open()):
         body = base64.b64decode(vector["body_base64"])
         write("split", vector["id"], bytes([index]) + body)
         write("gateway_event", vector["id"], gateway_event(provider, vector))

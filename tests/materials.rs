@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::support::clock::START;
 use crate::support::delivery::gateway_event;
-use crate::support::samples::json as recorded;
+use crate::support::samples::vectors;
 use crate::support::{Harness, Script, word};
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
@@ -30,8 +30,7 @@ struct Sns {
 
 impl Sns {
     fn vector(id: &str) -> Self {
-        let file = recorded("vectors/aws_sns.json");
-        let vector = file["vectors"].as_array().unwrap().iter().find(|vector| vector["id"] == id).unwrap();
+        let vector = vectors("aws_sns").into_iter().find(|vector| vector["id"] == id).unwrap();
         let headers = vector["headers"].as_object().unwrap().iter();
         Self {
             headers: headers.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect(),

@@ -8,14 +8,8 @@ use hookonce_webhook::gateway::Outbound;
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
-use crate::support::samples::json as recorded;
+use crate::support::samples::vectors;
 use crate::support::{Harness, Script};
-
-/// The conformance vectors of a provider.
-fn vectors(provider: &str) -> Vec<Value> {
-    let mut file = recorded(&format!("vectors/{provider}.json"));
-    file["vectors"].as_array_mut().unwrap().drain(..).collect()
-}
 
 fn vector(provider: &str, case: &str) -> Value {
     let id = format!("{provider}/{case}");

@@ -61,7 +61,7 @@ fn every_recorded_file_is_read_by_a_test() {
     let registered: BTreeSet<String> = READ.iter().map(|(path, _)| (*path).to_owned()).collect();
     for path in &found {
         // The conformance tests of the providers read their whole folder, one file for each provider.
-        let vector = path.strip_prefix("vectors/").and_then(|name| name.strip_suffix(".json"));
+        let vector = path.strip_prefix("vectors/").and_then(|name| name.strip_suffix(".jsonl"));
         let read = match vector {
             Some(provider) => Catalog::built_in().provider(provider).is_some(),
             None => path.ends_with("README.md") || registered.contains(path),

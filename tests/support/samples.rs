@@ -23,6 +23,13 @@ pub(crate) fn json(path: &str) -> Value {
     serde_json::from_slice(&bytes(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// The conformance vectors of a provider.
+pub(crate) fn vectors(provider: &str) -> Vec<Value> {
+    let file = bytes(&format!("vectors/{provider}.jsonl"));
+    let vectors = serde_json::Deserializer::from_slice(&file).into_iter();
+    vectors.map(|vector| vector.unwrap_or_else(|error| panic!("{provider}: {error}"))).collect()
+}
+
 /// A Stripe event of a paid invoice.
 pub(crate) fn invoice_paid(event: &str, invoice: &str, amount: i64) -> Delivery {
     let mut body = json("deliveries/stripe-invoice-paid.json");

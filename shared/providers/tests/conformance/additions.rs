@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hookonce_providers::{Catalog, docs};
+use serde_json::{Value, json};
 
 use crate::support::{SMALL, VectorFile, body, headers, judge_as, read_folder};
 
@@ -43,19 +46,23 @@ fn every_kind_of_scheme_and_every_parser_has_a_fuzz_target() {
     }
 }
 
-/// Its vectors: one that is right, one whose body was changed.
-const VECTOR_FILE: &str = r#"{"format": 1, "provider": "acme", "vectors": [
-  {"id": "acme/valid", "case": "valid", "reason": "an unchanged delivery is accepted", "method": "POST",
-   "url": "https://example.com/webhooks/acme",
-   "headers": {"acme-signature": "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc"},
-   "body_base64": "eyJpZCI6IjEiLCJ0eXBlIjoibWFkZSJ9", "secrets": ["acme-secret"], "now_unix": 1767225700,
-   "expected": {"verdict": "accepted", "matched_secret": 0, "events": [{"key": "1", "type": "made"}]},
-   "signature_origin": "published"},
-  {"id": "acme/tampered-body", "case": "tampered-body", "reason": "the signature covers the body", "method": "POST",
-   "url": "https://example.com/webhooks/acme",
-   "headers": {"acme-signature": "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc"},
-   "body_base64": "eyJpZCI6IjEiLCJ0eXBlIjoibWFyZSJ9", "secrets": ["acme-secret"], "now_unix": 1767225700,
-   "expected": {"verdict": "rejected", "code": "signature_mismatch"}, "signature_origin": "published"}]}"#;
+/// Its vectors: one that is right, and one whose body was changed.
+fn vector_file() -> String {
+    let signature = "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc";
+    let vector = |case: &str, body: &str, expected: Value| {
+        let vector = json!({
+            "id": format!("acme/{case}"), "case": case, "reason": "the signature covers the body", "method": "POST",
+            "url": "https://example.com/webhooks/acme", "headers": { "acme-signature": signature },
+            "body_base64": STANDARD.encode(body), "secrets": ["acme-secret"], "now_unix": 1_767_225_700,
+            "expected": expected, "signature_origin": "published",
+        });
+        format!("{vector}\n")
+    };
+    let accepted = json!({ "verdict": "accepted", "matched_secret": 0, "events": [{ "key": "1", "type": "made" }] });
+    let rejected = json!({ "verdict": "rejected", "code": "signature_mismatch" });
+    vector("valid", r#"{"id":"1","type":"made"}"#, accepted)
+        + &vector("tampered-body", r#"{"id":"1","type":"mare"}"#, rejected)
+}
 
 /// How many vectors of these folders were judged, and what is wrong with them.
 fn judged(catalog: &Path, vectors: &Path) -> (usize, Vec<String>) {
@@ -92,10 +99,10 @@ fn a_new_provider_is_one_data_file_and_one_vector_file() {
     assert_eq!(wrong, [""; 0]);
 
     fs::write(catalog.join("acme.toml"), SMALL).unwrap();
-    fs::write(vectors.join("acme.json"), VECTOR_FILE).unwrap();
+    fs::write(vectors.join("acme.jsonl"), vector_file()).unwrap();
     assert_eq!(judged(&catalog, &vectors), (before + 2, vec![]));
 
     // The new vectors are judged, not just read.
-    fs::write(vectors.join("acme.json"), VECTOR_FILE.replace("\"rejected\"", "\"accepted\"")).unwrap();
+    fs::write(vectors.join("acme.jsonl"), vector_file().replace("\"rejected\"", "\"accepted\"")).unwrap();
     assert_eq!(judged(&catalog, &vectors).1.len(), 1);
 }

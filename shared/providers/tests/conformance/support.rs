@@ -42,10 +42,9 @@ checked = "2026-11-20"
 sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
 "#;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A provider's file, whose name is the provider's id.
+#[derive(Debug)]
 pub(crate) struct VectorFile {
-    pub(crate) format: u32,
     pub(crate) provider: String,
     pub(crate) vectors: Vec<Vector>,
 }
@@ -159,16 +158,17 @@ fn read_all() -> Vec<VectorFile> {
 /// Every vector file of a folder, by name.
 pub(crate) fn read_folder(folder: &Path) -> Vec<VectorFile> {
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     paths.sort();
-    let read = |path: &std::path::PathBuf| {
-        let file: VectorFile = serde_json::from_str(&fs::read_to_string(path).unwrap())
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(file.format, 1, "{}", path.display());
-        assert_eq!(Some(file.provider.as_str()), path.file_stem().and_then(|stem| stem.to_str()), "{}", path.display());
-        file
-    };
-    paths.iter().map(read).collect()
+    paths.iter().map(|path| read_file(path)).collect()
+}
+
+fn read_file(path: &Path) -> VectorFile {
+    let text = fs::read_to_string(path).unwrap();
+    let vectors = (1..).zip(text.lines()).map(|(number, line)| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{}, line {number}: {error}", path.display()))
+    });
+    VectorFile { provider: path.file_stem().unwrap().to_str().unwrap().to_owned(), vectors: vectors.collect() }
 }
 
 /// What this side makes of a vector.
@@ -182,7 +182,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn provider(id: &str) -> &'static Provider {
-    Catalog::built_in().provider(id).unwrap_or_else(|| panic!("the vector file {id}.json names an unknown provider"))
+    Catalog::built_in().provider(id).unwrap_or_else(|| panic!("the vector file {id}.jsonl is of an unknown provider"))
 }
 
 /// The headers of a vector as a gateway would hand them over.

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::{Workspace, json, root, text};
+use crate::support::{Workspace, json, text, valid};
 
 /// Providers that sign with a key of their own, which nobody else has.
 const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
@@ -48,14 +48,6 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     assert_eq!(none.status.code(), Some(2), "{}", text(&none));
 }
 
-/// The delivery of a provider that is as it should be.
-fn sample(provider: &str) -> Value {
-    let path = root().join(format!("events/vectors/{provider}.json"));
-    let mut file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let vectors = file["vectors"].as_array_mut().unwrap();
-    vectors.iter().find(|vector| vector["id"] == format!("{provider}/valid")).unwrap().clone()
-}
-
 fn add(workspace: &Workspace, provider: &str, sample: &Value) {
     let secret = sample["secrets"][0].as_str().unwrap();
     let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", secret];
@@ -70,7 +62,7 @@ fn add(workspace: &Workspace, provider: &str, sample: &Value) {
 fn what_send_signs_is_accepted_for_every_provider_with_a_shared_secret() {
     let workspace = Workspace::new();
     let catalog = catalog();
-    let samples: Vec<_> = catalog.iter().map(|provider| (id(provider), sample(id(provider)))).collect();
+    let samples: Vec<_> = catalog.iter().map(|provider| (id(provider), valid(id(provider)))).collect();
     for (provider, sample) in &samples {
         add(&workspace, provider, sample);
     }

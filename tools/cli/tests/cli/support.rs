@@ -15,6 +15,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The delivery of a provider that is as it should be, as its conformance vectors hold it.
+pub(crate) fn valid(provider: &str) -> Value {
+    let file = std::fs::read(root().join(format!("events/vectors/{provider}.jsonl"))).unwrap();
+    let mut vectors = serde_json::Deserializer::from_slice(&file).into_iter().map(Result::<Value, _>::unwrap);
+    vectors.find(|vector| vector["id"] == format!("{provider}/valid")).unwrap()
+}
+
 /// A folder to run commands in, with the repository's `events` at hand.
 pub(crate) struct Workspace(tempfile::TempDir);
 

@@ -53,10 +53,7 @@ fn a_capture_of_another_form_is_wrong_usage() {
 
 /// The request as Stripe's own library signed it, before anyone touched its body.
 fn genuine() -> Value {
-    let path = crate::support::root().join("events/vectors/stripe.json");
-    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let vectors = file["vectors"].as_array().unwrap();
-    let mut vector = vectors.iter().find(|vector| vector["id"] == "stripe/valid").unwrap().clone();
+    let mut vector = crate::support::valid("stripe");
     let names = ["method", "url", "headers", "body_base64", "secrets", "now_unix"];
     let mut request: Value = names.into_iter().map(|name| (name.to_owned(), vector[name].take())).collect();
     request["provider"] = json!("stripe");
