@@ -66,7 +66,8 @@ const ARROWS: &[Arrow] = &[
 ];
 
 /// Adapters are chosen where a process is put together, and named nowhere else.
-const ADAPTERS: &[&str] = &["DynamoStore", "SqsQueue", "SsmEndpoints", "aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
+const ADAPTERS: &[&str] =
+    &["DynamoStore", "SqsQueue", "SsmEndpoints", "aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs", "aws_sdk_ssm"];
 const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
 
 /// What a pure crate has no word for.

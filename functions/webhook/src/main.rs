@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{
-    DynamoStore, HttpsMaterials, SqsQueue, SsmEndpoints, dynamodb_client, shared_config, sqs_client,
+    DynamoStore, HttpsMaterials, SqsQueue, SsmEndpoints, dynamodb_client, shared_config, sqs_client, ssm_client,
 };
 use hookonce_runtime::config::{EndpointLocation, WebhookConfig, environment};
 use hookonce_runtime::endpoint::Endpoints;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Error> {
     let sdk = shared_config().await;
     match config.endpoints.clone() {
         EndpointLocation::Ssm(prefix) => {
-            let endpoints = SsmEndpoints::new(&sdk, config.common.timing.claim_timeout, prefix)?;
+            let endpoints = SsmEndpoints::new(ssm_client(&sdk, config.common.timing.claim_timeout), prefix);
             serve(config, &sdk, endpoints).await
         }
         EndpointLocation::Folder(folder) => serve(config, &sdk, EndpointFolder::new(folder)).await,
