@@ -7,6 +7,7 @@ mod crashes;
 mod edges;
 mod failures;
 mod fakes;
+mod gateways;
 mod handlers;
 mod identity;
 mod materials;

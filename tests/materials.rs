@@ -8,7 +8,6 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, Materials};
 use hookonce_runtime::port::MaterialSource;
-use hookonce_webhook::gateway::Outbound;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -16,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::support::clock::START;
 use crate::support::delivery::gateway_event;
 use crate::support::samples::vectors;
-use crate::support::{Harness, Script, word};
+use crate::support::{Answer, Harness, Script, word};
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
 
@@ -56,7 +55,7 @@ async fn harness() -> Harness {
     harness
 }
 
-fn refused(outbound: &Outbound) -> (u16, String, bool) {
+fn refused(outbound: &Answer) -> (u16, String, bool) {
     let (status, code) = word(outbound);
     (status, code, outbound.headers.contains_key("retry-after"))
 }

@@ -4,12 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
-use hookonce_webhook::gateway::Outbound;
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
 use crate::support::samples::vectors;
-use crate::support::{Harness, Script};
+use crate::support::{Answer, Harness, Script};
 
 fn vector(provider: &str, case: &str) -> Value {
     let id = format!("{provider}/{case}");
@@ -45,7 +44,7 @@ fn event(harness: &Harness, provider: &str, vector: &Value) -> Option<Value> {
     Some(gateway_event(text(&vector["method"]), &path, &headers?, &body, &harness.clock))
 }
 
-async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &Value) -> Outbound {
+async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &Value) -> Answer {
     configure(harness, provider, vector);
     let event = event(harness, provider, vector).unwrap();
     harness.webhook(script).handle(event).await
@@ -62,7 +61,7 @@ fn wanted(provider: &str) -> (u16, Option<&'static str>, u16) {
     }
 }
 
-fn check_success(outbound: &Outbound, provider: &str, word: &str) {
+fn check_success(outbound: &Answer, provider: &str, word: &str) {
     let (status, body, _) = wanted(provider);
     assert_eq!(outbound.status_code, status, "{provider}: {}", outbound.body);
     match body {

@@ -118,7 +118,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, silent));
             boxed(invoke_fn(move |event| {
                 let webhook = Arc::clone(&webhook);
-                async move { Ok(json!(webhook.handle(event).await)) }
+                async move { Ok(webhook.invoke(event).await) }
             }))
         }
         Role::Worker => {

@@ -24,7 +24,6 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
-use hookonce_webhook::gateway::Outbound;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, json};
 
@@ -37,10 +36,10 @@ use super::iam::{Iam, Used};
 use super::stack::{RECEIVE_MAX, TestStack};
 use super::tables::Tables;
 use super::weakened::{Weakened, Weakening};
+use super::webhook::{Answer, Webhook};
 
 pub(crate) type TestStore = Faulty<Weakened<DynamoStore>>;
 pub(crate) type TestQueue = Faulty<SqsQueue>;
-pub(crate) type Webhook = WebhookFunction<TestStore, TestQueue, MemoryEndpoints, MemoryMaterials, Clock>;
 pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
 pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
 
@@ -157,13 +156,8 @@ impl Harness {
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
         let endpoints = Endpoints::new(self.endpoints.clone(), Catalog::built_in());
-        WebhookFunction::new(
-            ingress,
-            endpoints,
-            Materials::new(self.materials.clone()),
-            None,
-            self.telemetry("webhook"),
-        )
+        let materials = Materials::new(self.materials.clone());
+        Webhook::new(WebhookFunction::new(ingress, endpoints, materials, None, self.telemetry("webhook")))
     }
 
     /// A worker function that has just started.
@@ -192,12 +186,12 @@ impl Harness {
     }
 
     /// Delivers, signed now.
-    pub(crate) async fn deliver(&self, delivery: &Delivery) -> Outbound {
+    pub(crate) async fn deliver(&self, delivery: &Delivery) -> Answer {
         self.deliver_under(&Script::none(), delivery).await.unwrap()
     }
 
     /// Delivers to a function that meets faults; `None` if it was killed.
-    pub(crate) async fn deliver_under(&self, script: &Script, delivery: &Delivery) -> Option<Outbound> {
+    pub(crate) async fn deliver_under(&self, script: &Script, delivery: &Delivery) -> Option<Answer> {
         let webhook = self.webhook(script);
         script.run(Box::pin(webhook.handle(delivery.event(&self.clock)))).await
     }
@@ -362,12 +356,12 @@ impl Harness {
 }
 
 /// The body of an answer, as JSON.
-pub(crate) fn body(outbound: &Outbound) -> Value {
+pub(crate) fn body(outbound: &Answer) -> Value {
     serde_json::from_str(&outbound.body).unwrap_or_else(|_| panic!("not JSON: {:?}", outbound.body))
 }
 
 /// Status and `status` or `error` of an answer.
-pub(crate) fn word(outbound: &Outbound) -> (u16, String) {
+pub(crate) fn word(outbound: &Answer) -> (u16, String) {
     let body = body(outbound);
     let word = body["status"].as_str().or(body["error"].as_str()).unwrap();
     (outbound.status_code, word.to_owned())

@@ -14,6 +14,7 @@ pub(crate) mod samples;
 pub(crate) mod stack;
 pub(crate) mod tables;
 pub(crate) mod weakened;
+pub(crate) mod webhook;
 pub(crate) mod wire;
 
 pub(crate) use clock::Clock;
@@ -21,3 +22,4 @@ pub(crate) use delivery::Delivery;
 pub(crate) use faults::{Fault, Gate, Operation, Script};
 pub(crate) use harness::{Harness, body, word};
 pub(crate) use tables::Verdict;
+pub(crate) use webhook::Answer;

@@ -1,15 +1,26 @@
-//! Gateway events: HTTP requests as API Gateway and Function URLs hand them to a function, and the answers they take.
+//! The way in and out: a gateway's event becomes a request, and the answer takes the form that this gateway wants.
 //!
-//! Three forms arrive: payload 2.0 (HTTP API and Function URL) and payload 1.0 (REST API). They are read here, field by
-//! field, because the conversion that `lambda_http` brings panics on malformed base64 and on an unusual path, and a
-//! caller chooses both.
+//! `lambda_http` knows the events of REST APIs, HTTP APIs (payload 1.0 and 2.0), Function URLs and Application Load
+//! Balancers as types, and writes the answer for each. A request is read from the typed event here, because the
+//! conversion to an `http::Request` panics on what a stranger may send (malformed base64, a path or a host that is no
+//! URI), keeps one of several headers of a name, and changes the path and the query. That conversion only ever sees a
+//! blank event.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::{Future, ready};
 use std::net::IpAddr;
+use std::pin::Pin;
 
+use aws_lambda_events::alb::AlbTargetGroupRequest;
+use aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
+use aws_lambda_events::query_map::QueryMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use lambda_http::http::{HeaderMap, Response, StatusCode};
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Body, Context, IntoResponse, LambdaEvent, Service, service_fn};
+use serde::Serialize;
 use serde_json::Value;
 
 /// An HTTP request as the function sees it. Nothing about it is believed yet.
@@ -23,7 +34,7 @@ pub struct Inbound {
     pub query: String,
     /// The domain name that the gateway was called by, as the gateway says.
     pub domain: Option<String>,
-    /// Header names and values; a name may come several times.
+    /// Header names in lower case, and values; a name may come several times.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body, byte for byte.
     pub body: Vec<u8>,
@@ -39,190 +50,167 @@ impl std::fmt::Debug for Inbound {
     }
 }
 
-/// A gateway event that is not an HTTP request.
+/// The event is not an HTTP request, or its body cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum GatewayError {
-    /// Not one of the known forms.
-    #[error("the event is not an HTTP API, REST API or Function URL request")]
-    NotARequest,
-    /// The body is said to be base64 and is not.
-    #[error("the event's body is not valid base64")]
-    BodyEncoding,
+#[error("the event is not an HTTP request with a readable body")]
+pub struct Malformed;
+
+/// A service that the Lambda runtime can run, of a function from requests to answers. It never fails: what is no
+/// request has an answer, too.
+pub fn service<F, R>(
+    function: F,
+) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send>
+where
+    F: Fn(Result<Inbound, Malformed>) -> R,
+    R: Future<Output = Outbound> + Send,
+{
+    service_fn(move |LambdaEvent { payload, context, .. }| {
+        let blank = blank(&payload);
+        let answered = function(Inbound::read(payload));
+        async move {
+            let outbound = answered.await;
+            let answer = service_fn(move |_blank| ready(Ok(outbound.clone())));
+            Adapter::from(answer).call(LambdaEvent::new(blank, context)).await
+        }
+    })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PayloadV2 {
-    // What is absent is left out by AWS and null under an emulator.
-    raw_path: String,
-    raw_query_string: Option<String>,
-    headers: Option<BTreeMap<String, String>>,
-    cookies: Option<Vec<String>>,
-    request_context: ContextV2,
-    body: Option<String>,
-    #[serde(default)]
-    is_base64_encoded: bool,
+/// Calls a [`service`] with an event as JSON, as the Lambda runtime would, and returns its answer as JSON.
+pub async fn call<S>(mut service: S, event: Value) -> Value
+where
+    S: Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible>,
+{
+    // JSON of any other form passes through; it is never an error.
+    let event = serde_json::from_value(event).unwrap_or(LambdaRequest::PassThrough(String::new()));
+    let Ok(answer) = service.call(LambdaEvent::new(event, Context::default())).await;
+    serde_json::to_value(answer).unwrap_or_default()
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContextV2 {
-    http: HttpV2,
-    domain_name: Option<String>,
-    request_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HttpV2 {
-    method: String,
-    source_ip: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PayloadV1 {
-    http_method: String,
-    path: String,
-    headers: Option<BTreeMap<String, String>>,
-    multi_value_headers: Option<BTreeMap<String, Vec<String>>>,
-    query_string_parameters: Option<BTreeMap<String, String>>,
-    multi_value_query_string_parameters: Option<BTreeMap<String, Vec<String>>>,
-    #[serde(default)]
-    request_context: ContextV1,
-    body: Option<String>,
-    #[serde(default)]
-    is_base64_encoded: bool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContextV1 {
-    domain_name: Option<String>,
-    request_id: String,
-    identity: IdentityV1,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct IdentityV1 {
-    source_ip: Option<String>,
+/// An empty event of the same kind: the kind decides the form of the answer.
+fn blank(event: &LambdaRequest) -> LambdaRequest {
+    match event {
+        LambdaRequest::ApiGatewayV2(_) => LambdaRequest::ApiGatewayV2(ApiGatewayV2httpRequest::default()),
+        LambdaRequest::Alb(_) => LambdaRequest::Alb(AlbTargetGroupRequest::default()),
+        // The answer for a REST API has no field that another gateway would refuse.
+        _ => LambdaRequest::ApiGatewayV1(ApiGatewayProxyRequest::default()),
+    }
 }
 
 impl Inbound {
-    /// Reads a gateway event of any known form.
+    /// Reads the request from an event.
     ///
     /// # Errors
-    /// [`GatewayError`] when it is not an HTTP request, or its body cannot be decoded.
-    pub fn read(event: Value) -> Result<Self, GatewayError> {
-        if is_payload_v2(&event) {
-            serde_json::from_value::<PayloadV2>(event).map_err(|_| GatewayError::NotARequest)?.into_inbound()
-        } else {
-            serde_json::from_value::<PayloadV1>(event).map_err(|_| GatewayError::NotARequest)?.into_inbound()
+    /// [`Malformed`] when the event is of no known kind, or its body cannot be decoded.
+    pub fn read(event: LambdaRequest) -> Result<Self, Malformed> {
+        match event {
+            LambdaRequest::ApiGatewayV2(event) => Self::read_v2(event),
+            LambdaRequest::ApiGatewayV1(event) => Self::read_v1(event),
+            LambdaRequest::Alb(event) => Self::read_alb(event),
+            _ => Err(Malformed),
         }
     }
-}
 
-impl PayloadV2 {
-    fn into_inbound(self) -> Result<Inbound, GatewayError> {
-        let headers = self.headers.unwrap_or_default().into_iter();
-        let mut headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
-        let cookies = self.cookies.unwrap_or_default();
+    /// Payload 2.0: HTTP API and Function URL.
+    fn read_v2(event: ApiGatewayV2httpRequest) -> Result<Self, Malformed> {
+        let context = event.request_context;
+        let mut headers = pairs(&event.headers, &HeaderMap::new());
+        let cookies = event.cookies.unwrap_or_default();
         if !cookies.is_empty() {
             headers.push(("cookie".to_owned(), cookies.join("; ").into_bytes()));
         }
-        Ok(Inbound {
-            method: self.request_context.http.method.to_ascii_uppercase(),
-            path: self.raw_path,
-            query: self.raw_query_string.unwrap_or_default(),
-            domain: self.request_context.domain_name,
+        Ok(Self {
+            method: context.http.method.as_str().to_ascii_uppercase(),
+            path: event.raw_path.unwrap_or_default(),
+            query: event.raw_query_string.unwrap_or_default(),
+            domain: context.domain_name,
             headers,
-            body: decode_body(self.body, self.is_base64_encoded)?,
-            source: self.request_context.http.source_ip.and_then(|ip| ip.parse().ok()),
-            request_id: self.request_context.request_id.unwrap_or_default(),
+            body: decode(event.body, event.is_base64_encoded)?,
+            source: context.http.source_ip.and_then(|ip| ip.parse().ok()),
+            request_id: context.request_id.unwrap_or_default(),
+        })
+    }
+
+    /// Payload 1.0: REST API, or HTTP API if it is set up so. The gateway hands the query over decoded, so it is
+    /// encoded again.
+    fn read_v1(event: ApiGatewayProxyRequest) -> Result<Self, Malformed> {
+        let context = event.request_context;
+        let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
+        Ok(Self {
+            method: event.http_method.as_str().to_ascii_uppercase(),
+            path: event.path.unwrap_or_default(),
+            query: form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish(),
+            domain: context.domain_name,
+            headers: pairs(&event.multi_value_headers, &event.headers),
+            body: decode(event.body, event.is_base64_encoded)?,
+            source: context.identity.source_ip.and_then(|ip| ip.parse().ok()),
+            request_id: context.request_id.unwrap_or_default(),
+        })
+    }
+
+    /// An Application Load Balancer hands the query over as it was sent. It appends the caller's address to
+    /// `x-forwarded-for`, so only the last one there is its own word. It does not say by which name it was called.
+    fn read_alb(event: AlbTargetGroupRequest) -> Result<Self, Malformed> {
+        let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
+        let parameters: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let headers = pairs(&event.multi_value_headers, &event.headers);
+        let forwarded = headers.iter().rfind(|(name, _)| name == "x-forwarded-for");
+        let forwarded = forwarded.and_then(|(_, value)| str::from_utf8(value).ok());
+        Ok(Self {
+            method: event.http_method.as_str().to_ascii_uppercase(),
+            path: event.path.unwrap_or_default(),
+            query: parameters.join("&"),
+            domain: None,
+            source: forwarded.and_then(|value| value.rsplit(',').next()?.trim().parse().ok()),
+            headers,
+            body: decode(event.body, event.is_base64_encoded)?,
+            request_id: String::new(),
         })
     }
 }
 
-impl PayloadV1 {
-    fn into_inbound(self) -> Result<Inbound, GatewayError> {
-        let headers = match (self.multi_value_headers, self.headers) {
-            (Some(headers), _) if !headers.is_empty() => pairs(headers),
-            (_, headers) => headers.unwrap_or_default().into_iter().collect(),
-        };
-        // The gateway hands the query over decoded, so it is encoded again.
-        let parameters = match (self.multi_value_query_string_parameters, self.query_string_parameters) {
-            (Some(parameters), _) if !parameters.is_empty() => pairs(parameters),
-            (_, parameters) => parameters.unwrap_or_default().into_iter().collect(),
-        };
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        Ok(Inbound {
-            method: self.http_method.to_ascii_uppercase(),
-            path: self.path,
-            query,
-            domain: self.request_context.domain_name,
-            headers: headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect(),
-            body: decode_body(self.body, self.is_base64_encoded)?,
-            source: self.request_context.identity.source_ip.and_then(|ip| ip.parse().ok()),
-            request_id: self.request_context.request_id,
-        })
-    }
+/// Headers with all their values where the event has them, in their order, and else with the single ones.
+fn pairs(multiple: &HeaderMap, single: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    let headers = if multiple.is_empty() { single } else { multiple };
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-fn pairs(map: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
-    map.into_iter().flat_map(|(name, values)| values.into_iter().map(move |value| (name.clone(), value))).collect()
+/// The parameters of a query by name, and those of one name in their order: the gateway keeps no other order.
+fn parameters<'a>(multiple: &'a QueryMap, single: &'a QueryMap) -> Vec<(&'a str, &'a str)> {
+    let mut parameters: Vec<_> = if multiple.is_empty() { single } else { multiple }.iter().collect();
+    parameters.sort_by_key(|(name, _)| *name);
+    parameters
 }
 
-fn decode_body(body: Option<String>, is_base64: bool) -> Result<Vec<u8>, GatewayError> {
-    match (body, is_base64) {
-        (None, _) => Ok(Vec::new()),
-        (Some(body), false) => Ok(body.into_bytes()),
-        (Some(body), true) => STANDARD.decode(body).map_err(|_| GatewayError::BodyEncoding),
-    }
+fn decode(body: Option<String>, is_base64: bool) -> Result<Vec<u8>, Malformed> {
+    let body = body.unwrap_or_default();
+    if is_base64 { STANDARD.decode(body).map_err(|_| Malformed) } else { Ok(body.into_bytes()) }
 }
 
-/// An answer in the form that all three kinds of gateway take.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outbound {
     /// The status.
-    pub status_code: u16,
+    pub status: u16,
     /// Headers, each once.
     pub headers: BTreeMap<String, String>,
-    /// The body, as text or base64.
-    pub body: String,
-    /// Which of the two it is.
-    pub is_base64_encoded: bool,
-    /// Never any. Payload 2.0 has a place for them, and an emulator wants to see it; a REST API refuses a field that it
-    /// does not know.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cookies: Option<[String; 0]>,
-}
-
-/// Whether an event is of payload 2.0, which HTTP APIs and Function URLs use.
-pub fn is_payload_v2(event: &Value) -> bool {
-    event.get("version").and_then(Value::as_str) == Some("2.0")
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl Outbound {
-    /// An answer with a body of this type; bytes that are not text go as base64.
-    pub fn new(status_code: u16, content_type: &str, body: Vec<u8>) -> Self {
-        let (body, is_base64_encoded) = match String::from_utf8(body) {
-            Ok(text) => (text, false),
-            Err(bytes) => (STANDARD.encode(bytes.as_bytes()), true),
-        };
-        let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
-        Self { status_code, headers, body, is_base64_encoded, cookies: None }
+    /// An answer with a body of this type.
+    pub fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
+        Self { body, ..Self::empty(status).header("content-type", content_type) }
     }
 
     /// An answer with a JSON body.
-    pub fn json(status_code: u16, body: &Value) -> Self {
-        Self::new(status_code, "application/json", body.to_string().into_bytes())
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::new(status, "application/json", body.to_string().into_bytes())
     }
 
     /// An answer without a body.
-    pub fn empty(status_code: u16) -> Self {
-        Self { status_code, headers: BTreeMap::new(), body: String::new(), is_base64_encoded: false, cookies: None }
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: BTreeMap::new(), body: Vec::new() }
     }
 
     /// The same answer with one more header.
@@ -230,5 +218,20 @@ impl Outbound {
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.insert(name.to_owned(), value.into());
         self
+    }
+}
+
+/// Text goes as text, all else as base64, whatever the content type says. A header that cannot be sent makes the answer
+/// a bare 500, so that the sender comes again.
+impl IntoResponse for Outbound {
+    fn into_response(self) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        let body = String::from_utf8(self.body).map_or_else(|bytes| Body::from(bytes.into_bytes()), Body::from);
+        let response = Response::builder().status(self.status);
+        let response = self.headers.iter().fold(response, |response, (name, value)| response.header(name, value));
+        Box::pin(ready(response.body(body).unwrap_or_else(|_| {
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        })))
     }
 }

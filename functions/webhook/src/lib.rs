@@ -8,10 +8,11 @@
 pub mod answer;
 pub mod gateway;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use answer::Denial;
-use gateway::{Inbound, Outbound, is_payload_v2};
+use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
@@ -21,6 +22,9 @@ use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry, chain};
+use lambda_http::request::LambdaRequest;
+use lambda_http::{LambdaEvent, Service};
+use serde::Serialize;
 use serde_json::Value;
 
 /// The path segment before the endpoint's id.
@@ -48,12 +52,25 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         Self { ingress, endpoints, materials, public_url, telemetry }
     }
 
-    /// Answers one gateway event.
-    pub async fn handle(&self, event: Value) -> Outbound {
+    /// The function as the Lambda runtime runs it.
+    pub fn service(
+        self: Arc<Self>,
+    ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
+        gateway::service(move |request| {
+            let function = Arc::clone(&self);
+            async move { function.handle(request).await }
+        })
+    }
+
+    /// Answers one event. Both are JSON, as at the Lambda service.
+    pub async fn invoke(self: &Arc<Self>, event: Value) -> Value {
+        gateway::call(Arc::clone(self).service(), event).await
+    }
+
+    async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
         let started = self.ingress.ambient.moment().now;
         let mut counts = Counts::default();
-        let cookies = is_payload_v2(&event).then_some([]);
-        let outbound = match self.answer(event, &mut counts).await {
+        let outbound = match self.answer(request, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
@@ -67,11 +84,11 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         let ended = self.ingress.ambient.moment().now;
         counts.set("delivery_duration_ms", ended.0.saturating_sub(started.0));
         self.telemetry.emit(&counts, ended);
-        Outbound { cookies, ..outbound }
+        outbound
     }
 
-    async fn answer(&self, event: Value, counts: &mut Counts) -> Result<Outbound, Denial> {
-        let inbound = Inbound::read(event).map_err(|_| Denial::Malformed)?;
+    async fn answer(&self, request: Result<Inbound, Malformed>, counts: &mut Counts) -> Result<Outbound, Denial> {
+        let inbound = request.map_err(|Malformed| Denial::Malformed)?;
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
         let endpoint = self.endpoint(&id).await?;
         counts.property("endpoint", id.as_str());

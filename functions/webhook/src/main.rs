@@ -15,8 +15,8 @@ use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::EndpointSource;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use hookonce_webhook::WebhookFunction;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use serde_json::Value;
+use lambda_http::Error;
+use lambda_http::lambda_runtime::run;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -52,9 +52,5 @@ async fn serve(
         public_url,
         Telemetry::stdout("webhook", common.metrics_namespace),
     ));
-    run(service_fn(move |event: LambdaEvent<Value>| {
-        let webhook = Arc::clone(&webhook);
-        async move { Ok::<_, Error>(webhook.handle(event.payload).await) }
-    }))
-    .await
+    run(webhook.service()).await
 }

@@ -363,7 +363,7 @@ impl Parts<'_> {
         let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, self.telemetry("webhook")));
         invoke_fn(move |event| {
             let webhook = Arc::clone(&webhook);
-            async move { Ok(json!(webhook.handle(event).await)) }
+            async move { Ok(webhook.invoke(event).await) }
         })
     }
 

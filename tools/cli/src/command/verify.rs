@@ -79,7 +79,8 @@ struct Response {
 
 impl From<Outbound> for Response {
     fn from(outbound: Outbound) -> Self {
-        Self { status: outbound.status_code, headers: outbound.headers, body: outbound.body }
+        let Outbound { status, headers, body } = outbound;
+        Self { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
     }
 }
 
