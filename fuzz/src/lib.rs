@@ -39,8 +39,8 @@ fn settings() -> Settings {
 }
 
 fn keyring(provider: &Provider) -> Keyring {
-    let usable = SECRETS.iter().map(|secret| vec![(*secret).to_owned()]).find_map(|secret| Keyring::new(provider, &secret).ok());
-    usable.or_else(|| Keyring::new(provider, &[]).ok()).expect("every provider takes one of the secrets, or none")
+    let usable = SECRETS.iter().map(|secret| vec![(*secret).to_owned()]).find_map(|secret| provider.keyring(&secret).ok());
+    usable.or_else(|| provider.keyring(&[]).ok()).expect("every provider takes one of the secrets, or none")
 }
 
 /// Judges a request; nobody who does not hold the secret may have a delivery accepted.

@@ -1,5 +1,6 @@
 //! Dependencies point one way: protocol <- providers <- runtime <- functions <- tools.
 
+use super::modules::circles;
 use super::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
 
@@ -69,6 +70,9 @@ const ARROWS: &[Arrow] = &[
 const ADAPTERS: &[&str] =
     &["DynamoStore", "SqsQueue", "SsmEndpoints", "aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs", "aws_sdk_ssm"];
 const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
+
+/// Where crates stand whose modules may not import each other in a circle.
+const PRODUCT: &[&str] = &["functions/", "shared/", "tools/"];
 
 /// What a pure crate has no word for.
 const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
@@ -169,4 +173,28 @@ fn the_protocol_is_pure() {
     none(&impure(&project()));
     assert_eq!(impure(&planted([("shared/protocol/src/a.rs", "async fn a() {}")])).len(), 1);
     none(&impure(&planted([("shared/protocol/src/a.rs", "//! nothing async here")])));
+}
+
+#[test]
+fn no_modules_of_a_crate_import_each_other_in_a_circle() {
+    none(&circles(&project(), PRODUCT));
+    let crates = |a: &str, b: &str| {
+        let root = "mod a; mod b; pub use a::A;";
+        circles(
+            &planted([("shared/x/src/lib.rs", root), ("shared/x/src/a.rs", a), ("shared/x/src/b/mod.rs", b)]),
+            PRODUCT,
+        )
+    };
+    none(&crates("use crate::b::{B, c}; pub struct A;", "pub struct B; pub fn c() {}"));
+    for back in [
+        "use crate::a::A;",
+        "use crate::A;",
+        "use super::a::{self}; fn c() -> a::A { a::A }",
+        "fn c() -> crate::a::A { todo() }",
+    ] {
+        let found = crates("use crate::b::{B, c}; pub struct A;", &format!("{back} pub struct B;"));
+        let there = "in a circle: shared/x/src/a.rs takes B, c from shared/x/src/b/mod.rs";
+        assert_eq!(found.first().map(String::as_str), Some(there), "{back}");
+        assert!(found[1].starts_with("in a circle: shared/x/src/b/mod.rs takes "), "{back}: {}", found[1]);
+    }
 }

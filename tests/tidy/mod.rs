@@ -6,6 +6,7 @@
 mod arrows;
 mod codes;
 mod documents;
+mod modules;
 mod size;
 pub(crate) mod tokens;
 mod untested;

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufWriter, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Keyring, Received, Request, Settings};
+use hookonce_providers::{Catalog, Received, Request, Settings};
 use serde::Deserialize;
 
 /// A captured request, as the vectors of `events/vectors` hold it.
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn judge(captured: &Captured) -> Result<(&'static str, &'static str), Box<dyn Error>> {
     let provider = Catalog::built_in().provider(&captured.provider).ok_or("unknown provider")?;
-    let keyring = Keyring::new(provider, &captured.secrets)?;
+    let keyring = provider.keyring(&captured.secrets)?;
     let settings = Settings::from(captured.settings.clone());
     let mut headers = Vec::new();
     for (name, values) in &captured.headers {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde::{Serialize, Serializer};
+
 use crate::answers::{Answer, AnswerBody, Answers};
 use crate::catalog::Catalog;
 use crate::facts::SourceKind;
@@ -139,5 +141,32 @@ fn answer(answer: &Answer) -> String {
         AnswerBody::Report => answer.status.to_string(),
         AnswerBody::Empty => format!("{} without a body", answer.status),
         AnswerBody::Text(text) => format!("{} `{text}`", answer.status),
+    }
+}
+
+/// A provider prints as its catalog file, with its id and what follows from it.
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Printed<'a> {
+            id: &'a str,
+            schemes_in_words: Vec<String>,
+            key_is_signed: bool,
+            batches: bool,
+            fetches_keys: bool,
+            answers: &'a Answers,
+            #[serde(flatten)]
+            written: &'a toml::Table,
+        }
+        Printed {
+            id: &self.id,
+            schemes_in_words: self.schemes(),
+            key_is_signed: self.key_is_signed(),
+            batches: self.batches(),
+            fetches_keys: self.fetches_keys(),
+            answers: &self.answers,
+            written: &self.about.written,
+        }
+        .serialize(serializer)
     }
 }

@@ -1,9 +1,34 @@
 //! What an operator has to know about a provider, with its sources.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+
+/// What a catalog file says to people: nothing of it decides how a request is judged.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct About {
+    #[serde(rename = "setting", default)]
+    pub(crate) settings: Vec<SettingFact>,
+    pub(crate) facts: Facts,
+    /// The whole file as it is written, but for `answers`, which have defaults.
+    #[serde(skip)]
+    pub(crate) written: toml::Table,
+}
+
+/// A setting of an endpoint that a provider's scheme uses besides secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingFact {
+    /// The name under which an endpoint's settings hold it.
+    pub name: String,
+    /// What it is and where to find it.
+    pub about: String,
+    /// Whether nothing can be received without it.
+    #[serde(default)]
+    pub required: bool,
+}
 
 /// Facts about a provider's behaviour. Where a text says "unconfirmed", no source confirmed it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
     /// Whether the dedup key stays the same when the provider retries by itself.
@@ -13,7 +38,7 @@ pub struct Facts {
     /// How often and how long the provider retries.
     pub retries: String,
     /// The longest time after the event at which a delivery may still come by itself, in hours, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub retry_hours_max: Option<u32>,
     /// Whether a retry changes the body, such as an attempt counter in it.
     #[serde(default)]
@@ -21,7 +46,7 @@ pub struct Facts {
     /// How long the provider waits for an answer.
     pub deadline: String,
     /// The same in seconds, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub deadline_seconds: Option<u32>,
     /// Whether one delivery can hold several events.
     pub batching: String,
@@ -36,7 +61,7 @@ pub struct Facts {
     /// The official code that verifies or signs.
     pub sdk: String,
     /// Anything else that surprises.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub notes: String,
     /// The day on which the sources were read, as YYYY-MM-DD.
     pub checked: String,
@@ -45,7 +70,7 @@ pub struct Facts {
 }
 
 /// Where a fact comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FactSource {
     /// How close to the provider the source is.
@@ -55,7 +80,7 @@ pub struct FactSource {
 }
 
 /// How close to the provider a source is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
     /// The provider's own text or code.

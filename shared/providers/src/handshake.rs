@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
-use crate::delivery::{HandedOut, HandshakeAnswer};
 use crate::keyring::Keyring;
 use crate::limits::CHALLENGE_BYTES_MAX;
 use crate::refusal::Refusal;
@@ -13,6 +12,43 @@ use crate::scheme::{Scheme, sns};
 use crate::settings::{Settings, VERIFY_TOKEN};
 use crate::source::Source;
 use crate::template::{TextPart, TextTemplate};
+
+/// The answer to a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandshakeAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The value of `content-type`; empty when there is no body.
+    pub content_type: String,
+    /// Further headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// An address that has to be visited once to confirm a subscription, already checked to be the provider's.
+    pub visit: Option<String>,
+    /// A secret that the provider handed out in this request, for a person to take over.
+    pub handed_out: Option<HandedOut>,
+}
+
+/// A secret that came with a handshake: Notion's verification token, the secret of a header exchange.
+///
+/// Anyone can send one, so it is never used by itself: a person compares it with what the provider shows, and configures
+/// it. It does not print.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HandedOut(String);
+
+impl HandedOut {
+    /// The secret itself. Show it to the operator who asked for it and to nobody else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for HandedOut {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("HandedOut")
+    }
+}
 
 /// The method of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +129,7 @@ pub(crate) struct Question<'a> {
     keyring: &'a Keyring,
     settings: &'a Settings,
     /// The scheme and secret that answer with a signature of their own.
-    scheme: &'a Scheme,
+    scheme: Option<&'a Scheme>,
     secret_index: usize,
 }
 
@@ -102,7 +138,7 @@ impl<'a> Question<'a> {
         request: &'a Request<'a>,
         keyring: &'a Keyring,
         settings: &'a Settings,
-        scheme: &'a Scheme,
+        scheme: Option<&'a Scheme>,
         secret_index: usize,
     ) -> Self {
         Self { request, json: LazyJson::new(request.body), keyring, settings, scheme, secret_index }
@@ -189,11 +225,17 @@ impl<'a> Question<'a> {
             return Err(Refusal::Malformed);
         }
         let secret = self.keyring.secrets().get(self.secret_index).ok_or(Refusal::NotConfigured)?;
-        self.scheme.kind().sign_challenge(challenge, secret).ok_or(Refusal::Malformed)
+        let scheme = self.scheme.ok_or(Refusal::NotConfigured)?;
+        scheme.kind().sign_challenge(challenge, secret).ok_or(Refusal::Malformed)
     }
 }
 
 impl Handshake {
+    /// True when only a request that passed a scheme is answered.
+    pub(crate) fn needs_proof(&self) -> bool {
+        self.method == Method::Post && !self.unsigned
+    }
+
     /// True when anyone who asks gets a text signed with the endpoint's secret.
     pub(crate) fn signs_for_strangers(&self) -> bool {
         let signs = match &self.body {
@@ -203,8 +245,7 @@ impl Handshake {
                 fields.iter().any(|(_, field)| matches!(field, JsonField::Text(template) if template.signs()))
             }
         };
-        let open = self.method != Method::Post || self.unsigned;
-        open && (signs || self.headers.iter().any(|(_, template)| template.signs()))
+        !self.needs_proof() && (signs || self.headers.iter().any(|(_, template)| template.signs()))
     }
 
     /// True when the request asks this question.
@@ -252,7 +293,7 @@ impl Handshake {
         for (name, template) in &self.headers {
             headers.push((name.clone(), question.text(template)?));
         }
-        let handed_out = self.hands_out.as_ref().map(|source| question.echoed(source)).transpose()?.map(HandedOut::new);
+        let handed_out = self.hands_out.as_ref().map(|source| question.echoed(source)).transpose()?.map(HandedOut);
         let confirms = self.sns_subscription.then(|| sns::confirmation_url(question.request.body, question.settings));
         let (status, content_type, visit) = (self.status, content_type.to_owned(), confirms.flatten());
         Ok(HandshakeAnswer { status, content_type, headers, body, visit, handed_out })

@@ -103,7 +103,7 @@ enum Shape<'a> {
 }
 
 /// One event found in a body: where, and by which rule. No rule: a remainder, see [`Read::events`].
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundEvent<'a> {
     pub(crate) node: Node<'a>,
     pub(crate) rule: Option<usize>,
     /// The index of the member or element taken on the way, from the top.
@@ -115,16 +115,18 @@ impl<'a> Read<'a> {
     ///
     /// An array element on the way that holds no event, such as a change of another kind in the same delivery, is a
     /// *remainder*: it is found too, without a rule, because dropping it would lose something that was acknowledged.
-    pub(crate) fn events(&self) -> Result<Vec<Found<'a>>, ItemError> {
+    pub(crate) fn events(&self) -> Result<Vec<FoundEvent<'a>>, ItemError> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found)?;
         Ok(found)
     }
 
-    fn collect(&self, choices: &mut Vec<usize>, found: &mut Vec<Found<'a>>) -> Result<(), ItemError> {
+    fn collect(&self, choices: &mut Vec<usize>, found: &mut Vec<FoundEvent<'a>>) -> Result<(), ItemError> {
         match &self.shape {
             Shape::Other => {}
-            Shape::Event(rule) => push(found, Found { node: self.node, rule: Some(*rule), choices: choices.clone() })?,
+            Shape::Event(rule) => {
+                push(found, FoundEvent { node: self.node, rule: Some(*rule), choices: choices.clone() })?;
+            }
             Shape::Object(members) => {
                 for (index, member) in members.iter().enumerate() {
                     choices.push(index);
@@ -138,7 +140,7 @@ impl<'a> Read<'a> {
                     let before = found.len();
                     element.collect(choices, found)?;
                     if found.len() == before {
-                        push(found, Found { node: element.node, rule: None, choices: choices.clone() })?;
+                        push(found, FoundEvent { node: element.node, rule: None, choices: choices.clone() })?;
                     }
                     choices.pop();
                 }
@@ -148,7 +150,7 @@ impl<'a> Read<'a> {
     }
 
     /// The delivery that holds one event alone.
-    pub(crate) fn prune(&self, found: &Found<'_>) -> String {
+    pub(crate) fn prune(&self, found: &FoundEvent<'_>) -> String {
         let mut text = String::new();
         self.write(&found.choices, &mut text);
         text
@@ -204,7 +206,7 @@ impl<'a> Read<'a> {
     }
 }
 
-fn push<'a>(found: &mut Vec<Found<'a>>, item: Found<'a>) -> Result<(), ItemError> {
+fn push<'a>(found: &mut Vec<FoundEvent<'a>>, item: FoundEvent<'a>) -> Result<(), ItemError> {
     if found.len() == EVENTS_MAX {
         return Err(ItemError::TooMany);
     }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::provider::{Provider, SchemeEntry};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::scheme::Authentic;
+use crate::scheme::proof::Authentic;
 use crate::source::{REQUEST_SHA256, SIGNED_AT, Source};
 use crate::template::TextTemplate;
 

@@ -2,9 +2,9 @@
 
 use crate::limits::SECRETS_MAX;
 use crate::material::Material;
-use crate::provider::Provider;
 
-/// The secrets of one endpoint, newest first. There is no empty key ring, and it does not print.
+/// The secrets of one endpoint, newest first. It is made by [`Provider::keyring`](crate::Provider::keyring), and it does
+/// not print.
 ///
 /// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts what comes from the provider's
 /// own hosts; see [`Material`].
@@ -33,26 +33,9 @@ pub enum KeyringError {
 }
 
 impl Keyring {
-    /// Checks secrets, newest first, against the form that the provider hands out.
-    ///
-    /// # Errors
-    /// [`KeyringError`] when there is no secret, there are too many, or one cannot be used by any scheme of the provider.
-    pub fn new(provider: &Provider, secrets: &[String]) -> Result<Self, KeyringError> {
-        if secrets.is_empty() && !provider.fetches_keys() {
-            return Err(KeyringError::Empty);
-        }
-        if secrets.len() > SECRETS_MAX {
-            return Err(KeyringError::TooMany);
-        }
-        if let Some(index) = secrets.iter().position(|secret| !provider.accepts_secret(secret)) {
-            return Err(KeyringError::Unusable { index });
-        }
-        Ok(Self { provider_id: provider.id().to_owned(), secrets: secrets.to_vec(), material: None })
-    }
-
     /// A ring whose secrets may be unusable: to find out what is wrong with them.
-    pub(crate) fn unchecked(provider: &Provider, secrets: &[String]) -> Self {
-        Self { provider_id: provider.id().to_owned(), secrets: secrets.to_vec(), material: None }
+    pub(crate) fn unchecked(provider_id: &str, secrets: &[String]) -> Self {
+        Self { provider_id: provider_id.to_owned(), secrets: secrets.to_vec(), material: None }
     }
 
     /// The same ring with a certificate or key that was fetched because
@@ -72,8 +55,8 @@ impl Keyring {
         self.secrets.is_empty()
     }
 
-    pub(crate) fn belongs_to(&self, provider: &Provider) -> bool {
-        self.provider_id == provider.id()
+    pub(crate) fn belongs_to(&self, provider_id: &str) -> bool {
+        self.provider_id == provider_id
     }
 
     pub(crate) fn secrets(&self) -> &[String] {

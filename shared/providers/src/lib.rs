@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use hookonce_protocol::time::EpochSec;
-//! use hookonce_providers::{Catalog, Keyring, Received, Request, Settings, UnsignedRequest};
+//! use hookonce_providers::{Catalog, Received, Request, Settings, UnsignedRequest};
 //!
 //! let stripe = Catalog::built_in().provider("stripe").ok_or("not in the catalog")?;
 //! let (url, body, now) = ("https://example.com/webhooks/stripe", br#"{"id":"evt_1","type":"invoice.paid"}"#, EpochSec(1_767_225_600));
@@ -19,7 +19,7 @@
 //! let headers: Vec<(String, Vec<u8>)> =
 //!     stripe.sign(&unsigned, "whsec_secret", now)?.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
 //!
-//! let keyring = Keyring::new(stripe, &["whsec_secret".to_owned()])?;
+//! let keyring = stripe.keyring(&["whsec_secret".to_owned()])?;
 //! let request = Request { method: "POST", url, headers: &headers, body };
 //! let Received::Delivery(delivery) = stripe.receive(&request, &keyring, &Settings::none(), None, now)? else {
 //!     return Err("not a delivery".into());
@@ -30,8 +30,8 @@
 
 mod answers;
 mod catalog;
-mod delivery;
 pub mod docs;
+mod event;
 mod explain;
 mod facts;
 mod handshake;
@@ -44,6 +44,7 @@ pub mod limits;
 mod material;
 mod path;
 mod provider;
+mod receive;
 mod refusal;
 mod request;
 mod scheme;
@@ -55,16 +56,17 @@ mod template;
 
 pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 pub use catalog::{Catalog, CatalogError};
-pub use delivery::{
-    Contents, EventKey, EventPart, HandedOut, HandshakeAnswer, Received, UNKNOWN_EVENT_TYPE, VerifiedDelivery,
-};
+pub use event::{Contents, EventKey, EventPart, UNKNOWN_EVENT_TYPE};
 pub use explain::{Cause, Explanation, Finding, FindingState};
-pub use facts::{FactSource, Facts, SourceKind};
+pub use facts::{FactSource, Facts, SettingFact, SourceKind};
+pub use handshake::{HandedOut, HandshakeAnswer};
 pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
-pub use provider::{Provider, SettingFact};
+pub use provider::Provider;
+pub use receive::{Received, VerifiedDelivery};
 pub use refusal::Refusal;
-pub use request::{Request, UnsignedRequest};
+pub use request::Request;
+pub use scheme::draft::{SignError, UnsignedRequest};
 pub use settings::Settings;
-pub use sign::{SignError, SignedRequest};
+pub use sign::SignedRequest;
 pub use split::SplitError;

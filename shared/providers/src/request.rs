@@ -16,19 +16,6 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
-/// A request that a sender is about to sign.
-#[derive(Clone, Copy)]
-pub struct UnsignedRequest<'a> {
-    /// The HTTP method, in upper case.
-    pub method: &'a str,
-    /// The public URL that will be called, with its query.
-    pub url: &'a str,
-    /// Headers that are already known, such as the event type or a chosen delivery id.
-    pub headers: &'a [(String, String)],
-    /// The body, byte for byte.
-    pub body: &'a [u8],
-}
-
 impl std::fmt::Debug for Request<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -36,16 +23,6 @@ impl std::fmt::Debug for Request<'_> {
             .debug_struct("Request")
             .field("method", &self.method)
             .field("header_names", &names)
-            .field("body_bytes", &self.body.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for UnsignedRequest<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("UnsignedRequest")
-            .field("method", &self.method)
             .field("body_bytes", &self.body.len())
             .finish_non_exhaustive()
     }

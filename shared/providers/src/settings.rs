@@ -1,6 +1,9 @@
 //! What a provider's scheme needs from an endpoint's configuration besides secrets.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use crate::request::Request;
 
 /// The public URL that the provider calls, where it differs from the URL that this side sees.
 pub const PUBLIC_URL: &str = "public_url";
@@ -39,9 +42,14 @@ impl Settings {
         Self(values)
     }
 
-    /// The names that are set, for logs.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// The URL that was signed: the endpoint's public URL where one is configured, with the query of this request unless
+    /// the configured URL has its own.
+    pub(crate) fn public_url<'a>(&self, request: &Request<'a>) -> Cow<'a, str> {
+        match (self.get(PUBLIC_URL), request.url.split_once('?')) {
+            (None, _) => Cow::Borrowed(request.url),
+            (Some(public), Some((_, query))) if !public.contains('?') => Cow::Owned(format!("{public}?{query}")),
+            (Some(public), _) => Cow::Owned(public.to_owned()),
+        }
     }
 }
 

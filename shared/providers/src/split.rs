@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::delivery::{EventKey, EventPart, UNKNOWN_EVENT_TYPE};
-use crate::items::{Expansion, Found, ItemError, Read};
+use crate::event::{EventKey, EventPart, UNKNOWN_EVENT_TYPE};
+use crate::items::{Expansion, FoundEvent, ItemError, Read};
 use crate::json::{JsonError, Node};
 use crate::key::KeyRule;
 use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX, KEY_BYTES_MAX};
@@ -91,7 +91,7 @@ impl Provider {
     /// The lines of a body that holds one object per line, or the single object that it is; nothing for an array.
     fn lines<'a>(&self, body: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = body.trim_ascii();
-        if !self.file.lines || text.starts_with(b"[") {
+        if !self.lines || text.starts_with(b"[") {
             return None;
         }
         if Node::parse(text).is_ok() {
@@ -132,7 +132,7 @@ impl Provider {
     fn parts<'a>(
         &self,
         read: &Read<'a>,
-        found: &[Found<'a>],
+        found: &[FoundEvent<'a>],
         facets: &Facets<'a>,
         headers: &BTreeMap<String, String>,
     ) -> Result<Vec<EventPart>, SplitError> {

@@ -110,7 +110,7 @@ impl Endpoint {
         Ok(Self {
             id,
             provider,
-            keyring: Keyring::new(provider, &document.secrets).map_err(EndpointError::Keyring)?,
+            keyring: provider.keyring(&document.secrets).map_err(EndpointError::Keyring)?,
             settings: Settings::from(document.settings),
             policy: Policy { outage: document.on_store_outage, mismatch: document.on_body_mismatch },
             tolerance: document.tolerance_seconds.map(Millis::seconds),

@@ -1,12 +1,17 @@
 //! The catalog: one data file per provider.
 
 mod built_in;
-pub(crate) mod file;
+mod file;
+mod parts;
+mod problem;
+mod rules;
 mod schemes;
 mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+
+pub use problem::CatalogError;
 
 use crate::provider::Provider;
 
@@ -28,18 +33,6 @@ impl Entry {
         let read = || self.file.and_then(|(name, text)| validate::provider(name, text).ok());
         self.provider.get_or_init(read).as_ref()
     }
-}
-
-/// What is wrong with a catalog file, in words for its author.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {field}: {problem}")]
-pub struct CatalogError {
-    /// The name of the file.
-    pub file: String,
-    /// The field, as a path from the top of the file; `file` for the whole of it.
-    pub field: String,
-    /// What is wrong and what would be right.
-    pub problem: String,
 }
 
 impl Catalog {

@@ -3,7 +3,8 @@
 use hookonce_protocol::time::Millis;
 
 use super::file::{FormatFile, JwtFile, SchemeFile, SignedFile};
-use super::validate::{Problem, at, events, keys};
+use super::problem::{Problem, at};
+use super::rules::{events, keys};
 use crate::path::Root;
 use crate::provider::SchemeEntry;
 use crate::scheme::Scheme;

@@ -2,27 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use super::CatalogError;
 use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
+use super::parts::parts;
+use super::problem::{CatalogError, Problem, at, within};
+use super::rules::{events, keys};
 use super::schemes::scheme_entry;
+use crate::facts::About;
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
-use crate::key::KeyRule;
 use crate::path::{Path, Root, Segment};
 use crate::provider::{ItemRule, Provider, SchemeEntry};
 use crate::source::{Source, header_name};
 use crate::template::TextTemplate;
 
-/// A problem with one field: its path from the top of the file, and a sentence.
-pub(super) type Problem = (String, String);
-
 /// Reads one catalog file.
 pub(super) fn provider(file_name: &str, text: &str) -> Result<Provider, CatalogError> {
     let error = |(field, problem): Problem| CatalogError { file: file_name.to_owned(), field, problem };
     let id = provider_id(file_name).map_err(|problem| error(("file".to_owned(), problem)))?;
-    let file: ProviderFile = toml::from_str(text)
-        .map_err(|problem| error(("file".to_owned(), problem.to_string().trim_end().to_owned())))?;
-    build(&id, file).map_err(error)
+    let (judged, told) = parts(text);
+    let unreadable = |problem: toml::de::Error| error(("file".to_owned(), problem.to_string().trim_end().to_owned()));
+    let file: ProviderFile = toml::from_str(&judged).map_err(unreadable)?;
+    let mut about: About = toml::from_str(&told).map_err(unreadable)?;
+    about.written = toml::from_str(text).map_err(unreadable)?;
+    about.written.remove("answers");
+    build(&id, file, about).map_err(error)
 }
 
 fn provider_id(file_name: &str) -> Result<String, String> {
@@ -34,10 +37,10 @@ fn provider_id(file_name: &str) -> Result<String, String> {
     Ok(id.to_owned())
 }
 
-fn build(id: &str, file: ProviderFile) -> Result<Provider, Problem> {
+fn build(id: &str, file: ProviderFile, about: About) -> Result<Provider, Problem> {
     let owned = |(field, problem): (&'static str, String)| (field.to_owned(), problem);
     file.answers.check().map_err(owned)?;
-    file.facts.check().map_err(owned)?;
+    about.facts.check().map_err(owned)?;
     if file.scheme.is_empty() {
         return Err(("scheme".to_owned(), "a provider needs at least one scheme".to_owned()));
     }
@@ -71,69 +74,20 @@ fn build(id: &str, file: ProviderFile) -> Result<Provider, Problem> {
                        a `json:` or `form:` value";
         return Err((format!("handshake[{index}]"), problem.to_owned()));
     }
-    Ok(Provider { id: id.to_owned(), key, event, keep, schemes, item_tree, item_rules, handshakes, file })
-}
-
-/// Puts the place of a part in front of its field.
-fn within(place: &str) -> impl Fn(Problem) -> Problem + use<> {
-    let place = place.to_owned();
-    move |(field, problem)| (format!("{place}.{field}"), problem)
-}
-
-/// Names the field of a problem.
-pub(super) fn at(field: &'static str) -> impl Fn(String) -> Problem {
-    move |problem| (field.to_owned(), problem)
-}
-
-/// Reads the alternatives of a key. Paths from `@` are for events only.
-pub(super) fn keys(field: &str, texts: &[String], root: Root) -> Result<Vec<KeyRule>, Problem> {
-    let mut rules = Vec::with_capacity(texts.len());
-    for (index, text) in texts.iter().enumerate() {
-        let place = |problem| (format!("{field}[{index}]"), problem);
-        let rule = KeyRule::parse(text).map_err(place)?;
-        for source in &rule.0 {
-            readable_later(source, root).map_err(place)?;
-        }
-        rules.push(rule);
-    }
-    Ok(rules)
-}
-
-/// Reads the alternatives of an event type.
-pub(super) fn events(field: &str, texts: &[String], root: Root) -> Result<Vec<TextTemplate>, Problem> {
-    let mut templates = Vec::with_capacity(texts.len());
-    for (index, text) in texts.iter().enumerate() {
-        let place = |problem| (format!("{field}[{index}]"), problem);
-        let template = TextTemplate::parse(text).map_err(place)?;
-        for source in template.sources() {
-            readable_later(source, root).map_err(place)?;
-        }
-        if template.signs() {
-            return Err(place("`{hmac:...}` is for handshakes".to_owned()));
-        }
-        templates.push(template);
-    }
-    Ok(templates)
-}
-
-/// A key or an event type is read again when a stored delivery is processed, from its body and kept headers alone.
-fn readable_later(source: &Source, root: Root) -> Result<(), String> {
-    match source {
-        Source::Query(_) | Source::Setting(_) => Err("a query or a setting is not stored with a delivery".to_owned()),
-        Source::Json(path) if path.root == Root::Item && root == Root::Body => {
-            Err(format!("the path `{path}` starts at an item, but there is none here; start it with `$`"))
-        }
-        Source::DeliverySha256 if root == Root::Body => Err("`delivery_sha256` is for items; use `sha256`".to_owned()),
-        Source::HashOf(inner) => readable_later(inner, root),
-        Source::Json(_)
-        | Source::Header(_)
-        | Source::Form(_)
-        | Source::FormXml { .. }
-        | Source::SignedAt
-        | Source::RequestSha256
-        | Source::Sha256
-        | Source::DeliverySha256 => Ok(()),
-    }
+    Ok(Provider {
+        id: id.to_owned(),
+        name: file.name,
+        key,
+        event,
+        keep,
+        schemes,
+        item_tree,
+        item_rules,
+        handshakes,
+        lines: file.lines,
+        answers: file.answers,
+        about,
+    })
 }
 
 fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {

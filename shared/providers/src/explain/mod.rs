@@ -15,13 +15,15 @@ use serde::Serialize;
 pub use cause::Cause;
 
 use crate::catalog::Catalog;
-use crate::delivery::Received;
 use crate::keyring::Keyring;
 use crate::provider::Provider;
+use crate::receive::Received;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
-use crate::scheme::{Context, Place, Scheme, public_url};
+use crate::scheme::kind::Place;
+use crate::scheme::proof::Context;
 use crate::settings::{PUBLIC_URL, Settings};
 
 /// A tolerance that every timestamp is within.
@@ -80,8 +82,8 @@ impl Provider {
         now: EpochSec,
     ) -> Explanation {
         let case = Case { provider: self, request, secrets, settings, tolerance, now };
-        let keyring = Keyring::new(self, secrets);
-        let usable = keyring.clone().unwrap_or_else(|_| Keyring::unchecked(self, secrets));
+        let keyring = self.keyring(secrets);
+        let usable = keyring.clone().unwrap_or_else(|_| Keyring::unchecked(&self.id, secrets));
         let outcome = self.receive(request, &usable, settings, tolerance, now);
         let mut causes: Vec<Cause> = keyring.err().map(Cause::from).into_iter().collect();
         match &outcome {
@@ -113,7 +115,7 @@ struct Case<'a> {
 impl Case<'_> {
     /// True when the request proves itself, at whatever age and whether or not an event can be read from it.
     fn fits(&self) -> bool {
-        let keyring = Keyring::unchecked(self.provider, self.secrets);
+        let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
         let outcome = self.provider.receive(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
         matches!(outcome, Ok(Received::Delivery(_) | Received::Handshake(_)) | Err(Refusal::Malformed))
     }
@@ -238,7 +240,7 @@ impl Case<'_> {
     }
 
     fn url_cause(&self) -> Option<Cause> {
-        let url = public_url(self.request, self.settings);
+        let url = self.settings.public_url(self.request);
         let fits = |url: &String| {
             let settings = Settings::from_iter([(PUBLIC_URL.to_owned(), url.clone())]);
             let settings = self.settings.merged(&settings);
@@ -252,10 +254,10 @@ impl Case<'_> {
     fn skew(&self) -> Cause {
         let claimed = || {
             let (scheme_index, entry) = self.provider.addressed_scheme(self.request)?;
-            let keyring = Keyring::unchecked(self.provider, self.secrets);
+            let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
             let context = Context {
                 request: self.request,
-                url: public_url(self.request, self.settings),
+                url: self.settings.public_url(self.request),
                 keyring: &keyring,
                 settings: self.settings,
                 tolerance: Some(ANY_AGE),

@@ -11,9 +11,10 @@ use crate::limits::SIGNATURES_MAX;
 use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::{Encoding, SecretForm};
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::source::Source;
 
 const ITEMS: &str = "$.notificationItems";
@@ -103,7 +104,7 @@ impl SchemeKind for AdyenScheme {
         true
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let items = self.items(context.request.body)?;
         if items.is_empty() {
             return Err(Refusal::SignatureMissing);
@@ -114,7 +115,7 @@ impl SchemeKind for AdyenScheme {
                 .iter()
                 .all(|item| mac(&key, &item.message).is_some_and(|mac| mac.verify_slice(&item.signature).is_ok()))
         };
-        context.first_fitting(fits).map(Verdict::Authentic)
+        context.first_fitting(fits).map(Verification::Authentic)
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

@@ -9,10 +9,11 @@ use sha1::{Digest, Sha1};
 use crate::limits::SIGNATURES_MAX;
 use crate::refusal::Refusal;
 use crate::request::{Request, form_pairs};
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::settings::PUBLIC_KEY;
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 const SIGNATURE: &str = "bt_signature";
@@ -64,7 +65,7 @@ impl SchemeKind for BraintreeScheme {
         true
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let body = context.request.body;
         let payload = field(body, PAYLOAD)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'=' | b'/' | b'\n');
@@ -81,7 +82,7 @@ impl SchemeKind for BraintreeScheme {
             })
         };
         let proof = context.first_fitting(fits)?;
-        if is_xml(&payload) { Ok(Verdict::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
+        if is_xml(&payload) { Ok(Verification::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

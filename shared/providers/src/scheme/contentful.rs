@@ -8,10 +8,11 @@ use sha2::Sha256;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 const SIGNATURE: &str = "x-contentful-signature";
@@ -90,7 +91,7 @@ impl SchemeKind for ContentfulScheme {
         request.has_header(SIGNATURE)
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let request = context.request;
         let signature = request.plain_header(SIGNATURE)?.ok_or(Refusal::SignatureMissing)?;
         let signature = Encoding::Hex.decode(signature).ok_or(Refusal::SignatureMalformed)?;
@@ -102,7 +103,7 @@ impl SchemeKind for ContentfulScheme {
             mac.is_some_and(|mac| mac.verify_slice(&signature).is_ok())
         })?;
         check_skew(at, context.now, context.tolerance.unwrap_or(self.tolerance))?;
-        Ok(Verdict::Authentic(proof))
+        Ok(Verification::Authentic(proof))
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

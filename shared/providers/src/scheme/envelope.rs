@@ -8,9 +8,9 @@ use crate::json::{JsonError, Node};
 use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::scheme::Context;
 use crate::scheme::encoding::Encoding;
 use crate::scheme::format::{Candidates, Format};
+use crate::scheme::proof::Context;
 use crate::scheme::timestamp::{Timestamp, TimestampSource, check_skew};
 use crate::template::SignedPart;
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
 use hookonce_protocol::time::{EpochSec, Millis};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -15,15 +15,16 @@ use crate::json::Node;
 use crate::material::MaterialNeeded;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::check_skew;
-use crate::scheme::{Authentic, Context, Lookup, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 /// Whose key signs the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JwtKey {
     /// HS256 with the endpoint's secret.
@@ -93,13 +94,13 @@ impl JwtScheme {
         }
     }
 
-    fn check_signature(&self, context: &Context<'_>, token: &Token<'_>) -> Result<Verdict, Refusal> {
+    fn check_signature(&self, context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refusal> {
         match self.key {
             JwtKey::Secret => context
                 .first_fitting(|secret| {
                     hs256(secret, token.signed).is_some_and(|mac| mac.verify_slice(&token.signature).is_ok())
                 })
-                .map(Verdict::Authentic),
+                .map(Verification::Authentic),
             JwtKey::Plaid => plaid(context, token),
         }
     }
@@ -145,7 +146,7 @@ const PLAID_CLIENT: &str = "client_id";
 const PLAID_SECRET: &str = "api_secret";
 
 /// Checks a token of Plaid against a given key, or asks for the one that it names.
-fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verdict, Refusal> {
+fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refusal> {
     let key_id = token.key_id.as_deref().ok_or(Refusal::SignatureMalformed)?;
     let fits = |jwk: &str| {
         let other = member(jwk.as_bytes(), "kid").is_some_and(|kid| kid != key_id);
@@ -154,7 +155,7 @@ fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verdict, Refusal> {
         key.is_some_and(|key| key.fits(Algorithm::EcdsaP256Fixed, token.signed.as_bytes(), &token.signature))
     };
     if !context.keyring.is_empty() {
-        return context.first_fitting(fits).map(Verdict::Authentic);
+        return context.first_fitting(fits).map(Verification::Authentic);
     }
     let host = match context.settings.get(PLAID_ENVIRONMENT) {
         None | Some("production") => "production.plaid.com",
@@ -162,18 +163,19 @@ fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verdict, Refusal> {
         Some(_) => return Err(Refusal::NotConfigured),
     };
     let cache_key = format!("plaid:{host}:{key_id}");
-    if let Some(answer) = context.keyring.material_for(&cache_key) {
-        let jwk: Value = serde_json::from_slice(answer).map_err(|_| Refusal::SignatureMismatch)?;
-        let jwk = jwk.get("key").map(ToString::to_string).ok_or(Refusal::SignatureMismatch)?;
-        let authentic = fits(&jwk).then(|| Authentic::proven(0, context.scheme_index));
-        return authentic.map(Verdict::Authentic).ok_or(Refusal::SignatureMismatch);
+    let answer_fits = |answer: &[u8]| {
+        let answer: Option<Value> = serde_json::from_slice(answer).ok();
+        answer.and_then(|answer| Some(fits(&answer.get("key")?.to_string()))).unwrap_or(false)
+    };
+    if let Some(fitted) = context.fetched_fitting(&cache_key, answer_fits) {
+        return fitted.map(Verification::Authentic);
     }
     let setting = |name| context.settings.get(name).ok_or(Refusal::NotConfigured);
     let post = serde_json::json!({
         "client_id": setting(PLAID_CLIENT)?, "secret": setting(PLAID_SECRET)?, "key_id": key_id,
     });
     let url = format!("https://{host}/webhook_verification_key/get");
-    Ok(Verdict::NeedsMaterial(MaterialNeeded::post(url, cache_key, post.to_string())))
+    Ok(Verification::NeedsMaterial(MaterialNeeded::post(url, cache_key, post.to_string())))
 }
 
 impl SchemeKind for JwtScheme {
@@ -181,18 +183,18 @@ impl SchemeKind for JwtScheme {
         request.has_header(&self.header)
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let text = context.request.plain_header(&self.header)?.ok_or(Refusal::SignatureMissing)?;
         let token = Token::read(text).ok_or(Refusal::SignatureMalformed)?;
         if token.algorithm != self.algorithm() {
             return Err(Refusal::SignatureMalformed);
         }
         match self.check_signature(context, &token)? {
-            Verdict::Authentic(proof) => {
+            Verification::Authentic(proof) => {
                 let issued_at = self.check_claims(context, &token.claims)?;
-                Ok(Verdict::Authentic(proof.issued(issued_at)))
+                Ok(Verification::Authentic(proof.issued(issued_at)))
             }
-            needed @ Verdict::NeedsMaterial(_) => Ok(needed),
+            needed @ Verification::NeedsMaterial(_) => Ok(needed),
         }
     }
 

@@ -7,12 +7,13 @@ use hookonce_protocol::time::EpochSec;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
 use crate::settings::WEBHOOK_ID;
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 const SIGNATURE: &str = "paypal-transmission-sig";
@@ -45,7 +46,7 @@ impl SchemeKind for PaypalScheme {
         request.has_header(SIGNATURE)
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let webhook_id = context.settings.get(WEBHOOK_ID).ok_or(Refusal::NotConfigured)?;
         let signature = Encoding::Base64.decode(header(context, SIGNATURE)?).ok_or(Refusal::SignatureMalformed)?;
         let (id, time) = (header(context, ID)?, header(context, TIME)?);
@@ -59,11 +60,11 @@ impl SchemeKind for PaypalScheme {
             let key = PublicKey::parse(key);
             key.is_some_and(|key| key.fits(Algorithm::RsaSha256, message.as_bytes(), &signature))
         };
-        let verdict = context.with_fetched_key(url, fits)?;
-        if let (Verdict::Authentic(_), Some(tolerance)) = (&verdict, context.tolerance) {
+        let verification = context.with_fetched_key(url, fits)?;
+        if let (Verification::Authentic(_), Some(tolerance)) = (&verification, context.tolerance) {
             check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, tolerance)?;
         }
-        Ok(verdict)
+        Ok(verification)
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

@@ -3,25 +3,26 @@
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use hookonce_protocol::time::{EpochSec, Millis};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::envelope::{Chunk, Envelope, SignatureSource};
 use crate::scheme::format::Format;
+use crate::scheme::kind::{Lookup, Place, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
-use crate::scheme::{Context, Lookup, Place, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 use crate::template::SignedPart;
 
 /// A hash function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Hash {
     Sha1,
@@ -121,14 +122,14 @@ impl SchemeKind for SignedScheme {
             && self.when.iter().all(|(name, expected)| value(name) == Some(expected.as_bytes()))
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         for (name, _) in &self.when {
             context.request.plain_header(name)?;
         }
         let opened = self.envelope.open(context)?;
         let proof = context.first_fitting(|secret| self.fits(secret, &opened.message, &opened.signatures))?;
         opened.check_skew(context)?;
-        Ok(Verdict::Authentic(proof))
+        Ok(Verification::Authentic(proof))
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

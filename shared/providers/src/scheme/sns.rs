@@ -8,12 +8,13 @@ use hookonce_protocol::time::EpochSec;
 use crate::json::Node;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
 use crate::settings::{Settings, TOPIC_ARNS};
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 /// The signed fields of a notification; `Subject` only where it is there.
@@ -110,7 +111,7 @@ impl SchemeKind for SnsScheme {
         true
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let message = Message::read(context.request.body).ok_or(Refusal::SignatureMalformed)?;
         let signature = Encoding::Base64.decode(message.field("Signature")?).ok_or(Refusal::SignatureMalformed)?;
         let algorithm = match message.field("SignatureVersion")? {
@@ -128,11 +129,11 @@ impl SchemeKind for SnsScheme {
             let key = PublicKey::parse(key);
             key.is_some_and(|key| key.fits(algorithm, signed.as_bytes(), &signature))
         };
-        let verdict = context.with_fetched_key(url, fits)?;
-        if let (Verdict::Authentic(_), Some(tolerance)) = (&verdict, context.tolerance) {
+        let verification = context.with_fetched_key(url, fits)?;
+        if let (Verification::Authentic(_), Some(tolerance)) = (&verification, context.tolerance) {
             check_skew(TimestampUnit::Rfc3339.parse(message.field("Timestamp")?)?, context.now, tolerance)?;
         }
-        Ok(verdict)
+        Ok(verification)
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

@@ -1,7 +1,7 @@
 //! When a request was signed, and whether that is close enough to now.
 
 use hookonce_protocol::time::{EpochSec, Millis};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -20,7 +20,7 @@ pub(crate) enum TimestampSource {
 }
 
 /// How it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TimestampUnit {
     /// Seconds since the Unix epoch.

@@ -7,8 +7,9 @@ use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
+use crate::scheme::draft::{Draft, SignError};
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::source::Source;
 
 /// A credential in a header.
@@ -24,10 +25,10 @@ impl SchemeKind for TokenScheme {
         request.has_header(&self.header)
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let given = context.request.single_header(&self.header)?.ok_or(Refusal::SignatureMissing)?;
         let given = self.credential(given).ok_or(Refusal::SignatureMalformed)?;
-        context.first_fitting(|secret| secret.as_bytes().ct_eq(&given).into()).map(Verdict::Authentic)
+        context.first_fitting(|secret| secret.as_bytes().ct_eq(&given).into()).map(Verification::Authentic)
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

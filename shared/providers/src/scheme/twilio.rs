@@ -11,10 +11,11 @@ use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::{Request, form_pairs};
+use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::signed::{Hash, Primitive};
-use crate::scheme::{Context, Lookup, SchemeKind, Verdict};
-use crate::sign::{Draft, SignError};
 use crate::source::Source;
 
 const SIGNATURE: &str = "x-twilio-signature";
@@ -85,7 +86,7 @@ impl SchemeKind for TwilioScheme {
         request.has_header(SIGNATURE)
     }
 
-    fn verify(&self, context: &Context<'_>) -> Result<Verdict, Refusal> {
+    fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let text = context.request.plain_header(SIGNATURE)?.ok_or(Refusal::SignatureMissing)?;
         let signature = Encoding::Base64.decode(text).ok_or(Refusal::SignatureMalformed)?;
         let primitive = primitive(context.request)?;
@@ -96,7 +97,7 @@ impl SchemeKind for TwilioScheme {
             .first_fitting(|secret| {
                 messages.iter().any(|message| primitive.fits_bytes(secret.as_bytes(), message, &signature))
             })
-            .map(Verdict::Authentic)
+            .map(Verification::Authentic)
     }
 
     fn accepts_secret(&self, secret: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The catalog: every file is valid, a wrong file says what is wrong with it, and a new provider takes no Rust.
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest};
+use hookonce_providers::{Catalog, Provider, Received, Request, Settings, UnsignedRequest};
 
 use crate::support::SMALL;
 
@@ -41,7 +41,7 @@ fn a_new_provider_is_one_data_file() {
     let headers = acme.sign(&unsigned, "secret", now).unwrap();
     let headers: Vec<(String, Vec<u8>)> = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
     let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body };
-    let keyring = Keyring::new(acme, &["secret".to_owned()]).unwrap();
+    let keyring = acme.keyring(&["secret".to_owned()]).unwrap();
     let received = acme.receive(&request, &keyring, &Settings::none(), None, now).unwrap();
     let Received::Delivery(delivery) = received else { panic!("not a delivery") };
     let event = &delivery.contents().events()[0];

@@ -1,9 +1,7 @@
 //! Questions of the providers: answered when they are right, refused when they are not, and never a delivery.
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{
-    Catalog, HandshakeAnswer, Keyring, Provider, Received, Refusal, Request, Settings, UnsignedRequest,
-};
+use hookonce_providers::{Catalog, HandshakeAnswer, Provider, Received, Refusal, Request, Settings, UnsignedRequest};
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 
@@ -20,7 +18,7 @@ fn ask(
     settings: &[(&str, &str)],
 ) -> Result<HandshakeAnswer, Refusal> {
     let provider = provider(id);
-    let keyring = Keyring::new(provider, &["app-secret".to_owned()]).unwrap();
+    let keyring = provider.keyring(&["app-secret".to_owned()]).unwrap();
     let headers: Vec<(String, Vec<u8>)> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     let settings: Settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -38,7 +36,7 @@ fn tell(id: &str, secret: &str, headers: &[(&str, &str)], body: &str, signed_bod
     let signed = provider.sign_request(&unsigned, secret, NOW).unwrap();
     let headers: Vec<(String, Vec<u8>)> =
         given.into_iter().chain(signed.headers).map(|(name, value)| (name, value.into_bytes())).collect();
-    let keyring = Keyring::new(provider, &[secret.to_owned()]).unwrap();
+    let keyring = provider.keyring(&[secret.to_owned()]).unwrap();
     let request = Request { method: "POST", url, headers: &headers, body: body.as_bytes() };
     provider.receive(&request, &keyring, &Settings::none(), None, NOW)
 }

@@ -19,7 +19,7 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
 
 /// Receives a vector with a key ring that holds no secret, with what was fetched if anything was.
 fn receive(id: &str, vector: &Vector, settings: &Settings, fetched: Option<Material>) -> Result<Received, Refusal> {
-    let mut keyring = Keyring::new(provider(id), &[]).unwrap();
+    let mut keyring = provider(id).keyring(&[]).unwrap();
     if let Some(material) = fetched {
         keyring = keyring.with_material(material);
     }
@@ -75,7 +75,7 @@ fn a_subscription_is_confirmed_for_an_own_topic_only() {
     let vector = vector("aws_sns", "sns-subscription-confirmation");
     let message: Value = serde_json::from_slice(&body(vector)).unwrap();
     let visit = |topics: &str| {
-        let keyring = Keyring::new(provider("aws_sns"), &vector.secrets).unwrap();
+        let keyring = provider("aws_sns").keyring(&vector.secrets).unwrap();
         let settings = settings(&[("topic_arns", topics)]);
         let (headers, body) = (headers(vector), body(vector));
         let request = Request { method: "POST", url: &vector.url, headers: &headers, body: &body };
@@ -125,7 +125,7 @@ fn plaid_claims(issued_at: i64) -> Value {
 #[test]
 fn plaid_is_asked_for_the_key_that_its_token_names() {
     let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
-    let keyring = Keyring::new(provider("plaid"), &[]).unwrap();
+    let keyring = provider("plaid").keyring(&[]).unwrap();
     assert_eq!(plaid(&token, &keyring, &Settings::none()), Err(Refusal::NotConfigured));
     let settings = settings(&[("client_id", "id"), ("api_secret", "hunter2"), ("environment", "sandbox")]);
     let needed = needed(plaid(&token, &keyring, &settings));
@@ -144,7 +144,7 @@ fn plaid_with_a_given_key_is_judged_at_once() {
         let mut claims = plaid_claims(issued_at);
         change(&mut claims);
         let (token, jwk) = plaid_token("key-1", &claims);
-        let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+        let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
         plaid(&token, &keyring, &Settings::none()).map(|received| matches!(received, Received::Delivery(_)))
     };
     assert_eq!(judged(NOW.0 - 300, |_| ()), Ok(true));
@@ -158,7 +158,7 @@ fn plaid_with_a_given_key_is_judged_at_once() {
 fn plaids_equal_bodies_of_different_times_are_different_deliveries() {
     let key = |issued_at: i64| {
         let (token, jwk) = plaid_token("key-1", &plaid_claims(issued_at));
-        let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+        let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
         let Ok(Received::Delivery(delivery)) = plaid(&token, &keyring, &Settings::none()) else { panic!("refused") };
         assert_eq!(provider("plaid").split(delivery.body(), delivery.headers()).unwrap(), delivery.contents().events());
         delivery.contents().events()[0].key.clone()
@@ -170,7 +170,7 @@ fn plaids_equal_bodies_of_different_times_are_different_deliveries() {
 #[test]
 fn a_token_does_not_choose_its_algorithm() {
     let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
-    let keyring = Keyring::new(provider("plaid"), &[jwk.to_string()]).unwrap();
+    let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
     let (_, rest) = token.split_once('.').unwrap();
     for algorithm in ["none", "HS256", "es256", ""] {
         let header = URL_SAFE_NO_PAD.encode(json!({"alg": algorithm, "kid": "key-1"}).to_string());
@@ -187,15 +187,13 @@ fn every_form_of_a_public_key_is_taken() {
     let base64 = STANDARD.encode(der);
     let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----\n", &base64[..64], &base64[64..]);
     for secret in [jwk.to_string(), base64, pem] {
-        assert!(Keyring::new(provider("sendgrid"), std::slice::from_ref(&secret)).is_ok(), "{secret}");
-        assert!(Keyring::new(provider("discord"), &[secret]).is_err(), "a key of another kind");
+        assert!(provider("sendgrid").keyring(std::slice::from_ref(&secret)).is_ok(), "{secret}");
+        assert!(provider("discord").keyring(&[secret]).is_err(), "a key of another kind");
     }
     assert!(
-        Keyring::new(
-            provider("discord"),
-            &["a3df6d0074323423bcb1530adc6a1bcb416f007753ad8dbae46bc4e2d89a9163".to_owned()]
-        )
-        .is_ok()
+        provider("discord")
+            .keyring(&["a3df6d0074323423bcb1530adc6a1bcb416f007753ad8dbae46bc4e2d89a9163".to_owned()])
+            .is_ok()
     );
 }
 
@@ -203,6 +201,6 @@ fn every_form_of_a_public_key_is_taken() {
 #[test]
 fn a_document_that_holds_a_certificate_is_none() {
     let certificate = &valid("aws_sns").secrets[0];
-    assert!(Keyring::new(provider("aws_sns"), &[format!("\n{certificate}")]).is_ok());
-    assert!(Keyring::new(provider("aws_sns"), &[format!("<value>{certificate}</value>")]).is_err());
+    assert!(provider("aws_sns").keyring(&[format!("\n{certificate}")]).is_ok());
+    assert!(provider("aws_sns").keyring(&[format!("<value>{certificate}</value>")]).is_err());
 }

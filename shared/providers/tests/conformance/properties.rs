@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Keyring, Received, Request, Settings};
+use hookonce_providers::{Catalog, Received, Request, Settings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ proptest! {
             7 => url = text.clone(),
             _ => headers.push((text.clone(), bytes.clone())),
         }
-        let keyring = Keyring::new(provider, &vector.secrets).unwrap();
+        let keyring = provider.keyring(&vector.secrets).unwrap();
         let settings = Settings::from(vector.settings.clone());
         for method in ["POST", "GET", "HEAD", "PUT"] {
             let request = Request { method, url: &url, headers: &headers, body: &body };

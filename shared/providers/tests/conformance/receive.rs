@@ -2,7 +2,7 @@
 
 use hookonce_protocol::time::{EpochSec, Millis};
 use hookonce_providers::{
-    Catalog, Keyring, KeyringError, Provider, Received, Refusal, Request, Settings, UnsignedRequest, VerifiedDelivery,
+    Catalog, KeyringError, Provider, Received, Refusal, Request, Settings, UnsignedRequest, VerifiedDelivery,
 };
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
@@ -39,7 +39,7 @@ impl Sent {
     }
 
     fn received(&self, id: &str, held: &[&str], tolerance: Option<Millis>) -> Result<VerifiedDelivery, Refusal> {
-        let keyring = Keyring::new(provider(id), &secrets(held)).unwrap();
+        let keyring = provider(id).keyring(&secrets(held)).unwrap();
         let request = Request { method: "POST", url: URL, headers: &self.headers, body: &self.body };
         match provider(id).receive(&request, &keyring, &Settings::none(), tolerance, NOW)? {
             Received::Delivery(delivery) => Ok(delivery),
@@ -53,18 +53,18 @@ const STRIPE: &str = r#"{"id":"evt_1","type":"invoice.paid"}"#;
 #[test]
 fn there_is_no_empty_key_ring() {
     for provider in Catalog::built_in().iter() {
-        let empty = Keyring::new(provider, &[]);
+        let empty = provider.keyring(&[]);
         assert_eq!(empty.is_ok(), provider.fetches_keys(), "{}", provider.id());
     }
-    assert_eq!(Keyring::new(provider("stripe"), &secrets(&[""])).unwrap_err(), KeyringError::Unusable { index: 0 });
-    assert_eq!(Keyring::new(provider("stripe"), &vec!["s".to_owned(); 11]).unwrap_err(), KeyringError::TooMany);
-    let unusable = Keyring::new(provider("standard_webhooks"), &secrets(&["whsec_c2VjcmV0", "whsec_!"])).unwrap_err();
+    assert_eq!(provider("stripe").keyring(&secrets(&[""])).unwrap_err(), KeyringError::Unusable { index: 0 });
+    assert_eq!(provider("stripe").keyring(&vec!["s".to_owned(); 11]).unwrap_err(), KeyringError::TooMany);
+    let unusable = provider("standard_webhooks").keyring(&secrets(&["whsec_c2VjcmV0", "whsec_!"])).unwrap_err();
     assert_eq!(unusable, KeyringError::Unusable { index: 1 });
 }
 
 #[test]
 fn nothing_that_holds_a_secret_prints_it() {
-    let keyring = Keyring::new(provider("stripe"), &secrets(&["hunter2"])).unwrap();
+    let keyring = provider("stripe").keyring(&secrets(&["hunter2"])).unwrap();
     let settings: Settings = [("verify_token".to_owned(), "hunter2".to_owned())].into_iter().collect();
     let printed = format!("{keyring:?} {settings:?}");
     assert!(!printed.contains("hunter2"), "{printed}");
@@ -81,7 +81,7 @@ fn the_secret_that_fitted_is_reported() {
 #[test]
 fn a_key_ring_of_another_provider_opens_nothing() {
     let sent = Sent::by("stripe", "s", NOW, &[], STRIPE);
-    let keyring = Keyring::new(provider("calendly"), &secrets(&["s"])).unwrap();
+    let keyring = provider("calendly").keyring(&secrets(&["s"])).unwrap();
     let request = Request { method: "POST", url: URL, headers: &sent.headers, body: &sent.body };
     let received = provider("stripe").receive(&request, &keyring, &Settings::none(), None, NOW);
     assert_eq!(received.unwrap_err(), Refusal::NotConfigured);
@@ -215,7 +215,7 @@ fn the_signed_url_is_the_public_one() {
     let unsigned = UnsignedRequest { method: "POST", url: public, headers: &[], body };
     let headers = square.sign(&unsigned, "s", NOW).unwrap();
     let headers: Vec<(String, Vec<u8>)> = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-    let keyring = Keyring::new(square, &secrets(&["s"])).unwrap();
+    let keyring = square.keyring(&secrets(&["s"])).unwrap();
     let received = |url: &str, setting: Option<&str>| {
         let settings = setting.map(|url| ("public_url".to_owned(), url.to_owned())).into_iter().collect();
         let request = Request { method: "POST", url, headers: &headers, body };
@@ -236,7 +236,7 @@ fn a_line_break_at_the_end_makes_no_second_key_of_a_payload() {
     let bare = Sent { body: text.strip_suffix("%0A").unwrap().as_bytes().to_vec(), ..sent.clone() };
     let key = |sent: &Sent| {
         let settings = [("public_key".to_owned(), "public_key".to_owned())].into_iter().collect();
-        let keyring = Keyring::new(provider("braintree"), &secrets(&["private"])).unwrap();
+        let keyring = provider("braintree").keyring(&secrets(&["private"])).unwrap();
         let request = Request { method: "POST", url: URL, headers: &sent.headers, body: &sent.body };
         match provider("braintree").receive(&request, &keyring, &settings, None, NOW) {
             Ok(Received::Delivery(delivery)) => delivery.contents().events()[0].key.clone(),

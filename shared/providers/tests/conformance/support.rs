@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
+use hookonce_providers::{Catalog, Provider, Received, Request, Settings};
 use serde::Deserialize;
 
 /// The smallest catalog file, of a provider that nobody has heard of.
@@ -209,7 +209,7 @@ pub(crate) fn judge(provider_id: &str, vector: &Vector) -> Outcome {
 
 /// Judges a vector with other headers and another body.
 pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String, Vec<u8>)], body: &[u8]) -> Outcome {
-    let keyring = Keyring::new(provider, &vector.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
+    let keyring = provider.keyring(&vector.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
     let settings = Settings::from(vector.settings.clone());
     let request = Request { method: &vector.method, url: &vector.url, headers, body };
     let rejected = |code| Outcome {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand, ValueEnum};
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::limits::SECRETS_MAX;
-use hookonce_providers::{Catalog, Keyring, Provider};
+use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_DEFAULT, EndpointDocument, MismatchPolicy, OutagePolicy};
 use hookonce_runtime::endpoint::Endpoint;
 use serde_json::json;
@@ -230,7 +230,7 @@ fn make_secret(provider: &Provider) -> Option<String> {
     let prefixed = format!("whsec_{base64}");
     let candidates =
         if provider.facts().secret.contains("whsec_") { [prefixed, hex, base64] } else { [hex, base64, prefixed] };
-    let fits = |secret: &String| Keyring::new(provider, std::slice::from_ref(secret)).is_ok();
+    let fits = |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok();
     candidates.into_iter().find(fits)
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{
-    Catalog, Contents, EventKey, Explanation, Keyring, Provider, Received, Refusal, Request, Settings, VerifiedDelivery,
+    Catalog, Contents, EventKey, Explanation, Provider, Received, Refusal, Request, Settings, VerifiedDelivery,
 };
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
@@ -128,7 +128,7 @@ fn judge(provider: &'static Provider, captured: &Captured) -> Result<(Report, Ex
     let settings = Settings::from(captured.settings.clone());
     let now = EpochSec(captured.now_unix);
     let explanation = provider.explain(&request, &captured.secrets, &settings, None, now);
-    let received = match Keyring::new(provider, &captured.secrets) {
+    let received = match provider.keyring(&captured.secrets) {
         Ok(keyring) => provider.receive(&request, &keyring, &settings, None, now),
         // What the endpoint would hold cannot be used; the explanation says which secret and why.
         Err(_) => Err(Refusal::NotConfigured),

@@ -1,0 +1,74 @@
+//! The events of a delivery, and what makes each the same as one seen before.
+
+/// The events of one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// One event; the delivery itself for a provider that does not batch.
+    Single(EventPart),
+    /// Two or more events of a provider that batches, each to be claimed on its own.
+    Several(Vec<EventPart>),
+}
+
+impl Contents {
+    pub(crate) fn of(mut parts: Vec<EventPart>) -> Option<Self> {
+        match parts.len() {
+            0 => None,
+            1 => parts.pop().map(Self::Single),
+            _ => Some(Self::Several(parts)),
+        }
+    }
+
+    /// The events, one or more, in the order of the delivery.
+    pub fn events(&self) -> &[EventPart] {
+        match self {
+            Self::Single(part) => std::slice::from_ref(part),
+            Self::Several(parts) => parts,
+        }
+    }
+}
+
+/// One business fact of a delivery.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EventPart {
+    /// What it is claimed by.
+    pub key: EventKey,
+    /// The provider's name for what happened; `unknown` where it gives none.
+    pub event_type: String,
+    /// A delivery of the provider that holds this event alone, with every byte of the event as it was sent.
+    pub body: Vec<u8>,
+    /// The SHA-256 of the event's own text, which stays the same when a retry groups it with others; of the whole body
+    /// where a delivery is one event.
+    pub sha256: [u8; 32],
+}
+
+impl std::fmt::Debug for EventPart {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EventPart")
+            .field("key", &self.key)
+            .field("event_type", &self.event_type)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What makes an event the same as one seen before.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKey {
+    /// The provider's id of the delivery, or a hash of it.
+    Delivery(String),
+    /// The id of one event of a provider that batches.
+    Event(String),
+}
+
+impl EventKey {
+    /// The text of the key; never empty.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Delivery(key) | Self::Event(key) => key,
+        }
+    }
+}
+
+/// The event type of an event to which its provider gives none.
+pub const UNKNOWN_EVENT_TYPE: &str = "unknown";

@@ -1,0 +1,164 @@
+//! From a raw request to a verified delivery, a handshake or a refusal.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::time::{EpochSec, Millis};
+use sha2::{Digest, Sha256};
+
+use crate::event::Contents;
+use crate::handshake::{Handshake, HandshakeAnswer, Method, Question};
+use crate::keyring::Keyring;
+use crate::material::MaterialNeeded;
+use crate::provider::{Provider, SchemeEntry};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::scheme::proof::{Authentic, Context, Verification};
+use crate::settings::Settings;
+
+/// A request that was not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    /// The provider asks whether this is the right address. Answered at once; it never touches the store.
+    Handshake(HandshakeAnswer),
+    /// An authentic delivery.
+    Delivery(VerifiedDelivery),
+    /// A certificate or key of the provider has to be fetched before the request can be judged.
+    NeedsMaterial(MaterialNeeded),
+}
+
+/// A delivery that was made by a holder of one of the endpoint's secrets.
+///
+/// Its fields are private to this file, where only [`Provider::receive`] makes one, out of a scheme's proof: whoever
+/// holds a `VerifiedDelivery` may claim it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifiedDelivery {
+    provider_id: String,
+    body: Vec<u8>,
+    body_sha256: [u8; 32],
+    headers: BTreeMap<String, String>,
+    secret_index: usize,
+    contents: Contents,
+}
+
+impl VerifiedDelivery {
+    /// Which provider's scheme it passed.
+    pub fn provider_id(&self) -> &str {
+        &self.provider_id
+    }
+
+    /// The body, byte for byte as it was signed.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The SHA-256 of the body.
+    pub const fn body_sha256(&self) -> [u8; 32] {
+        self.body_sha256
+    }
+
+    /// The headers worth keeping, names in lower case: content type, event type, delivery id. Never a signature.
+    pub const fn headers(&self) -> &BTreeMap<String, String> {
+        &self.headers
+    }
+
+    /// Which of the endpoint's secrets fitted; 0 is the newest. An old secret that never shows up can be retired.
+    pub const fn secret_index(&self) -> usize {
+        self.secret_index
+    }
+
+    /// The events in it.
+    pub const fn contents(&self) -> &Contents {
+        &self.contents
+    }
+}
+
+impl std::fmt::Debug for VerifiedDelivery {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("VerifiedDelivery")
+            .field("provider_id", &self.provider_id)
+            .field("body_bytes", &self.body.len())
+            .field("secret_index", &self.secret_index)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    /// Judges a request: a handshake, an authentic delivery, or a refusal.
+    ///
+    /// The signature is checked over the raw bytes, against every secret, before anything is read out of the body. Only
+    /// a scheme that keeps its signature or timestamp inside the body reads those two values first. `tolerance`, where
+    /// given, replaces the provider's own for the age of a timestamp, past and future.
+    ///
+    /// # Errors
+    /// The reason why the request is not accepted. It says nothing that would help a forger.
+    pub fn receive(
+        &self,
+        request: &Request<'_>,
+        keyring: &Keyring,
+        settings: &Settings,
+        tolerance: Option<Millis>,
+        now: EpochSec,
+    ) -> Result<Received, Refusal> {
+        if !keyring.belongs_to(&self.id) {
+            return Err(Refusal::NotConfigured);
+        }
+        let mut proof = None;
+        if let Some((scheme_index, entry)) = self.addressed_scheme(request) {
+            let url = settings.public_url(request);
+            let context = Context { request, url, keyring, settings, tolerance, now, scheme_index };
+            match entry.scheme.kind().verify(&context)? {
+                Verification::Authentic(authentic) => proof = Some(authentic),
+                Verification::NeedsMaterial(needed) => return Ok(Received::NeedsMaterial(needed)),
+            }
+        }
+        // A question without a proof is answered in the name of the strongest scheme and the newest secret.
+        let (scheme_index, secret_index) =
+            proof.as_ref().map_or((0, 0), |proof| (proof.scheme_index(), proof.secret_index()));
+        let scheme = self.schemes.get(scheme_index).map(|entry| &entry.scheme);
+        let question = Question::new(request, keyring, settings, scheme, secret_index);
+        for handshake in self.handshakes_by(request.method) {
+            if handshake.needs_proof() == proof.is_some() && handshake.applies(&question)? {
+                return handshake.answer(&question).map(Received::Handshake);
+            }
+        }
+        match proof {
+            Some(proof) => self.delivery(request, &proof, now).map(Received::Delivery),
+            None => Err(self.refusal_without_proof(request.method)),
+        }
+    }
+
+    /// The first scheme whose signature the request carries, right or wrong. Only a `POST` is ever signed.
+    pub(crate) fn addressed_scheme(&self, request: &Request<'_>) -> Option<(usize, &SchemeEntry)> {
+        let mut schemes = self.schemes.iter().enumerate();
+        let is_signed = request.method == Method::Post.as_str();
+        schemes.find(|(_, entry)| is_signed && entry.scheme.kind().is_addressed_by(request))
+    }
+
+    fn refusal_without_proof(&self, method: &str) -> Refusal {
+        if method == Method::Post.as_str() {
+            Refusal::SignatureMissing
+        } else if self.handshakes_by(method).next().is_some() {
+            Refusal::Malformed
+        } else {
+            Refusal::MethodNotAllowed
+        }
+    }
+
+    fn handshakes_by(&self, method: &str) -> impl Iterator<Item = &Handshake> {
+        self.handshakes.iter().filter(move |handshake| handshake.method.as_str() == method)
+    }
+
+    fn delivery(&self, request: &Request<'_>, proof: &Authentic, now: EpochSec) -> Result<VerifiedDelivery, Refusal> {
+        let headers = self.kept_headers(request, proof, now)?;
+        let parts = self.split(request.body, &headers).map_err(|_| Refusal::Malformed)?;
+        Ok(VerifiedDelivery {
+            provider_id: self.id.clone(),
+            body: request.body.to_vec(),
+            body_sha256: Sha256::digest(request.body).into(),
+            headers,
+            secret_index: proof.secret_index(),
+            contents: Contents::of(parts).ok_or(Refusal::Malformed)?,
+        })
+    }
+}
