@@ -1,4 +1,6 @@
-//! Runs one part of the proof: `hookonce-prove model|mutants|simulate|grid|storm [--long] [--only <text>] [--bless]`.
+//! Runs one part of the proof: `hookonce-prove PART [--long] [--only <text>] [--bless]`, where PART is `model`, `mutants`,
+//! `simulate`, `simulated-mutants`, `grid` or `storm`. `simulate` also takes `--seed <n>` or `--seeds <from>..<to>`, and
+//! `--mutant <name>` to take a clause out of the protocol.
 //!
 //! Progress goes to standard output while it works; its last line is one JSON object with the figures. The exit code
 //! is 1 on any violation.
@@ -6,7 +8,6 @@
 
 use std::process::ExitCode;
 
-use hookonce_proof::mutant::Mutation;
 use hookonce_proof::parts;
 
 /// Days that are simulated in the long form.
@@ -22,13 +23,19 @@ fn main() -> ExitCode {
         Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
         Some("simulate") => {
             let days = 0..if flag("--long") { DAYS_LONG } else { parts::DAYS };
-            parts::days(parts::seeds(&words).unwrap_or(days), Mutation::default(), &mut say)
+            let Some(mutation) = parts::mutation_named(&words) else {
+                println!("there is no mutant of this name; `scripts/prove mutants` lists them");
+                return ExitCode::from(2);
+            };
+            parts::days(parts::seeds(&words).unwrap_or(days), mutation, &mut say)
         }
         Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
         Some("grid") => parts::fault_grid(true, &only, &mut say),
         Some("storm") => parts::storms(&mut say),
         _ => {
-            println!("usage: hookonce-prove model|mutants|simulate|grid|storm [--long] [--only <text>] [--bless]");
+            println!(
+                "usage: hookonce-prove model|mutants|simulate|simulated-mutants|grid|storm [--long] [--only <text>] [--bless]"
+            );
             return ExitCode::from(2);
         }
     };
