@@ -3,7 +3,6 @@
 
 mod batches;
 mod contract;
-mod crashes;
 mod edges;
 mod failures;
 mod fakes;
@@ -11,7 +10,6 @@ mod gateways;
 mod handlers;
 mod identity;
 mod materials;
-mod mutations;
 mod payments;
 mod protocol;
 mod providers;

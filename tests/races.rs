@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
+use hookonce_protocol::call::Written;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::operator;
+use hookonce_runtime::ambient::Ambient as _;
 
 use crate::support::counting::{count, counted_fact, counting};
-use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, samples, word};
+use crate::support::{CommitInFlight, Delivery, Fault, Gate, Harness, Operation, Script, Verdict, samples, word};
 
 /// How many copies arrive together.
 const COPIES: usize = 64;
@@ -54,20 +59,14 @@ async fn copies_that_arrive_while_the_transaction_is_in_flight_are_duplicates_to
     let delivery = count("msg_1", "order-1");
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
 
-    let gate = Gate::default();
-    let worker = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate.clone())));
-    let (messages, batch) = harness.batch().await.unwrap();
-    let worker = tokio::spawn(async move { Box::pin(worker.handle(batch)).await });
-    gate.reached().await;
+    let commit = CommitInFlight::start(&harness).await;
     let script = |index: usize| match index % 2 {
         0 => Script::none(),
-        _ => Script::on(Operation::Put, 0, Fault::TransactionConflict),
+        _ => Script::on(Operation::Put, 0, Fault::Conflict),
     };
     let scripts: Vec<_> = (0..COPIES).map(script).collect();
     let answers = deliver_together(&harness, &delivery, &scripts).await;
-    gate.open();
-    let response = worker.await.unwrap();
-    harness.conclude(messages, Some(response)).await;
+    assert!(commit.land(&harness).await);
 
     assert_eq!(answers, BTreeMap::from([((200, "duplicate".to_owned()), COPIES)]));
     assert_eq!(total(&scripts, Operation::Read), COPIES / 2, "a conflict is resolved by one consistent read");
@@ -81,11 +80,11 @@ async fn copies_that_arrive_while_the_transaction_is_in_flight_are_duplicates_to
 async fn a_claim_in_conflict_that_finds_no_record_is_made_once_more() {
     let harness = Harness::with(counting).await;
     let delivery = count("msg_1", "order-1");
-    let once = Script::on(Operation::Put, 0, Fault::TransactionConflict);
+    let once = Script::on(Operation::Put, 0, Fault::Conflict);
     assert_eq!(word(&harness.deliver_under(&once, &delivery).await.unwrap()), (200, "accepted".to_owned()));
     assert_eq!(once.calls(), [Operation::Put, Operation::Read, Operation::Put, Operation::Send]);
 
-    let always = Script::every(Operation::Put, Fault::TransactionConflict);
+    let always = Script::every(Operation::Put, Fault::Conflict);
     let outbound = harness.deliver_under(&always, &count("msg_2", "order-2")).await.unwrap();
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
     assert_eq!(always.calls(), [Operation::Put, Operation::Read, Operation::Put]);
@@ -101,7 +100,7 @@ async fn two_workers_with_one_message_each_apply_one_effect() {
     let (messages, batch) = harness.batch().await.unwrap();
     let gates = [Gate::default(), Gate::default()];
     let workers = gates.clone().map(|gate| {
-        let worker = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate)));
+        let worker = harness.worker(&Script::held(Operation::Commit, &gate));
         let batch = batch.clone();
         tokio::spawn(async move { Box::pin(worker.handle(batch)).await })
     });
@@ -117,4 +116,27 @@ async fn two_workers_with_one_message_each_apply_one_effect() {
 
     assert_eq!((harness.metric("event_applied"), harness.metric("message_acknowledged")), (1, 1));
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+}
+
+/// The model does not see what the claim in the commit's condition is for: its deliveries of one id are one fact.
+#[tokio::test]
+async fn a_commit_in_flight_does_not_land_on_the_next_claim_of_its_id() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "order-1")).await;
+    let commit = CommitInFlight::start(&harness).await;
+
+    // The record dies of its dead letters, an operator discards it, and it expires.
+    let key = RecordKey::parse("in#standard_webhooks#msg_1").unwrap();
+    for _ in 0..3 {
+        harness.bury_under(&Script::none(), &Message::Ref { pk: key.clone() }.encode()).await.unwrap();
+    }
+    let discard = operator::discard(harness.tables().await.record("#msg_1"), &harness.timing, harness.clock.moment());
+    assert_eq!(harness.operate(&discard.unwrap()).await, Written::Applied);
+    harness.expire(&key).await;
+
+    // Long after, the id comes again with another fact.
+    assert_eq!(word(&harness.deliver(&count("msg_1", "order-2")).await), (200, "accepted".to_owned()));
+    commit.land(&harness).await;
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-2")]), Verdict::applied(1));
 }

@@ -5,7 +5,7 @@ use hookonce_protocol::time::Millis;
 
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::samples::noise;
-use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, word};
+use crate::support::{CommitInFlight, Fault, Gate, Harness, Operation, Script, Verdict, word};
 
 #[tokio::test]
 async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
@@ -14,11 +14,7 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
 
     // The handler of the first copy is slow: its transaction is still to come when the provider gives up and retries.
-    let gate = Gate::default();
-    let slow = harness.worker(&Script::on(Operation::Commit, 0, Fault::Held(gate.clone())));
-    let (messages, batch) = harness.batch().await.unwrap();
-    let slow = tokio::spawn(async move { Box::pin(slow.handle(batch)).await });
-    gate.reached().await;
+    let slow = CommitInFlight::start(&harness).await;
     for _ in 0..2 {
         harness.clock.advance(Millis::seconds(18));
         assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
@@ -30,10 +26,7 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
     assert_eq!(harness.tables().await.record("#msg_1").status, Status::Processed);
-    gate.open();
-    let response = slow.await.unwrap();
-    assert!(response.failures.is_empty(), "the overtaken copy acknowledges its message");
-    harness.conclude(messages, Some(response)).await;
+    assert!(slow.land(&harness).await, "the overtaken copy acknowledges its message");
 
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
@@ -47,7 +40,7 @@ async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears
 
     // Both copies are past the point where a check would have found nothing; the second sets first.
     let gate = Gate::default();
-    let late = Script::on(Operation::Put, 0, Fault::Held(gate.clone()));
+    let late = Script::held(Operation::Put, &gate);
     let (late, early) = tokio::join!(harness.deliver_under(&late, &delivery), async {
         gate.reached().await;
         let early = harness.deliver(&delivery).await;
@@ -115,7 +108,7 @@ async fn a_delivery_while_the_store_is_down_is_taken_by_the_queue_and_applied_on
     harness.work_under(&Script::store_outage()).await;
     assert_eq!(harness.stack.messages().await, 1);
 
-    // The provider was told 200 and retries all the same; this copy finds the store back.
+    // The provider heard 200 and retries all the same; this copy finds the store back.
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));

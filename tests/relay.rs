@@ -1,6 +1,5 @@
 //! The only re-sender: within its budget, oldest first, ever more seldom.
 
-use hookonce_protocol::call::CancellationReason;
 use hookonce_protocol::record::{DeadReason, Status};
 use hookonce_protocol::relay::{Budget, FAILED_SEND_PAUSE, SHARD_PAGE};
 use hookonce_protocol::time::Millis;
@@ -66,7 +65,7 @@ async fn no_run_begins_late() {
     forgotten(&harness, SHARD_PAGE + 8).await;
     harness.clock.advance(harness.timing.lease);
     let gate = Gate::default();
-    let script = Script::on(Operation::SendEach, 0, Fault::Held(gate.clone()));
+    let script = Script::held(Operation::SendEach, &gate);
     let slowly = async {
         gate.reached().await;
         harness.clock.advance(RUNS_BEGIN_WITHIN);
@@ -190,8 +189,7 @@ async fn a_dead_letter_whose_handler_has_failed_dies_and_an_untried_one_gets_two
 async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
-    let conflict = Fault::Cancelled(vec![CancellationReason::Transient, CancellationReason::None]);
-    let script = Script::every(Operation::Commit, conflict);
+    let script = Script::every(Operation::Commit, Fault::Conflict);
     harness.work_under(&script).await;
     assert_eq!(script.count(Operation::Commit), 4, "once and three times more");
     let tables = harness.tables().await;

@@ -1,5 +1,7 @@
 //! Replies that are lost on the wire, so that the SDK itself tries again.
 
+use std::sync::{Arc, Mutex};
+
 use hookonce_protocol::record::Outcome;
 use hookonce_protocol::time::Millis;
 use serde_json::Value;
@@ -7,24 +9,62 @@ use serde_json::Value;
 use super::dynamodb;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::stack::urls;
-use crate::support::wire::{Fault, Proxy};
-use crate::support::{Harness, Script, Verdict, word};
+use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
+use crate::support::{Fault, Harness, Script, Verdict, word};
+
+/// Injects one fault into the next requests for one operation, and remembers every request.
+#[derive(Debug, Default)]
+struct Injected {
+    next: Mutex<Option<(&'static str, Fault, usize)>>,
+    requests: Mutex<Vec<HttpMessage>>,
+}
+
+impl Injected {
+    /// The next requests for an operation meet a fault.
+    fn inject(&self, operation: &'static str, fault: Fault, times: usize) {
+        *self.next.lock().unwrap() = Some((operation, fault, times));
+    }
+
+    /// The requests for an operation so far.
+    fn requests(&self, operation: &str) -> Vec<HttpMessage> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|request| request.asks_for(operation)).cloned().collect()
+    }
+}
+
+impl Injector for Injected {
+    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+        self.requests.lock().unwrap().push(request.clone());
+        let mut next = self.next.lock().unwrap();
+        let (_, fault, times) = next.as_mut().filter(|(operation, ..)| request.asks_for(operation))?;
+        *times = times.checked_sub(1)?;
+        Some(*fault)
+    }
+
+    fn postpone(&self, _: ProxiedRequest) {
+        unreachable!("no fault here is late");
+    }
+
+    fn kill(&self) {
+        unreachable!("no fault here is a crash");
+    }
+}
 
 /// A stack whose functions reach the store through a proxy.
-async fn behind_a_proxy(total: Millis) -> (Harness, Proxy) {
-    let mut harness = Harness::with(counting).await;
-    let proxy = Proxy::start(urls().0).await;
+async fn behind_a_proxy(total: Millis) -> (Harness, Arc<Injected>, Proxy) {
+    let (mut harness, injected) = (Harness::with(counting).await, Arc::default());
+    let proxy = Proxy::start(urls().0, &injected).await;
     harness.stack.dynamodb = dynamodb(proxy.url(), total);
-    (harness, proxy)
+    (harness, injected, proxy)
 }
 
 #[tokio::test]
 async fn a_claim_whose_reply_was_lost_recognises_itself_in_the_sdks_retry() {
-    let (harness, proxy) = behind_a_proxy(Millis::seconds(20)).await;
-    proxy.trouble("PutItem", Fault::ReplyLost, 1);
+    let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20)).await;
+    injected.inject("PutItem", Fault::ReplyLost, 1);
     let outbound = harness.deliver(&count("msg_1", "order-1")).await;
     assert_eq!(word(&outbound), (200, "accepted".to_owned()), "it is no duplicate of itself");
-    assert_eq!(proxy.requests("PutItem").len(), 2, "one claim and the SDK's retry");
+    assert_eq!(injected.requests("PutItem").len(), 2, "one claim and the SDK's retry");
     assert_eq!(harness.metric("own_retry"), 1);
     assert_eq!(harness.stack.messages().await, 1, "its hint is sent");
     harness.settle().await;
@@ -33,11 +73,11 @@ async fn a_claim_whose_reply_was_lost_recognises_itself_in_the_sdks_retry() {
 
 #[tokio::test]
 async fn a_commit_whose_reply_was_lost_is_tried_again_under_the_same_token() {
-    let (harness, proxy) = behind_a_proxy(Millis::seconds(20)).await;
+    let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20)).await;
     harness.deliver(&count("msg_1", "order-1")).await;
-    proxy.trouble("TransactWriteItems", Fault::ReplyLost, 1);
+    injected.inject("TransactWriteItems", Fault::ReplyLost, 1);
     harness.work().await;
-    let tokens: Vec<_> = proxy
+    let tokens: Vec<_> = injected
         .requests("TransactWriteItems")
         .iter()
         .map(|request| serde_json::from_slice::<Value>(&request.body).unwrap()["ClientRequestToken"].clone())
@@ -51,11 +91,11 @@ async fn a_commit_whose_reply_was_lost_is_tried_again_under_the_same_token() {
 
 #[tokio::test]
 async fn a_commit_that_never_gets_a_reply_is_found_by_reading_the_record() {
-    let (harness, proxy) = behind_a_proxy(Millis::seconds(20)).await;
+    let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20)).await;
     harness.deliver(&count("msg_1", "order-1")).await;
-    proxy.trouble("TransactWriteItems", Fault::ReplyLost, 3);
+    injected.inject("TransactWriteItems", Fault::ReplyLost, 3);
     harness.work().await;
-    assert_eq!(proxy.requests("TransactWriteItems").len(), 3, "as often as the SDK may");
+    assert_eq!(injected.requests("TransactWriteItems").len(), 3, "as often as the SDK may");
     assert_eq!((harness.metric("event_applied"), harness.metric("commit_unknown")), (1, 1));
     assert_eq!(harness.stack.messages().await, 0);
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
@@ -63,8 +103,8 @@ async fn a_commit_that_never_gets_a_reply_is_found_by_reading_the_record() {
 
 #[tokio::test]
 async fn a_store_that_never_answers_costs_no_more_than_the_time_out_of_the_claim() {
-    let (mut harness, proxy) = behind_a_proxy(Millis(300)).await;
-    proxy.trouble("PutItem", Fault::Swallowed, usize::MAX);
+    let (mut harness, injected, _proxy) = behind_a_proxy(Millis(300)).await;
+    injected.inject("PutItem", Fault::NoReply, usize::MAX);
     let webhook = harness.webhook(&Script::none());
     let event = count("msg_1", "order-1").event(&harness.clock);
     let limit = std::time::Duration::from_secs(10);

@@ -15,12 +15,12 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::{Value, json};
 
-use super::fault_plan::{Fault, FaultPlan, Role};
+use super::fault_plan::{FaultPlan, Role};
 use super::functions::Functions;
-use crate::support::Delivery;
 use crate::support::clock::{Clock, START};
 use crate::support::stack::TestStack;
 use crate::support::tables::Tables;
+use crate::support::{Delivery, Fault};
 
 /// How often a provider delivers, or a dead letter is handed over, until it must have been taken.
 const TRIES_MAX: usize = 4;
@@ -52,7 +52,7 @@ impl<'a> Cluster<'a> {
             () = self.plan.crashed(role) => None,
             answer = self.functions.invoke(role, event) => Some(answer),
         };
-        self.plan.carry_out_late(Fault::LateAfterInvocation).await;
+        self.plan.carry_out_late(Fault::Late).await;
         answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
     }
 

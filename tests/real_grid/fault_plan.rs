@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::proxy::ProxiedRequest;
+use crate::support::Fault;
+use crate::support::wire::{HttpMessage, Injector, ProxiedRequest};
 
 /// A function that makes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,16 +41,11 @@ impl Call {
         matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query")
     }
 
-    /// The faults that it can meet.
+    /// The faults that it can meet, each of its retries with it. What is late is carried out once: when the function has
+    /// ended its invocation, or when everything has come to rest.
     pub(crate) fn faults(&self) -> &'static [Fault] {
-        const FAULTS: [Fault; 6] = [
-            Fault::Refused,
-            Fault::CrashBefore,
-            Fault::CrashAfter,
-            Fault::ReplyLost,
-            Fault::LateAfterInvocation,
-            Fault::LateAtRest,
-        ];
+        const FAULTS: [Fault; 6] =
+            [Fault::Refused, Fault::CrashBefore, Fault::CrashAfter, Fault::ReplyLost, Fault::Late, Fault::LateAtRest];
         if self.reads() { &FAULTS[..3] } else { &FAULTS }
     }
 }
@@ -58,25 +54,6 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} {}", self.role, self.operation, self.index)
     }
-}
-
-/// What a call meets, and each of its retries with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The server answers 500 and does nothing.
-    Refused,
-    /// It is carried out; the connection breaks instead of the reply.
-    ReplyLost,
-    /// The connection breaks. The first attempt is carried out when the function has ended its invocation.
-    LateAfterInvocation,
-    /// The connection breaks. The first attempt is carried out when everything has come to rest.
-    LateAtRest,
-    /// The process is killed and nothing is carried out.
-    CrashBefore,
-    /// It is carried out, then the process is killed.
-    CrashAfter,
-    /// The server claims success and does nothing. No protocol survives this: it shows that the grid can fail.
-    Lie,
 }
 
 /// Holds one call back until something else has happened.
@@ -208,5 +185,34 @@ impl FaultPlan {
     /// Lets the held call go on.
     pub(crate) fn release(&self) {
         self.hold.open.notify_one();
+    }
+}
+
+/// Injects the fault of a plan into the calls of one role.
+#[derive(Debug)]
+pub(crate) struct RoleInjector {
+    pub(crate) role: Role,
+    pub(crate) plan: Arc<FaultPlan>,
+}
+
+impl Injector for RoleInjector {
+    /// The read that a function opens its connection with is not part of any scenario.
+    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+        let operation = request.operation()?.to_owned();
+        let body = String::from_utf8_lossy(&request.body);
+        if operation == "GetQueueAttributes" || body.contains("\"warm-up\"") {
+            return None;
+        }
+        let id = request.header("amz-sdk-invocation-id").unwrap();
+        self.plan.pass(self.role, &operation).await;
+        self.plan.note(self.role, &operation, id)
+    }
+
+    fn postpone(&self, request: ProxiedRequest) {
+        self.plan.delay(request);
+    }
+
+    fn kill(&self) {
+        self.plan.crash();
     }
 }

@@ -31,9 +31,9 @@ use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
 
-use super::fault_plan::{FaultPlan, Role};
-use super::proxy::Proxy;
+use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use crate::support::endpoints::MemoryMaterials;
+use crate::support::wire::Proxy;
 
 /// The webhook's time-outs. The deployed ones are short because a provider waits; a busy machine may be slower than AWS,
 /// and a call that fails by itself is not the fault that a point is about.
@@ -62,8 +62,9 @@ impl Functions {
     pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, plan: &Arc<FaultPlan>) -> Self {
         let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
         for role in Role::ALL {
-            let dynamodb = Proxy::start(role, &place.dynamodb_url, plan).await;
-            let sqs = Proxy::start(role, &place.sqs_url, plan).await;
+            let injector = Arc::new(RoleInjector { role, plan: Arc::clone(plan) });
+            let dynamodb = Proxy::start(&place.dynamodb_url, &injector).await;
+            let sqs = Proxy::start(&place.sqs_url, &injector).await;
             let place =
                 Place { dynamodb_url: dynamodb.url().to_owned(), sqs_url: sqs.url().to_owned(), ..place.clone() };
             let function = match binaries {

@@ -11,7 +11,6 @@
 mod cluster;
 mod fault_plan;
 mod functions;
-mod proxy;
 mod scenarios;
 
 use std::path::{Path, PathBuf};
@@ -28,9 +27,10 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::cluster::Cluster;
-use self::fault_plan::{Call, Fault, FaultPlan, Role};
+use self::fault_plan::{Call, FaultPlan, Role};
 use self::functions::Functions;
 use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
+use crate::support::Fault;
 use crate::support::delivery::secret;
 use crate::support::stack::{TestStack, urls};
 use crate::support::tables::Tables;
@@ -215,6 +215,7 @@ async fn every_call_on_the_wire_survives_every_fault() {
 async fn a_store_that_lies_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
     let call = |role, operation: &str| Call { role, operation: operation.to_owned(), index: 0 };
-    let outcome = runner.run(&scenarios::one_event(), Some((call(Role::Webhook, "PutItem"), Fault::Lie))).await;
+    let outcome =
+        runner.run(&scenarios::one_event(), Some((call(Role::Webhook, "PutItem"), Fault::FalseSuccess))).await;
     assert!(outcome.struck && outcome.wrong.iter().any(|wrong| wrong.contains("lost: 1")), "{:?}", outcome.wrong);
 }

@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
+use hookonce_proof::fault::Fault;
 use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
@@ -37,19 +38,9 @@ pub(crate) enum Operation {
 
 /// What happens at a call.
 #[derive(Debug, Clone)]
-pub(crate) enum Fault {
-    /// It is not carried out, and the other side is unavailable.
-    Refused,
-    /// It is carried out, and the other side is unavailable.
-    ReplyLost,
-    /// The process dies before it.
-    CrashBefore,
-    /// The process dies after it was carried out, before its reply.
-    CrashAfter,
-    /// The item is part of a transaction under way: nothing is written. Only for a write.
-    TransactionConflict,
-    /// The transaction is cancelled for these reasons: nothing is written. Only for a commit.
-    Cancelled(Vec<CancellationReason>),
+enum Interference {
+    /// It meets a fault.
+    Fault(Fault),
     /// It waits at the gate, and is then carried out.
     Held(Gate),
 }
@@ -83,8 +74,6 @@ impl Gate {
 
 #[derive(Debug, Clone, Copy)]
 enum When {
-    /// The n-th call of all, from 0.
-    Nth(usize),
     /// The n-th call of this operation, from 0.
     NthOf(Operation, usize),
     /// Every call of this operation.
@@ -99,14 +88,14 @@ pub(crate) struct Script(Arc<Run>);
 
 #[derive(Debug)]
 struct Run {
-    rules: Vec<(When, Fault)>,
+    rules: Vec<(When, Interference)>,
     calls: Mutex<Vec<Operation>>,
     killed: watch::Sender<bool>,
     turn: Option<tokio::sync::Semaphore>,
 }
 
 impl Script {
-    fn new(rules: Vec<(When, Fault)>, in_turn: bool) -> Self {
+    fn new(rules: Vec<(When, Interference)>, in_turn: bool) -> Self {
         let turn = in_turn.then(|| tokio::sync::Semaphore::new(1));
         Self(Arc::new(Run { rules, calls: Mutex::default(), killed: watch::Sender::new(false), turn }))
     }
@@ -121,31 +110,24 @@ impl Script {
         Self::new(Vec::new(), true)
     }
 
-    /// One fault at the `index`-th call, one call at a time.
-    pub(crate) fn at(index: usize, fault: Fault) -> Self {
-        Self::new(vec![(When::Nth(index), fault)], true)
-    }
-
     /// A fault at the `index`-th call of an operation.
     pub(crate) fn on(operation: Operation, index: usize, fault: Fault) -> Self {
-        Self::none().and_on(operation, index, fault)
+        Self::new(vec![(When::NthOf(operation, index), Interference::Fault(fault))], false)
+    }
+
+    /// The first call of an operation waits at a gate.
+    pub(crate) fn held(operation: Operation, gate: &Gate) -> Self {
+        Self::new(vec![(When::NthOf(operation, 0), Interference::Held(gate.clone()))], false)
     }
 
     /// The same fault at every call of an operation.
     pub(crate) fn every(operation: Operation, fault: Fault) -> Self {
-        Self::new(vec![(When::Every(operation), fault)], false)
+        Self::new(vec![(When::Every(operation), Interference::Fault(fault))], false)
     }
 
     /// The store is down.
     pub(crate) fn store_outage() -> Self {
-        Self::new(vec![(When::EveryOfStore, Fault::Refused)], false)
-    }
-
-    /// The same script with one more fault.
-    pub(crate) fn and_on(self, operation: Operation, index: usize, fault: Fault) -> Self {
-        let mut rules = self.0.rules.clone();
-        rules.push((When::NthOf(operation, index), fault));
-        Self::new(rules, self.0.turn.is_some())
+        Self::new(vec![(When::EveryOfStore, Interference::Fault(Fault::Refused))], false)
     }
 
     /// The calls so far, in order.
@@ -168,19 +150,17 @@ impl Script {
         }
     }
 
-    fn next(&self, operation: Operation) -> Option<Fault> {
+    fn next(&self, operation: Operation) -> Option<Interference> {
         let mut calls = self.0.calls.lock().unwrap();
-        let index = calls.len();
         let index_of_kind = calls.iter().filter(|called| **called == operation).count();
         calls.push(operation);
         let to_store = !matches!(operation, Operation::Send | Operation::SendEach | Operation::Hide);
         let applies = |when: &When| match when {
-            When::Nth(nth) => *nth == index,
             When::NthOf(kind, nth) => *kind == operation && *nth == index_of_kind,
             When::Every(kind) => *kind == operation,
             When::EveryOfStore => to_store,
         };
-        self.0.rules.iter().find(|(when, _)| applies(when)).map(|(_, fault)| fault.clone())
+        self.0.rules.iter().find(|(when, _)| applies(when)).map(|(_, interference)| interference.clone())
     }
 
     async fn die<T>(&self) -> T {
@@ -188,38 +168,45 @@ impl Script {
         std::future::pending().await
     }
 
-    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `special` the reply to the
-    /// faults that only some calls can meet.
+    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `conflict` what is said while a
+    /// transaction is in the way, where that can be.
     async fn carry<T>(
         &self,
         operation: Operation,
         refused: T,
-        special: impl FnOnce(&Fault) -> Option<T>,
+        conflict: Option<T>,
         call: impl Future<Output = T>,
     ) -> T {
         let _turn = match &self.0.turn {
             Some(turn) => Some(turn.acquire().await.unwrap()),
             None => None,
         };
-        match self.next(operation) {
-            None => call.await,
-            Some(Fault::Refused) => refused,
-            Some(Fault::ReplyLost) => {
+        let fault = match self.next(operation) {
+            None => return call.await,
+            Some(Interference::Held(gate)) => {
+                gate.pass().await;
+                return call.await;
+            }
+            Some(Interference::Fault(fault)) => fault,
+        };
+        match fault {
+            Fault::Refused => refused,
+            Fault::ReplyLost => {
                 let _ = call.await;
                 refused
             }
-            Some(Fault::CrashBefore) => self.die().await,
-            Some(Fault::CrashAfter) => {
-                let _ = call.await;
-                self.die().await
-            }
-            Some(Fault::Held(gate)) => {
-                gate.pass().await;
-                call.await
-            }
-            Some(fault @ (Fault::TransactionConflict | Fault::Cancelled(_))) => {
-                special(&fault).unwrap_or_else(|| panic!("{operation:?} cannot meet {fault:?}"))
-            }
+            Fault::CrashBefore => self.die().await,
+            Fault::Conflict => conflict.unwrap_or_else(|| panic!("{operation:?} meets no transaction")),
+            Fault::Late
+            | Fault::LateAtRest
+            | Fault::NoReply
+            | Fault::Stale
+            | Fault::Partial
+            | Fault::HandlerFails
+            | Fault::HandlerFailsForGood
+            | Fault::CrashAfter
+            | Fault::CrashDuring
+            | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),
         }
     }
 }
@@ -243,65 +230,61 @@ impl<S: Store> Store for Faulty<S> {
             Action::Put(_) => Operation::Put,
             Action::Update(_) | Action::Delete => Operation::Update,
         };
-        let special =
-            |fault: &Fault| matches!(fault, Fault::TransactionConflict).then_some(Written::TransactionConflict);
-        self.script.carry(operation, Written::Unavailable, special, self.inner.write(write)).await
+        let conflict = Some(Written::TransactionConflict);
+        self.script.carry(operation, Written::Unavailable, conflict, self.inner.write(write)).await
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {
-        let special = |fault: &Fault| match fault {
-            Fault::Cancelled(reasons) => Some(Committed::Cancelled(reasons.clone())),
-            _ => None,
-        };
-        self.script.carry(Operation::Commit, Committed::Unavailable, special, self.inner.commit(writes)).await
+        let conflict = Some(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]));
+        self.script.carry(Operation::Commit, Committed::Unavailable, conflict, self.inner.commit(writes)).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
-        self.script.carry(Operation::Read, Err(Unavailable), |_| None, self.inner.read(key)).await
+        self.script.carry(Operation::Read, Err(Unavailable), None, self.inner.read(key)).await
     }
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadEach, refused, |_| None, self.inner.read_each(keys)).await
+        self.script.carry(Operation::ReadEach, refused, None, self.inner.read_each(keys)).await
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadHeads, refused, |_| None, self.inner.read_heads(keys)).await
+        self.script.carry(Operation::ReadHeads, refused, None, self.inner.read_heads(keys)).await
     }
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
         if keys.is_empty() {
             return self.inner.read_domain(keys).await; // No remote call comes of it.
         }
-        self.script.carry(Operation::ReadDomain, Err(Unavailable), |_| None, self.inner.read_domain(keys)).await
+        self.script.carry(Operation::ReadDomain, Err(Unavailable), None, self.inner.read_domain(keys)).await
     }
 
     async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
         let call = self.inner.query_due(shard, until, limit);
-        self.script.carry(Operation::QueryDue, Err(Unavailable), |_| None, call).await
+        self.script.carry(Operation::QueryDue, Err(Unavailable), None, call).await
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
         let call = self.inner.count_received(shard, from, until);
-        self.script.carry(Operation::CountReceived, Err(Unavailable), |_| None, call).await
+        self.script.carry(Operation::CountReceived, Err(Unavailable), None, call).await
     }
 }
 
 impl<Q: Queue> Queue for Faulty<Q> {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        self.script.carry(Operation::Send, Err(Unavailable), |_| None, self.inner.send(message)).await
+        self.script.carry(Operation::Send, Err(Unavailable), None, self.inner.send(message)).await
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let refused = vec![Err(Unavailable); messages.len()];
-        self.script.carry(Operation::SendEach, refused, |_| None, self.inner.send_each(messages)).await
+        self.script.carry(Operation::SendEach, refused, None, self.inner.send_each(messages)).await
     }
 
     /// Hides it for long, whatever the length: the queue's clock does not stand still, and a message is to come back when
     /// the test says so.
     async fn hide(&self, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         let call = self.inner.hide(receipt_handle, VISIBILITY_MAX);
-        self.script.carry(Operation::Hide, Err(Unavailable), |_| None, call).await
+        self.script.carry(Operation::Hide, Err(Unavailable), None, call).await
     }
 }

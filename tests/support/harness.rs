@@ -35,10 +35,9 @@ use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::stack::{RECEIVE_MAX, TestStack};
 use super::tables::Tables;
-use super::weakened::{Weakened, Weakening};
 use super::webhook::{Answer, Webhook};
 
-pub(crate) type TestStore = Faulty<Weakened<DynamoStore>>;
+pub(crate) type TestStore = Faulty<DynamoStore>;
 pub(crate) type TestQueue = Faulty<SqsQueue>;
 pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
 pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
@@ -66,7 +65,6 @@ pub(crate) struct Harness {
     pub(crate) materials: MemoryMaterials,
     metrics: Arc<Mutex<Vec<String>>>,
     handlers: fn() -> Handlers,
-    weakening: Option<Weakening>,
     used: Mutex<BTreeMap<&'static str, Used>>,
     held: Mutex<Vec<String>>,
     history: Mutex<RecordHistory>,
@@ -93,35 +91,17 @@ impl Harness {
             materials: MemoryMaterials::default(),
             metrics: Arc::default(),
             handlers,
-            weakening: None,
             used: Mutex::default(),
             held: Mutex::default(),
             history: Mutex::default(),
         }
     }
 
-    /// The same stack with one clause taken away from all functions.
-    pub(crate) fn weakened(mut self, weakening: Option<Weakening>) -> Self {
-        self.weakening = weakening;
-        self
-    }
-
-    /// The same stack for another scenario: nothing stored, nothing queued, the clock back at the start.
-    pub(crate) async fn reset(&mut self) {
-        for table in [Table::Inbox, Table::Domain] {
-            self.stack.clear(table).await;
-        }
-        assert_eq!(self.stack.messages().await, 0, "the queue holds messages of another scenario");
-        self.clock = Clock::new(1);
-        self.history = Mutex::default();
-        self.metrics.lock().unwrap().clear();
-    }
-
     fn store(&self, function: &'static str, script: &Script) -> TestStore {
         let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function));
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
         let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
-        Faulty::new(Weakened::new(store, self.weakening.clone()), script)
+        Faulty::new(store, script)
     }
 
     fn queue(&self, function: &'static str, script: &Script) -> TestQueue {

@@ -1,8 +1,10 @@
 //! Servers on loopback that misbehave on the wire, where no decorator of a port can reach: below the SDK.
 
+use std::future::Future;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use hookonce_proof::fault::Fault;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -62,60 +64,62 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
 }
 
-/// What becomes of a request that the proxy is waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is carried out; the connection breaks instead of the reply.
-    ReplyLost,
-    /// Nothing is carried out, and nobody ever answers.
-    Swallowed,
+/// What a server says that cannot carry a call out now, and one that pretends it did.
+const REFUSED: (&str, &str) = ("500 Internal Server Error", r#"{"__type":"com.amazonaws#InternalServerError"}"#);
+const PRETENDED: (&str, &str) = ("200 OK", "{}");
+
+/// Decides what a request meets on its way through a [`Proxy`].
+pub(crate) trait Injector: Send + Sync + 'static {
+    /// The fault of this request, if it meets one.
+    fn fault(&self, request: &HttpMessage) -> impl Future<Output = Option<Fault>> + Send;
+
+    /// Keeps a request that its caller has given up.
+    fn postpone(&self, request: ProxiedRequest);
+
+    /// Kills the process that made the request.
+    fn kill(&self);
 }
 
-#[derive(Debug)]
-struct Trouble {
-    operation: &'static str,
-    fault: Fault,
-    times: usize,
+/// A request on its way to a server.
+#[derive(Debug, Clone)]
+pub(crate) struct ProxiedRequest {
+    target: String,
+    request: HttpMessage,
 }
 
-/// A proxy in front of a server: it passes everything on, but for the trouble that a test makes.
+impl ProxiedRequest {
+    /// Carries it out. Nobody waits for the reply any more.
+    pub(crate) async fn carry_out(&self) {
+        let mut server = BufReader::new(TcpStream::connect(&self.target).await.unwrap());
+        exchange(&self.request, &mut server).await.unwrap();
+    }
+}
+
+/// A proxy in front of a server: it passes everything on, but for the faults that are injected. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     url: String,
-    trouble: Arc<Mutex<Vec<Trouble>>>,
-    requests: Arc<Mutex<Vec<HttpMessage>>>,
     task: JoinHandle<()>,
 }
 
 impl Proxy {
     /// A proxy for the server at `url`.
-    pub(crate) async fn start(url: &str) -> Self {
-        let target = url.strip_prefix("http://").unwrap().to_owned();
+    pub(crate) async fn start(url: &str, injector: &Arc<impl Injector>) -> Self {
+        let target = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let own_url = format!("http://{}", listener.local_addr().unwrap());
-        let (trouble, requests) = (Arc::<Mutex<Vec<Trouble>>>::default(), Arc::<Mutex<Vec<HttpMessage>>>::default());
-        let shared = (Arc::clone(&trouble), Arc::clone(&requests));
+        let injector = Arc::clone(injector);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (target, (trouble, requests)) = (target.clone(), shared.clone());
-                tokio::spawn(async move { pass_on(stream, &target, &trouble, &requests).await });
+                let (target, injector) = (target.clone(), Arc::clone(&injector));
+                tokio::spawn(async move { connection(stream, target, &*injector).await });
             }
         });
-        Self { url: own_url, trouble, requests, task }
+        Self { url: own_url, task }
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
-    }
-
-    /// Makes trouble for the next requests for an operation.
-    pub(crate) fn trouble(&self, operation: &'static str, fault: Fault, times: usize) {
-        self.trouble.lock().unwrap().push(Trouble { operation, fault, times });
-    }
-
-    /// The requests for an operation so far.
-    pub(crate) fn requests(&self, operation: &str) -> Vec<HttpMessage> {
-        self.requests.lock().unwrap().iter().filter(|request| request.asks_for(operation)).cloned().collect()
     }
 }
 
@@ -125,35 +129,51 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass_on(
-    stream: TcpStream,
-    target: &str,
-    trouble: &Mutex<Vec<Trouble>>,
-    requests: &Mutex<Vec<HttpMessage>>,
-) -> Option<()> {
+/// Serves one connection; `None` once either side has closed it, or the fault is that it breaks.
+async fn connection(stream: TcpStream, target: String, injector: &impl Injector) -> Option<()> {
     let mut caller = BufReader::new(stream);
-    let mut server = BufReader::new(TcpStream::connect(target).await.ok()?);
+    let mut server = BufReader::new(TcpStream::connect(&target).await.ok()?);
     loop {
         let request = HttpMessage::read(&mut caller).await?;
-        requests.lock().unwrap().push(request.clone());
-        let fault = next_fault(&mut trouble.lock().unwrap(), &request);
-        if fault == Some(Fault::Swallowed) {
-            // Held open until the caller gives up.
-            return HttpMessage::read(&mut caller).await.map(drop);
+        match injector.fault(&request).await {
+            None => exchange(&request, &mut server).await?.write(&mut caller).await?,
+            Some(Fault::Refused) => HttpMessage::reply(REFUSED).write(&mut caller).await?,
+            Some(Fault::FalseSuccess) => HttpMessage::reply(PRETENDED).write(&mut caller).await?,
+            Some(Fault::ReplyLost) => return exchange(&request, &mut server).await.map(drop),
+            Some(Fault::NoReply) => return closed(&mut caller).await,
+            Some(Fault::Late | Fault::LateAtRest) => {
+                injector.postpone(ProxiedRequest { target, request });
+                return None;
+            }
+            Some(Fault::CrashBefore) => {
+                injector.kill();
+                return closed(&mut caller).await;
+            }
+            Some(Fault::CrashAfter) => {
+                exchange(&request, &mut server).await?;
+                injector.kill();
+                return closed(&mut caller).await;
+            }
+            Some(
+                fault @ (Fault::Conflict
+                | Fault::Stale
+                | Fault::Partial
+                | Fault::HandlerFails
+                | Fault::HandlerFailsForGood
+                | Fault::CrashDuring),
+            ) => unreachable!("a proxy does not inject {fault:?}"),
         }
-        request.write(&mut server).await?;
-        let reply = HttpMessage::read(&mut server).await?;
-        if fault == Some(Fault::ReplyLost) {
-            return None;
-        }
-        reply.write(&mut caller).await?;
     }
 }
 
-fn next_fault(trouble: &mut [Trouble], request: &HttpMessage) -> Option<Fault> {
-    let next = trouble.iter_mut().find(|trouble| trouble.times > 0 && request.asks_for(trouble.operation))?;
-    next.times -= 1;
-    Some(next.fault)
+async fn exchange(request: &HttpMessage, server: &mut BufReader<TcpStream>) -> Option<HttpMessage> {
+    request.write(server).await?;
+    HttpMessage::read(server).await
+}
+
+/// Holds the connection open until the caller closes it.
+async fn closed(caller: &mut BufReader<TcpStream>) -> Option<()> {
+    HttpMessage::read(caller).await.map(drop)
 }
 
 /// A server that answers every request through a function, with a status and a JSON body.

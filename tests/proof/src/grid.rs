@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 
 use hookonce_runtime::document::{MismatchPolicy, OutagePolicy};
 
+use crate::fault::Fault;
 use crate::mutant::Mutation;
 use crate::sim::Day;
 use crate::sim::config::Config;
-use crate::sim::fault::{CallEdge, Fault, FaultPlan, Outage, Side};
+use crate::sim::fault::{CallEdge, FaultPlan, GRID, Outage, Side};
 use crate::sim::invariants::Violation;
 use crate::sim::provider::{Delivery, SentEvent};
 use crate::sim::run;
@@ -120,7 +121,7 @@ fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
         // A read whose reply is lost, or that comes too late, is one that was refused.
         let can = |fault: &Fault, changes: bool| changes || !matches!(fault, Fault::ReplyLost | Fault::Late);
         let changes = edge.changes;
-        Fault::GRID.into_iter().filter(move |fault| can(fault, changes))
+        GRID.into_iter().filter(move |fault| can(fault, changes))
     };
     let calls = edges.iter().enumerate().skip(from);
     calls.flat_map(|(number, edge)| faults(edge).map(move |fault| (number, fault))).collect()

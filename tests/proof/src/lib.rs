@@ -5,6 +5,7 @@
 //! | [`model`] | the exhaustive model: every order of steps and faults within bounds |
 //! | [`mutant`] | the protocol with one clause taken out; the model must notice each |
 //! | [`sim`] | simulated days: the drivers that are deployed, with every fault by chance |
+//! | [`fault`] | what befalls a remote call, in every harness |
 //! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
@@ -19,6 +20,7 @@
     reason = "a proof that meets something it cannot explain must stop, not go on"
 )]
 
+pub mod fault;
 pub mod grid;
 pub mod label;
 pub mod model;

@@ -1,8 +1,11 @@
 //! What runs with `cargo test`: small explorations, the trace of every mutant, the storm. The rest is `scripts/prove`.
 #![cfg(test)]
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
 use hookonce_proof::grid;
-use hookonce_proof::label::Role;
+use hookonce_proof::label::{Role, purpose};
 use hookonce_proof::mutant::{self, Mutation};
 use hookonce_proof::parts::{first_broken, scenario_named, traces};
 use hookonce_proof::search::{explore, replay};
@@ -11,7 +14,7 @@ use hookonce_proof::storm::{ARRIVALS, FEWER_ARRIVALS, storm};
 use hookonce_proof::table;
 use hookonce_protocol::call::Call;
 use hookonce_protocol::relay::Budget;
-use hookonce_protocol::write::{Clause, Condition};
+use hookonce_protocol::write::{Clause, Condition, Write};
 
 fn holds(name: &str) {
     let found = explore(scenario_named(name).unwrap(), Mutation::default());
@@ -53,6 +56,77 @@ fn every_mutant_is_broken_by_its_trace_and_the_protocol_is_not() {
         let intact = replay(scenario(), Mutation::default(), &steps).flatten();
         assert_eq!(intact, None, "{}: the trace breaks the protocol as it is", mutant.name);
     }
+}
+
+/// A clause of a write: who writes, what for, and the attribute that the clause is about.
+type ClauseOf = (Role, &'static str, String);
+
+/// The writes of a call that the protocol decides on: those that a plan adds to a commit are its handler's.
+fn writes(call: &Call) -> &[Write] {
+    match call {
+        Call::Write(write) | Call::WriteBestEffort(write) => std::slice::from_ref(write),
+        Call::WriteEach(writes) => writes,
+        Call::Commit(writes) => &writes[..2],
+        _ => &[],
+    }
+}
+
+fn clauses(role: Role, purpose: &'static str, write: &Write) -> BTreeSet<ClauseOf> {
+    let attribute = |clause: &Clause| match clause {
+        Clause::Absent(name) | Clause::Present(name) | Clause::Equals(name, _) | Clause::OneOf(name, _) => {
+            (role, purpose, name.to_string())
+        }
+    };
+    write.condition.0.iter().map(attribute).collect()
+}
+
+/// Clauses that no mutant takes out. The model has no operator who acts on another claim, no record without a body and no
+/// handler that goes away, which is what most of them are for.
+const WITHOUT_MUTANT: [(Role, &str, &str); 13] = [
+    (Role::Ingress, "move due time", "claim_id"),
+    (Role::Ingress, "move due time", "generation"),
+    (Role::Worker, "mark ignored", "claim_id"),
+    (Role::Worker, "mark ignored", "generation"),
+    (Role::Worker, "mark ignored", "status"),
+    (Role::Worker, "note body", "pk"),
+    (Role::Operator, "discard", "claim_id"),
+    (Role::Operator, "discard", "generation"),
+    (Role::Operator, "force", "body"),
+    (Role::Operator, "force", "claim_id"),
+    (Role::Operator, "retry", "body"),
+    (Role::Operator, "retry", "claim_id"),
+    (Role::Operator, "retry", "generation"),
+];
+
+/// A clause that is added to the protocol needs a mutant that takes it out.
+#[test]
+fn every_clause_of_every_write_has_its_mutant() {
+    static CALLS: Mutex<Vec<(Role, Call)>> = Mutex::new(Vec::new());
+    fn record(role: Role, call: &mut Call) {
+        CALLS.lock().unwrap().push((role, call.clone()));
+    }
+    for seed in 0..10 {
+        simulate(seed, Mutation { call: Some(record), ..Mutation::default() });
+    }
+    let mut examples: BTreeMap<Vec<ClauseOf>, (Role, Call)> = BTreeMap::new();
+    for (role, call) in CALLS.lock().unwrap().drain(..) {
+        let key = writes(&call).iter().flat_map(|write| clauses(role, purpose(write), write)).collect();
+        examples.entry(key).or_insert((role, call));
+    }
+    let mut open: BTreeSet<ClauseOf> = examples.keys().flatten().cloned().collect();
+    assert!(open.len() > 30, "ten days hold few writes only: {open:?}");
+    for change in mutant::all().iter().filter_map(|mutant| mutant.mutation.call) {
+        for (role, call) in examples.values() {
+            let mut mutated = call.clone();
+            change(*role, &mut mutated);
+            for (whole, weakened) in writes(call).iter().zip(writes(&mutated)) {
+                let left = clauses(*role, purpose(whole), weakened);
+                open.retain(|clause| left.contains(clause) || !clauses(*role, purpose(whole), whole).contains(clause));
+            }
+        }
+    }
+    let known = WITHOUT_MUTANT.map(|(role, purpose, attribute)| (role, purpose, attribute.to_owned()));
+    assert_eq!(open, BTreeSet::from(known), "no mutant takes the clauses on the left out");
 }
 
 #[test]

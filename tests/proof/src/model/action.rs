@@ -15,36 +15,8 @@ use super::scenario::Clock;
 use super::state::{Budget, NONE, SLOTS, State};
 use super::world::{Answer, Class, NOT_DUE, Outcome, World};
 use super::{LookedUp, Model, START};
+use crate::fault::Fault;
 use crate::label::Role;
-
-/// How a call goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// It is carried out and answered.
-    Well,
-    /// It is not carried out, and not answered.
-    Refused,
-    /// It is carried out, and not answered.
-    ReplyLost,
-    /// It is not answered, and may be carried out later.
-    Late,
-    /// A transaction is in the way.
-    Conflict,
-    /// It shows what was before.
-    Stale,
-    /// Only the first of several messages is sent.
-    Partial,
-    /// The handler fails.
-    HandlerFails,
-    /// The handler fails for good.
-    HandlerFailsForGood,
-    /// The process dies before the call.
-    CrashBefore,
-    /// The process dies after the call.
-    CrashAfter,
-    /// The process dies, and the call may be carried out later.
-    CrashDuring,
-}
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +36,8 @@ pub enum OperatorAction {
 pub enum Action {
     /// The provider makes an attempt of a delivery.
     Attempt(u8),
-    /// The call of a process goes on.
-    Step(u8, Fault),
+    /// The call of a process goes on, or meets a fault.
+    Step(u8, Option<Fault>),
     /// A worker receives a message.
     Receive(u8),
     /// A worker receives a message that stays in the queue all the same.
@@ -358,7 +330,7 @@ fn fingerprint(state: &State) -> u64 {
 fn next_without_fault(world: &World, state: &State) -> Option<Action> {
     let first = |places: &[u32]| places.iter().position(|place| *place != NONE).map(byte);
     if let Some(index) = first(&state.procs) {
-        return Some(Action::Step(index, Fault::Well));
+        return Some(Action::Step(index, None));
     }
     if let Some(index) = first(&state.queue) {
         return Some(Action::Receive(index));
@@ -390,9 +362,9 @@ fn distinct(places: &[u32]) -> impl Iterator<Item = usize> {
 
 fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {
     let view = world.proc_views[state.procs[index] as usize - 1];
-    let mut fault = |fault| actions.push(Action::Step(byte(index), fault));
+    actions.push(Action::Step(byte(index), None));
+    let mut fault = |fault| actions.push(Action::Step(byte(index), Some(fault)));
     let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
-    fault(Fault::Well);
     match view.class {
         Class::Write { best_effort, .. } => {
             if refuse {

@@ -4,12 +4,13 @@ use hookonce_protocol::call::Call;
 use hookonce_protocol::record::Status;
 
 use super::Model;
-use super::action::{Fault, finish, index};
+use super::action::{finish, index};
 use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, NONE, SLOTS, State};
 use super::view::fact_of;
 use super::world::{Answer, Class, Outcome, ProcView, World};
+use crate::fault::Fault;
 use crate::label::Role;
 
 /// The empty domain table, for plans that depend on nothing.
@@ -17,30 +18,31 @@ const EMPTY_DOMAIN: u32 = 1;
 
 impl Model {
     /// The call of a process goes on, or meets its fault.
-    pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Fault) -> bool {
+    pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Option<Fault>) -> bool {
         let proc = state.procs[place];
         let view = world.proc_views[proc as usize - 1];
-        if let Some(budget) = price(fault) {
+        if let Some(budget) = fault.map(price) {
             state.spend(budget);
         }
         let answer = match fault {
-            Fault::Well => self.carry(world, state, view),
-            Fault::Refused => Some(Answer::Unavailable),
-            Fault::ReplyLost => self.carry(world, state, view).map(|_| Answer::Unavailable),
-            Fault::Late => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
-            Fault::Conflict => Some(Answer::Conflict),
-            Fault::Stale => Some(shown(world, view, &state.before, state.now)),
-            Fault::Partial => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
-            Fault::HandlerFails => Some(Answer::HandlerFails { retryable: true }),
-            Fault::HandlerFailsForGood => Some(Answer::HandlerFails { retryable: false }),
-            Fault::CrashBefore => return crash(world, state, place, view),
-            Fault::CrashAfter => {
+            None => self.carry(world, state, view),
+            Some(Fault::Refused) => Some(Answer::Unavailable),
+            Some(Fault::ReplyLost) => self.carry(world, state, view).map(|_| Answer::Unavailable),
+            Some(Fault::Late) => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
+            Some(Fault::Conflict) => Some(Answer::Conflict),
+            Some(Fault::Stale) => Some(shown(world, view, &state.before, state.now)),
+            Some(Fault::Partial) => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
+            Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
+            Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
+            Some(Fault::CrashBefore) => return crash(world, state, place, view),
+            Some(Fault::CrashAfter) => {
                 return self.carry(world, state, view).is_some() && crash(world, state, place, view);
             }
-            Fault::CrashDuring => {
+            Some(Fault::CrashDuring) => {
                 state.spend(Budget::Late);
                 return state.postpone(view.call, part(view)) && crash(world, state, place, view);
             }
+            Some(fault @ (Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess)) => not_injected(fault),
         };
         let Some(answer) = answer else { return false };
         match world.step(proc, answer, state.now) {
@@ -172,17 +174,21 @@ impl Model {
     }
 }
 
-fn price(fault: Fault) -> Option<Budget> {
+fn price(fault: Fault) -> Budget {
     match fault {
-        Fault::Well => None,
-        Fault::Refused | Fault::ReplyLost | Fault::Partial => Some(Budget::Refuse),
-        Fault::Late => Some(Budget::Late),
-        Fault::Conflict => Some(Budget::Conflict),
-        Fault::Stale => Some(Budget::Stale),
-        Fault::HandlerFails => Some(Budget::Fail),
-        Fault::HandlerFailsForGood => Some(Budget::Poison),
-        Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Some(Budget::Crash),
+        Fault::Refused | Fault::ReplyLost | Fault::Partial => Budget::Refuse,
+        Fault::Late => Budget::Late,
+        Fault::Conflict => Budget::Conflict,
+        Fault::Stale => Budget::Stale,
+        Fault::HandlerFails => Budget::Fail,
+        Fault::HandlerFailsForGood => Budget::Poison,
+        Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
+        Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess => not_injected(fault),
     }
+}
+
+fn not_injected(fault: Fault) -> ! {
+    unreachable!("the model does not inject {fault:?}")
 }
 
 fn part(view: ProcView) -> u8 {

@@ -36,7 +36,8 @@ fn words(world: &World, state: &State, action: Action) -> String {
     match action {
         Action::Step(index, fault) => {
             let view = world.proc_views[state.procs[usize::from(index)] as usize - 1];
-            format!("{} {}: {fault:?}", view.role, call_words(world.call(view.call), view.part))
+            let met = fault.map_or_else(|| "Well".to_owned(), |fault| format!("{fault:?}"));
+            format!("{} {}: {met}", view.role, call_words(world.call(view.call), view.part))
         }
         Action::Receive(index) => format!("Receive {}", waiting(&state.queue, index)),
         Action::ReceiveCopy(index) => format!("ReceiveCopy {}", waiting(&state.queue, index)),

@@ -34,7 +34,7 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use rustc_hash::FxHashSet;
 
-pub use action::{Action, Fault, OperatorAction};
+pub use action::{Action, OperatorAction};
 use rule::Rule;
 use scenario::{DeliverySpec, Kind, Scenario};
 use state::{DELIVERIES, FACTS, SLOTS, State};

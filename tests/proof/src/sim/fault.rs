@@ -1,33 +1,11 @@
-//! How the calls of a day go.
+//! Which calls of a day meet which fault.
 
 use super::rng::Rng;
+use crate::fault::Fault;
 use crate::label::Role;
 
-/// How one call goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// It is carried out and answered.
-    Well,
-    /// It is not carried out, and the other side is unavailable. A store that throttles says the same.
-    Refused,
-    /// It is carried out, and its reply is lost.
-    ReplyLost,
-    /// It is given up, and carried out later.
-    Late,
-    /// The process dies before the call.
-    CrashBefore,
-    /// The process dies after the call.
-    CrashAfter,
-    /// The process dies, and the call is carried out later.
-    CrashDuring,
-    /// The item is part of a transaction under way: nothing is written.
-    Conflict,
-}
-
-impl Fault {
-    /// The faults of the grid.
-    pub const GRID: [Self; 5] = [Self::Refused, Self::ReplyLost, Self::Late, Self::CrashBefore, Self::CrashAfter];
-}
+/// The faults of the grid.
+pub const GRID: [Fault; 5] = [Fault::Refused, Fault::ReplyLost, Fault::Late, Fault::CrashBefore, Fault::CrashAfter];
 
 /// Which side a call goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,11 +65,11 @@ pub enum FaultPlan {
 }
 
 impl FaultPlan {
-    /// How the call with this number goes.
-    pub fn next(&self, number: usize, rng: &mut Rng) -> Fault {
+    /// What befalls the call with this number.
+    pub fn next(&self, number: usize, rng: &mut Rng) -> Option<Fault> {
         let rates = match self {
             Self::Script(points) => {
-                return points.iter().find(|(at, _)| *at == number).map_or(Fault::Well, |(_, fault)| *fault);
+                return points.iter().find(|(at, _)| *at == number).map(|(_, fault)| *fault);
             }
             Self::Random(rates) => rates,
         };
@@ -108,10 +86,10 @@ impl FaultPlan {
         ];
         for (width, fault) in bands {
             if roll < width {
-                return fault;
+                return Some(fault);
             }
             roll -= width;
         }
-        Fault::Well
+        None
     }
 }

@@ -18,9 +18,10 @@ use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
-use super::fault::{CallEdge, Fault, Side};
+use super::fault::{CallEdge, Side};
 use super::interference::interfere;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
+use crate::fault::Fault;
 use crate::label::{self, Role, labels, purpose};
 
 /// What the other side does on a call.
@@ -139,29 +140,29 @@ impl Ports {
             (inner.fault(edge, elapsed), inner.latency(), inner.latency())
         };
         match fault {
-            Fault::CrashBefore => self.die().await,
-            Fault::Refused => {
+            Some(Fault::CrashBefore) => self.die().await,
+            Some(Fault::Refused) => {
                 sleep(there).await;
                 refused
             }
-            Fault::Conflict => {
+            Some(Fault::Conflict) => {
                 sleep(there).await;
                 conflict.unwrap_or(refused)
             }
-            Fault::CrashAfter => {
+            Some(Fault::CrashAfter) => {
                 sleep(there).await;
                 carry_out_now(Box::new(effect));
                 self.die().await
             }
-            Fault::Late | Fault::CrashDuring => {
+            Some(late @ (Fault::Late | Fault::CrashDuring)) => {
                 self.carry_later(|inner, now| drop(effect(inner, now)));
-                if fault == Fault::CrashDuring {
+                if late == Fault::CrashDuring {
                     return self.die().await;
                 }
                 sleep(self.patience).await;
                 refused
             }
-            Fault::Well | Fault::ReplyLost => {
+            None | Some(Fault::ReplyLost) => {
                 if there > self.patience {
                     self.carry_later(|inner, now| drop(effect(inner, now)));
                     sleep(self.patience).await;
@@ -169,10 +170,19 @@ impl Ports {
                 }
                 sleep(there).await;
                 let reply = carry_out_now(Box::new(effect));
-                let late = fault == Fault::ReplyLost || there + back > self.patience;
+                let late = fault.is_some() || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
                 if late { refused } else { reply }
             }
+            Some(
+                fault @ (Fault::LateAtRest
+                | Fault::NoReply
+                | Fault::Stale
+                | Fault::Partial
+                | Fault::HandlerFails
+                | Fault::HandlerFailsForGood
+                | Fault::FalseSuccess),
+            ) => unreachable!("the simulator does not inject {fault:?}"),
         }
     }
 

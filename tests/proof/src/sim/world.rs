@@ -10,12 +10,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::config::Config;
-use super::fault::{CallEdge, Fault, FaultPlan};
+use super::fault::{CallEdge, FaultPlan, Outage};
 use super::history::History;
 use super::invariants::InvariantChecker;
 use super::rng::Rng;
 use super::sqs::{FakeQueue, QueueShape};
 use super::tables::{Changed, Tables};
+use crate::fault::Fault;
 use crate::mutant::Mutation;
 
 /// When every day begins, in milliseconds since the epoch.
@@ -133,17 +134,16 @@ impl World {
 }
 
 impl Inner {
-    /// How the next call goes.
-    pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Fault {
+    /// What befalls the next call.
+    pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Option<Fault> {
         let number = self.edges.len();
         self.edges.push(edge);
         if self.calm && matches!(self.faults, FaultPlan::Random(_)) {
-            return Fault::Well;
+            return None;
         }
-        let down =
-            |outage: &super::fault::Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
+        let down = |outage: &Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
         if self.config.outages.iter().any(down) {
-            return Fault::Refused;
+            return Some(Fault::Refused);
         }
         self.faults.next(number, &mut self.rng)
     }

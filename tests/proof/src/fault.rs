@@ -1,0 +1,45 @@
+//! The faults that remote calls meet, for every harness.
+//!
+//! | fault | model | simulator, grid | tests with a script | grid on servers, wire |
+//! |---|---|---|---|---|
+//! | `Refused`, `ReplyLost`, `CrashBefore` | yes | yes | yes | yes |
+//! | `CrashAfter`, `Late` | yes | yes | | yes |
+//! | `Conflict` | yes | yes | yes | |
+//! | `CrashDuring` | yes | yes | | |
+//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood` | yes | | | |
+//! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | yes |
+//!
+//! The simulator has stale indexes, partial answers and handlers that fail as well, but draws them apart from the call.
+
+/// What befalls one remote call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// It is not carried out, and the other side is unavailable. A store that throttles says the same.
+    Refused,
+    /// It is carried out, and its reply is lost.
+    ReplyLost,
+    /// Its caller gives it up, and it is carried out later: a zombie.
+    Late,
+    /// Its caller gives it up, and it is carried out when everything else has come to rest.
+    LateAtRest,
+    /// It is not carried out, and nobody ever answers.
+    NoReply,
+    /// The item is part of a transaction under way: nothing is written.
+    Conflict,
+    /// It shows what was before the last change.
+    Stale,
+    /// Only the first of several messages is sent.
+    Partial,
+    /// The handler fails, and another attempt may succeed.
+    HandlerFails,
+    /// The handler fails for good.
+    HandlerFailsForGood,
+    /// The process dies before the call.
+    CrashBefore,
+    /// The process dies after the call.
+    CrashAfter,
+    /// The process dies, and the call is carried out later.
+    CrashDuring,
+    /// The other side claims success and does nothing. No protocol survives this: it shows that a harness can fail.
+    FalseSuccess,
+}
