@@ -118,7 +118,7 @@ async fn one_id_at_two_endpoints_is_two_deliveries() {
         assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "{endpoint}");
     }
     harness.settle().await;
-    let facts = [paid("in_1"), "payments#tenant-b/invoice.paid/in_1".to_owned()];
+    let facts = [paid("in_1"), "tenant-b#payments#invoice.paid#in_1".to_owned()];
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(2));
 }
 

@@ -45,7 +45,7 @@ async fn refunds_that_overtake_each_other_leave_the_right_balance() {
     }
     harness.settle().await;
     let tables = harness.tables().await;
-    let refund = |total: i64| format!("payments#stripe/charge.refunded/ch_1/{total}");
+    let refund = |total: i64| format!("stripe#payments#charge.refunded#ch_1#{total}");
     let facts = [paid("in_1"), refund(1_000), refund(2_500), refund(3_000)];
     assert_eq!(tables.verdict(&facts), Verdict::applied(4));
     assert_eq!(tables.number(BALANCE, "minor"), 4_900 - 3_000);

@@ -1,13 +1,14 @@
 //! The handlers that ship, as the pure functions they are: plans are carried out on a map by their own meaning.
 
 mod builds;
+mod example;
 mod messages;
 mod payments;
 
 use std::collections::BTreeMap;
 
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::ConditionFailed;
@@ -33,7 +34,6 @@ enum Applied {
 impl Domain {
     /// Applies an event as the worker would, with nobody else around.
     fn apply(&mut self, handler: &impl Handler, event: &Event) -> Applied {
-        assert!(handler.handles(event), "{} does not want {}", handler.name(), event.event_type);
         match self.try_apply(handler, event) {
             Ok(applied) => applied,
             Err(error) => Applied::Failed(error),
@@ -41,11 +41,13 @@ impl Domain {
     }
 
     fn try_apply(&mut self, handler: &impl Handler, event: &Event) -> Result<Applied, HandlerError> {
-        let fact = handler.domain_key(event)?;
-        let reads = handler.reads(event)?;
-        let items = reads.iter().filter_map(|key| Some((key.clone(), self.items.get(key)?.clone()))).collect();
-        let plan = handler.plan(event, &Snapshot { items })?;
-        plan.check().unwrap();
+        let wanted = format!("{} does not want {}", handler.name(), event.event_type);
+        let fact = handler.recognise(event)?.expect(&wanted);
+        let reads = handler.reads(event, &fact).into_iter().map(String::from);
+        let items = reads.filter_map(|key| Some((key.clone(), self.items.get(&key)?.clone()))).collect();
+        let plan = handler.plan(event, &fact, &Snapshot { items })?;
+        plan.check(event.endpoint.as_str()).unwrap();
+        let fact = handler.domain_key(&fact).item(handler.name(), &event.record, event.generation);
         if self.facts.contains_key(&fact) {
             return Ok(Applied::Duplicate);
         }
@@ -75,9 +77,11 @@ impl Domain {
 fn events(delivery: &Delivery) -> Vec<Event> {
     let headers = delivery.headers.iter().cloned().collect();
     let parts = delivery.provider.split(&delivery.body, &headers).unwrap();
+    let endpoint = EndpointId::parse(&delivery.endpoint).unwrap();
     let event = |part: hookonce_providers::EventPart| Event {
         version: EVENT_VERSION,
-        endpoint: EndpointId::parse(&delivery.endpoint).unwrap(),
+        endpoint: endpoint.clone(),
+        record: RecordKey::delivery(&endpoint, part.key.as_str()),
         provider: delivery.provider.id().to_owned(),
         key: part.key.as_str().to_owned(),
         event_type: part.event_type,

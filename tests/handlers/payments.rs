@@ -1,6 +1,6 @@
 //! Ledger and balance.
 
-use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::plan::Event;
 use hookonce_worker::handlers::Payments;
 use proptest::prelude::*;
 
@@ -77,11 +77,12 @@ fn an_amount_below_zero_and_a_body_of_another_form_can_never_be_applied() {
 
 #[test]
 fn a_forced_replay_has_items_of_its_own() {
-    use hookonce_runtime::handler::Handler as _;
-    let mut again = event(&invoice_paid("evt_1", "in_1", 100));
-    let first = Payments.plan(&again, &Snapshot::default()).unwrap();
-    again.generation = 1;
-    let second = Payments.plan(&again, &Snapshot::default()).unwrap();
-    assert_ne!(first.writes[0].key, second.writes[0].key, "another ledger entry");
-    assert_eq!(first.writes[1].key, second.writes[1].key, "of the same balance");
+    let mut domain = Domain::default();
+    // Two events of one fact; each is forced once.
+    for (id, generation) in [("evt_1", 0), ("evt_1", 1), ("evt_2", 1)] {
+        let forced = Event { generation, ..event(&invoice_paid(id, "in_1", 100)) };
+        assert_eq!(domain.apply(&Payments, &forced), Applied::Once, "{id} in generation {generation}");
+    }
+    assert_eq!((domain.number(BALANCE, "minor"), domain.number(BALANCE, "entries")), (300, 3));
+    assert_eq!(domain.items.keys().filter(|key| key.contains("#ledger#")).count(), 3);
 }

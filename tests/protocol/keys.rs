@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::key::{
-    ClaimId, DOMAIN_KEY_PREFIX, EndpointId, PART_BYTES_MAX, RecordKey, RecordKind, domain_key_item,
+    ClaimId, DOMAIN_KEY_PREFIX, DomainKey, EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, PARTS_BYTES_MAX, RecordKey,
+    RecordKind,
 };
-use hookonce_protocol::plan::is_domain_item_key;
+use hookonce_protocol::plan::{EVENT_VERSION, Event};
+use hookonce_protocol::time::EpochMs;
 use proptest::prelude::*;
 
 /// What a key is made of.
@@ -40,10 +42,14 @@ fn id() -> impl Strategy<Value = String> {
             format!("en#{hash}"),
             format!("a#alt#{hash}"),
             format!("h#{hash}"),
+            format!("%h{hash}"),
+            "%".to_owned(),
+            "%23".to_owned(),
+            "#in#a#r#g1".to_owned(),
             hash.to_owned(),
-            "x".repeat(PART_BYTES_MAX),
-            "x".repeat(PART_BYTES_MAX + 1),
-            "x".repeat(PART_BYTES_MAX + 2),
+            "x".repeat(PARTS_BYTES_MAX),
+            "x".repeat(PARTS_BYTES_MAX + 1),
+            "x".repeat(PARTS_BYTES_MAX + 2),
             "é".to_owned(),
             " ".to_owned(),
         ]),
@@ -65,6 +71,44 @@ fn named() -> impl Strategy<Value = Named> {
         3 => plain.clone(),
         1 => (plain, sha256()).prop_map(|(of, sha256)| Named::Alternate(Box::new(of), sha256)),
     ]
+}
+
+/// One effect: what its keys are made of. The first generation does not depend on the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Effect {
+    endpoint: &'static str,
+    name: &'static str,
+    parts: Vec<String>,
+    /// Record and generation of a forced one.
+    forced: Option<(String, i64)>,
+}
+
+impl Effect {
+    fn event(&self) -> Event {
+        let endpoint = EndpointId::parse(self.endpoint).unwrap();
+        let (id, generation) = self.forced.clone().unwrap_or_default();
+        Event {
+            version: EVENT_VERSION,
+            record: RecordKey::delivery(&endpoint, &id),
+            endpoint,
+            provider: String::new(),
+            key: id,
+            event_type: String::new(),
+            received_at: EpochMs(0),
+            generation,
+            headers: BTreeMap::new(),
+            body: Vec::new(),
+        }
+    }
+}
+
+fn effect() -> impl Strategy<Value = Effect> {
+    let endpoint = proptest::sample::select(vec!["a", "b", "dk"]);
+    let name = proptest::sample::select(vec!["h", "h#a", "in"]);
+    let part = || prop_oneof![3 => "[a#%]{0,2}", 1 => proptest::sample::select(vec!["in", "r", "g1"]).prop_map(str::to_owned), 1 => id()];
+    let parts = proptest::collection::vec(part(), 1..4);
+    let forced = proptest::option::of((part(), 1_i64..3));
+    (endpoint, name, parts, forced).prop_map(|(endpoint, name, parts, forced)| Effect { endpoint, name, parts, forced })
 }
 
 proptest! {
@@ -92,12 +136,25 @@ proptest! {
         prop_assert!(key.as_str().len() <= 2_048, "a partition key holds 2,048 bytes");
     }
 
+    /// What a handler and an operator do decides over a key, and nothing that a provider sends makes two of them one.
     #[test]
-    fn facts_never_meet_and_a_forced_one_is_another(a in id(), b in id(), generation in 0_i64..4, other in 0_i64..4) {
-        let record = Named::Delivery("a".to_owned(), "r".to_owned()).key();
-        let keys = [domain_key_item("h", &a, &record, generation), domain_key_item("h", &b, &record, other)];
-        prop_assert_eq!(keys[0] == keys[1], a == b && generation == other);
-        prop_assert!(keys.iter().all(|key| key.starts_with(DOMAIN_KEY_PREFIX) && !is_domain_item_key(key)));
+    fn two_effects_never_meet_in_one_key(effects in proptest::collection::vec(effect(), 2..24)) {
+        let (mut facts, mut items) = (BTreeMap::new(), BTreeMap::new());
+        for effect in effects {
+            let event = effect.event();
+            let fact = DomainKey::of(&effect.parts);
+            if fact.is_named() {
+                let key = fact.item(effect.name, &event.record, event.generation);
+                prop_assert!(key.starts_with(DOMAIN_KEY_PREFIX) && key.len() <= ITEM_KEY_BYTES_MAX);
+                let known = facts.entry(key).or_insert_with(|| effect.clone());
+                prop_assert_eq!(known.clone(), effect.clone());
+            }
+            let key = ItemKey::from(event.once(effect.name, &effect.parts));
+            prop_assert!(key.is_of(effect.endpoint), "{}", key);
+            prop_assert!(!["a", "b", "dk"].iter().any(|other| *other != effect.endpoint && key.is_of(other)), "{}", key);
+            let known = items.entry(key).or_insert_with(|| effect.clone());
+            prop_assert_eq!(known.clone(), effect);
+        }
     }
 
     #[test]
@@ -106,6 +163,21 @@ proptest! {
         prop_assert!(shard < shards);
         prop_assert_eq!(name.key().shard(shards), shard);
     }
+}
+
+#[test]
+fn keys_are_readable_and_a_fact_with_an_empty_part_has_no_name() {
+    let effect = Effect { endpoint: "a", name: "ledger", parts: vec!["in_1".to_owned()], forced: None };
+    let forced = Effect { forced: Some(("evt_1".to_owned(), 2)), ..effect.clone() };
+    let once = |effect: &Effect| ItemKey::from(effect.event().once("ledger", &effect.parts)).to_string();
+    assert_eq!(once(&effect), "a#ledger#in_1");
+    assert_eq!(once(&forced), "a#ledger#in_1##in#a#evt_1#g2");
+    assert_eq!(effect.event().item_key("balance", ["50%", "a#b", ""]).as_str(), "a#balance#50%25#a%23b#%");
+    let fact = DomainKey::of(["invoice.paid", "in_1"]);
+    let stored = |effect: &Effect| fact.item("payments", &effect.event().record, effect.event().generation);
+    assert_eq!(stored(&effect), "#dk#a#payments#invoice.paid#in_1");
+    assert_eq!(stored(&forced), "#dk#a#payments#invoice.paid#in_1##in#a#evt_1#g2");
+    assert!(fact.is_named() && !DomainKey::of(["invoice.paid", ""]).is_named());
 }
 
 #[test]

@@ -99,14 +99,14 @@ pub(crate) fn all() -> Vec<Scenario> {
     let one = || (vec![invoice_paid("evt_1", "in_1", 4_900)], vec![paid("in_1")]);
     let (only_copy, only_fact) = (
         || vec![invoice_paid("evt_1", "in_1", 4_900).to(ENQUEUING)],
-        || vec![format!("payments#{ENQUEUING}/invoice.paid/in_1")],
+        || vec![format!("{ENQUEUING}#payments#invoice.paid#in_1")],
     );
     let only_batch = (
         vec![two_messages().to(ENQUEUING_BATCHES)],
-        ["a", "b"].map(|id| format!("messages#{ENQUEUING_BATCHES}/message/wamid.{id}")).to_vec(),
+        ["a", "b"].map(|id| format!("{ENQUEUING_BATCHES}#messages#message#wamid.{id}")).to_vec(),
     );
     let refund =
-        (vec![charge_refunded("evt_1", "ch_1", 1_500)], vec!["payments#stripe/charge.refunded/ch_1/1500".to_owned()]);
+        (vec![charge_refunded("evt_1", "ch_1", 1_500)], vec!["stripe#payments#charge.refunded#ch_1#1500".to_owned()]);
     let again = vec![invoice_paid("evt_1", "in_1", 4_900), invoice_paid("evt_2", "in_1", 4_900)];
     let scenario = |name, (deliveries, facts)| Scenario::new(name, deliveries, facts);
     let store_down = &[(Role::Webhook, "PutItem")];

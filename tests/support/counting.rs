@@ -3,9 +3,10 @@
 //! The handlers that ship protect their items with conditions of their own, which is good for their users and would hide
 //! from these tests what the protocol lets through.
 
+use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
 
 use super::delivery::Delivery;
@@ -19,31 +20,33 @@ pub(crate) fn counting() -> Handlers {
     Handlers::new().with(Counting)
 }
 
-fn fact(event: &Event) -> Result<String, HandlerError> {
-    let body: Value = serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent("NOT_JSON"))?;
-    body["fact"].as_str().map(str::to_owned).ok_or(HandlerError::permanent("NO_FACT"))
-}
-
 impl Handler for Counting {
+    type Fact = String;
+
     fn name(&self) -> &'static str {
         "counting"
     }
 
-    fn handles(&self, event: &Event) -> bool {
-        event.event_type.starts_with("count.")
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        if !event.event_type.starts_with("count.") {
+            return Ok(None);
+        }
+        assert_ne!(event.event_type, "count.riddle", "a handler that panics over what it reads");
+        let body: Value = read(event, "NOT_JSON")?;
+        body["fact"].as_str().map(|fact| Some(fact.to_owned())).ok_or(HandlerError::permanent("NO_FACT"))
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        Ok(format!("{}/{}", event.endpoint, fact(event)?))
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        DomainKey::of([fact])
     }
 
-    fn plan(&self, event: &Event, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+    fn plan(&self, event: &Event, fact: &String, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
         match event.event_type.as_str() {
             "count.never" => Err(HandlerError::permanent("NEVER")),
             "count.later" => Err(HandlerError::retryable("LATER")),
             "count.panic" => panic!("a handler that panics"),
             _ => {
-                let counter = format!("{}#count#{}", event.endpoint, fact(event)?);
+                let counter = event.item_key("count", [fact]);
                 Ok(Plan::default().with(DomainWrite::update(counter, vec![Change::Add("applied".into(), 1)])))
             }
         }
@@ -63,5 +66,5 @@ pub(crate) fn counted(id: &str, event_type: &str, fact: &str) -> Delivery {
 
 /// What a counted fact is called in the tables.
 pub(crate) fn counted_fact(fact: &str) -> String {
-    format!("counting#standard_webhooks/{fact}")
+    format!("standard_webhooks#counting#{fact}")
 }

@@ -50,7 +50,7 @@ pub(crate) fn charge_refunded(event: &str, charge: &str, refunded: i64) -> Deliv
 
 /// The fact that an invoice was paid, as the tables call it.
 pub(crate) fn paid(invoice: &str) -> String {
-    format!("payments#stripe/invoice.paid/{invoice}")
+    format!("stripe#payments#invoice.paid#{invoice}")
 }
 
 /// A WhatsApp delivery that holds these messages, in this order. A message is the same text in any company.
@@ -91,12 +91,12 @@ pub(crate) fn whatsapp_statuses(statuses: &[(&str, &str)]) -> Delivery {
 
 /// The fact that a message came, as the tables call it.
 pub(crate) fn messaged(id: &str) -> String {
-    format!("messages#meta_whatsapp/message/wamid.{id}")
+    format!("meta_whatsapp#messages#message#wamid.{id}")
 }
 
 /// The fact that a message has a status, as the tables call it.
 pub(crate) fn has_status(id: &str, word: &str) -> String {
-    format!("messages#meta_whatsapp/status/wamid.{id}/{word}")
+    format!("meta_whatsapp#messages#status#wamid.{id}#{word}")
 }
 
 /// A GitHub push of this commit.
@@ -108,7 +108,7 @@ pub(crate) fn push(delivery: &str, commit: &str) -> Delivery {
 
 /// The fact that a commit is to be built, as the tables call it.
 pub(crate) fn built(commit: &str) -> String {
-    format!("builds#github/build/17273051/{commit}")
+    format!("github#builds#build#17273051#{commit}")
 }
 
 /// Bytes that no compressor makes shorter, the same each time.

@@ -50,7 +50,7 @@ impl Verdict {
 
 /// A domain key, taken apart.
 struct DomainKey<'a> {
-    /// Handler and fact, as `handler#fact`.
+    /// Endpoint, handler and fact, as `endpoint#handler#fact`.
     fact: &'a str,
     generation: i64,
     record: &'a str,
@@ -126,7 +126,7 @@ impl Tables {
             let forced = forced.and_then(|(head, generation)| Some((head, generation.parse().ok()?)));
             match forced {
                 Some((head, generation)) => {
-                    DomainKey { fact: &head[..head.len() - record.len() - 1], generation, record }
+                    DomainKey { fact: &head[..head.len() - record.len() - 2], generation, record }
                 }
                 None => DomainKey { fact: key, generation: 0, record },
             }
@@ -138,13 +138,13 @@ impl Tables {
     fn surplus_effects(&self, keys: &[DomainKey<'_>]) -> usize {
         let counted =
             |part: &str, attribute: &str| -> i64 { self.items(part).map(|(key, _)| self.number(key, attribute)).sum() };
-        let facts = |handler: &str| keys.iter().filter(|key| key.fact.starts_with(handler)).count();
+        let facts = |part: &str| keys.iter().filter(|key| key.fact.contains(part)).count();
         let pairs = [
             (counted("#balance#", "entries"), self.items("#ledger#").count()),
             (counted("#conversation#", "messages"), self.items("#message#").count()),
             (counted("#repository#", "builds"), self.items("#build#").count()),
-            (counted("#count#", "applied"), facts("counting#")),
-            (counted("#status#", "changes"), keys.iter().filter(|key| key.fact.contains("/status/")).count()),
+            (counted("#count#", "applied"), facts("#counting#")),
+            (counted("#status#", "changes"), facts("#messages#status#")),
         ];
         let surplus = |(counted, distinct): (i64, usize)| usize::try_from(counted).unwrap().saturating_sub(distinct);
         pairs.map(surplus).into_iter().sum()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::{Action, Condition};
@@ -90,20 +91,22 @@ fn unused(allowed: &Allowed, used: &BTreeSet<(String, String)>) -> Vec<String> {
 struct Forgetting;
 
 impl Handler for Forgetting {
+    type Fact = String;
+
     fn name(&self) -> &'static str {
         "forgetting"
     }
 
-    fn handles(&self, event: &Event) -> bool {
-        event.event_type == "forget"
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        Ok((event.event_type == "forget").then(|| event.key.clone()))
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        Ok(event.key.clone())
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        DomainKey::of([fact])
     }
 
-    fn plan(&self, _: &Event, _: &Snapshot) -> Result<Plan, HandlerError> {
-        let key = "forgotten".to_owned();
+    fn plan(&self, event: &Event, fact: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
+        let key = event.item_key("forgotten", [fact]);
         Ok(Plan::default().with(DomainWrite { key, action: Action::Delete, condition: Condition::none() }))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A machine has at most one call under way, so "the process dies here" has one meaning at every step.
 
-use crate::key::RecordKey;
+use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
 use crate::record::{Found, Record};
@@ -156,7 +156,7 @@ pub struct HandlerPlan {
     /// The handler's name.
     pub handler: String,
     /// The business fact, in the handler's words.
-    pub domain_key: String,
+    pub domain_key: DomainKey,
     /// What changes.
     pub plan: Plan,
 }

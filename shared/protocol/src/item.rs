@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 /// One stored item: attribute names and values.
 pub type Item = BTreeMap<String, Value>;
 
+/// An item out of named values.
+pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Item {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// The name of the partition key attribute in both tables.
 pub const PARTITION_KEY: &str = "pk";
 

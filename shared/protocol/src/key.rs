@@ -1,15 +1,19 @@
 //! Names of endpoints, records and domain keys.
 //!
-//! `#` separates the parts of a key, so no part that a provider chooses may contain it: such a part, and one that is
-//! longer than [`PART_BYTES_MAX`], is replaced by its hash. Two different ids can therefore never meet in one key.
+//! `#` separates the parts of a key, so it is escaped in each part that a provider chooses: `%23` stands for `#`, `%25`
+//! for `%`, and a lone `%` for a part that is empty. Parts that together are longer than [`PARTS_BYTES_MAX`] are replaced
+//! by `%h` and their hash. Two different lists of parts therefore never make the same key, and `##` never stands in one.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The longest part that stands in a key as it is, in bytes.
-pub const PART_BYTES_MAX: usize = 512;
+/// The longest list of parts that stands in a key as it is, in bytes.
+pub const PARTS_BYTES_MAX: usize = 512;
+
+/// The longest key of a domain item, in bytes: the store takes no longer one.
+pub const ITEM_KEY_BYTES_MAX: usize = 2_048;
 
 /// The longest endpoint id, in bytes.
 pub const ENDPOINT_BYTES_MAX: usize = 64;
@@ -84,12 +88,12 @@ const ALTERNATE: &str = "#alt#";
 impl RecordKey {
     /// The record of a delivery that is one event.
     pub fn delivery(endpoint: &EndpointId, delivery_key: &str) -> Self {
-        Self(format!("{PREFIX}{endpoint}#{}", part(delivery_key)))
+        Self(format!("{PREFIX}{endpoint}#{}", joined([delivery_key])))
     }
 
     /// The record of one event of a provider that batches.
     pub fn event(endpoint: &EndpointId, event_id: &str) -> Self {
-        Self(format!("{PREFIX}{endpoint}#{EVENT}{}", part(event_id)))
+        Self(format!("{PREFIX}{endpoint}#{EVENT}{}", joined([event_id])))
     }
 
     /// The record of a delivery that carries several events.
@@ -163,29 +167,118 @@ impl ClaimId {
     }
 }
 
-/// The partition keys of domain items start with this where they are domain keys; a handler may not write there.
-pub const DOMAIN_KEY_PREFIX: &str = "dk#";
+/// The partition keys of domain items start with this where they are domain keys. No endpoint's items are there, because
+/// an endpoint's id is never empty.
+pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 
-/// The partition key of the item that says that a business fact has been applied.
+/// Names a business fact. The endpoint, the handler and the generation are not in it: the protocol adds them.
 ///
-/// A forced replay, generation 1 and up, has a key of its own, because the operator asked for one more effect.
-pub fn domain_key_item(handler: &str, fact: &str, record: &RecordKey, generation: i64) -> String {
-    let base = format!("{DOMAIN_KEY_PREFIX}{handler}#{}", part(fact));
-    if generation == 0 { base } else { format!("{base}#{record}#g{generation}") }
+/// - `#dk#stripe#payments#invoice.paid#in_1`: endpoint, handler, fact.
+/// - `#dk#stripe#payments#invoice.paid#in_1##in#stripe#evt_1#g1`: the same fact, once more, because an operator forced
+///   this record into generation 1.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainKey(String);
+
+impl DomainKey {
+    /// The fact that these parts name together.
+    ///
+    /// A part that is empty leaves the fact without a name: otherwise all events that lack the part would be one fact.
+    pub fn of<P: fmt::Display>(parts: impl IntoIterator<Item = P>) -> Self {
+        let parts: Vec<_> = parts.into_iter().map(|part| part.to_string()).collect();
+        Self(if parts.iter().any(String::is_empty) { String::new() } else { joined(parts) })
+    }
+
+    /// Whether it names a fact.
+    pub fn is_named(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The partition key of the item that says that the fact has been applied at the record's endpoint.
+    ///
+    /// A forced replay, generation 1 and up, has a key of its own, because the operator asked for one more effect.
+    pub fn item(&self, handler: &str, record: &RecordKey, generation: i64) -> String {
+        let (endpoint, _) = record.parts();
+        let first = format!("{DOMAIN_KEY_PREFIX}{endpoint}#{}#{}", escaped(handler), self.0);
+        forced(first, record, generation)
+    }
 }
 
-/// The partition keys of domain items start with this where they say which record a body first came with; a handler may
-/// not write there.
-pub const FIRST_SEEN_PREFIX: &str = "seen#";
+/// The partition key of a domain item that a handler may see and change. It begins with the endpoint, because an endpoint
+/// is a tenant: `stripe#balance#cus_1#eur`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ItemKey(String);
+
+impl ItemKey {
+    /// The item of this kind that these parts name together.
+    pub fn new<P: fmt::Display>(endpoint: &EndpointId, kind: &str, parts: impl IntoIterator<Item = P>) -> Self {
+        let parts = parts.into_iter().map(|part| part.to_string());
+        Self(format!("{endpoint}#{}#{}", escaped(kind), joined(parts)))
+    }
+
+    /// Whether it is one of this endpoint, and not longer than a key may be.
+    pub fn is_of(&self, endpoint: &str) -> bool {
+        let rest = self.0.strip_prefix(endpoint).and_then(|rest| rest.strip_prefix('#'));
+        self.0.len() <= ITEM_KEY_BYTES_MAX && rest.is_some_and(|rest| !rest.is_empty())
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<ItemKey> for String {
+    fn from(key: ItemKey) -> Self {
+        key.0
+    }
+}
+
+impl fmt::Display for ItemKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// The key of an item that stands for one effect of an event: [`Event::once`](crate::plan::Event::once) makes it.
+///
+/// A forced replay creates one more such item, so from generation 1 the key holds the record and the generation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OnceKey(ItemKey);
+
+impl OnceKey {
+    pub(crate) fn new(first: ItemKey, record: &RecordKey, generation: i64) -> Self {
+        Self(ItemKey(forced(first.0, record, generation)))
+    }
+}
+
+impl From<OnceKey> for ItemKey {
+    fn from(key: OnceKey) -> Self {
+        key.0
+    }
+}
+
+/// The partition keys of domain items start with this where they say which record a body first came with.
+pub const FIRST_SEEN_PREFIX: &str = "#seen#";
 
 /// The partition key of the item that says which record of an endpoint a body first came with.
 pub fn first_seen_item(endpoint: &str, body_sha256: &[u8; 32]) -> String {
     format!("{FIRST_SEEN_PREFIX}{endpoint}#{}", hex(body_sha256))
 }
 
-fn part(text: &str) -> String {
-    let readable = text.len() <= PART_BYTES_MAX && !text.contains('#');
-    if readable { text.to_owned() } else { format!("h#{}", hex(&Sha256::digest(text.as_bytes()).into())) }
+/// The key of what a generation leaves behind once: generation 0 was not forced.
+fn forced(first: String, record: &RecordKey, generation: i64) -> String {
+    if generation == 0 { first } else { format!("{first}##{record}#g{generation}") }
+}
+
+fn joined(parts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let parts: Vec<_> = parts.into_iter().map(|part| escaped(part.as_ref())).collect();
+    let text = parts.join("#");
+    if text.len() <= PARTS_BYTES_MAX { text } else { format!("%h{}", hex(&Sha256::digest(text.as_bytes()).into())) }
+}
+
+fn escaped(part: &str) -> String {
+    if part.is_empty() { "%".to_owned() } else { part.replace('%', "%25").replace('#', "%23") }
 }
 
 /// Lower-case hex.

@@ -4,23 +4,24 @@
 //! handler in another language may receive the first two and return the third over the wire.
 //!
 //! ```json
-//! {"version": 1, "endpoint": "stripe-main", "provider": "stripe", "key": "evt_1", "type": "invoice.paid",
-//!  "received_at_ms": 1767225600000, "generation": 0, "headers": {}, "body_base64": "e30="}
+//! {"version": 1, "endpoint": "stripe", "provider": "stripe", "record": "in#stripe#evt_1", "key": "evt_1",
+//!  "type": "invoice.paid", "received_at_ms": 1767225600000, "generation": 0, "headers": {}, "body_base64": "e30="}
 //! ```
 //! ```json
-//! {"items": {"balance#acme": {"pk": {"S": "balance#acme"}, "minor": {"N": "500"}}}}
+//! {"items": {"stripe#balance#acme": {"pk": {"S": "stripe#balance#acme"}, "minor": {"N": "500"}}}}
 //! ```
 //! ```json
-//! {"writes": [{"key": "ledger#in_1", "action": {"put": {"minor": {"N": "500"}}}, "condition": [{"absent": "pk"}]}],
+//! {"writes": [{"key": "stripe#ledger#in_1", "action": {"put": {"minor": {"N": "500"}}}, "condition": [{"absent": "pk"}]}],
 //!  "when_condition_fails": "retry"}
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, Value, base64_bytes, size_bytes};
-use crate::key::{DOMAIN_KEY_PREFIX, EndpointId, FIRST_SEEN_PREFIX};
+use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey};
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
 
@@ -33,9 +34,6 @@ pub const PLAN_WRITES_MAX: usize = 98;
 /// The most data in one plan, in bytes: a transaction holds 4 MiB, of which some is left to the protocol's own writes.
 pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
 
-/// The longest key of a domain item, in bytes.
-pub const DOMAIN_ITEM_KEY_BYTES_MAX: usize = 1_024;
-
 /// One business fact as the provider told it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
@@ -45,6 +43,8 @@ pub struct Event {
     pub endpoint: EndpointId,
     /// The provider's id in the catalog.
     pub provider: String,
+    /// The record that it is kept in.
+    pub record: RecordKey,
     /// The id under which it is deduplicated.
     pub key: String,
     /// The provider's word for what happened.
@@ -62,6 +62,20 @@ pub struct Event {
     pub body: Vec<u8>,
 }
 
+impl Event {
+    /// Names a domain item of this event's endpoint: `event.item_key("balance", [customer, currency])` is
+    /// `stripe#balance#cus_1#eur`. Parts may be anything that a provider sends: other parts make another key.
+    pub fn item_key<P: fmt::Display>(&self, kind: &str, parts: impl IntoIterator<Item = P>) -> ItemKey {
+        ItemKey::new(&self.endpoint, kind, parts)
+    }
+
+    /// Names a domain item that stands for one effect of this event, such as a ledger entry. A forced replay is meant to
+    /// have one more effect, so its item is another.
+    pub fn once<P: fmt::Display>(&self, kind: &str, parts: impl IntoIterator<Item = P>) -> OnceKey {
+        OnceKey::new(self.item_key(kind, parts), &self.record, self.generation)
+    }
+}
+
 /// The domain items that a handler asked for, as they were at one moment. An item that does not exist is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -71,12 +85,12 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The item under this key, if it exists.
-    pub fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(key)
+    pub fn item(&self, key: &ItemKey) -> Option<&Item> {
+        self.items.get(key.as_str())
     }
 
     /// A whole number of an item, zero where the item or the attribute does not exist.
-    pub fn number(&self, key: &str, attribute: &str) -> i64 {
+    pub fn number(&self, key: &ItemKey, attribute: &str) -> i64 {
         self.item(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
 }
@@ -106,7 +120,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DomainWrite {
     /// The partition key.
-    pub key: String,
+    pub key: ItemKey,
     /// What happens.
     pub action: Action,
     /// What must hold before.
@@ -126,32 +140,30 @@ pub enum PlanError {
     /// Two writes of one item: a transaction allows one.
     #[error("the plan writes one item twice")]
     ItemTwice,
-    /// A key that is empty, too long or reserved for domain keys.
-    #[error(
-        "a key of the plan is empty, longer than {DOMAIN_ITEM_KEY_BYTES_MAX} bytes or begins with {DOMAIN_KEY_PREFIX} or {FIRST_SEEN_PREFIX}"
-    )]
+    /// A key that does not begin with the event's endpoint, or is too long.
+    #[error("a key of the plan does not begin with the endpoint, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
     Key,
 }
 
 impl Plan {
-    /// Adds a write: the plan's builder.
+    /// Adds a write: the plan's builder. Takes an `Option` as well, for a write that may not be needed.
     #[must_use]
-    pub fn with(mut self, write: DomainWrite) -> Self {
-        self.writes.push(write);
+    pub fn with(mut self, write: impl Into<Option<DomainWrite>>) -> Self {
+        self.writes.extend(write.into());
         self
     }
 
-    /// Checks what the store would refuse, and what belongs to the protocol alone.
+    /// Checks what the store would refuse, and that nothing but items of this endpoint are written.
     ///
     /// # Errors
     /// [`PlanError`] names the first limit that is broken.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub fn check(&self, endpoint: &str) -> Result<(), PlanError> {
         if self.writes.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
         }
         let mut keys = BTreeSet::new();
         for write in &self.writes {
-            if !is_domain_item_key(&write.key) {
+            if !write.key.is_of(endpoint) {
                 return Err(PlanError::Key);
             }
             if !keys.insert(&write.key) {
@@ -165,21 +177,21 @@ impl Plan {
     }
 }
 
-/// Whether a handler may read or write an item under this key.
-pub fn is_domain_item_key(key: &str) -> bool {
-    let ours = [DOMAIN_KEY_PREFIX, FIRST_SEEN_PREFIX];
-    (1..=DOMAIN_ITEM_KEY_BYTES_MAX).contains(&key.len()) && !ours.iter().any(|prefix| key.starts_with(prefix))
-}
-
 impl DomainWrite {
-    /// Creates the item; fails at commit if it exists.
-    pub fn create(key: impl Into<String>, item: Item) -> Self {
+    /// Creates the item of one effect; fails at commit if it exists.
+    pub fn create(key: OnceKey, item: Item) -> Self {
         Self { key: key.into(), action: Action::Put(item), condition: Condition::item_absent() }
     }
 
+    /// Creates an item that outlives the event, unless the snapshot showed it. The handler must have asked to see it.
+    pub fn create_missing(key: ItemKey, item: Item, snapshot: &Snapshot) -> Option<Self> {
+        let missing = snapshot.item(&key).is_none();
+        missing.then(|| Self { key, action: Action::Put(item), condition: Condition::item_absent() })
+    }
+
     /// Changes attributes, creating the item where it does not exist.
-    pub fn update(key: impl Into<String>, changes: Vec<Change>) -> Self {
-        Self { key: key.into(), action: Action::Update(changes), condition: Condition::none() }
+    pub fn update(key: ItemKey, changes: Vec<Change>) -> Self {
+        Self { key, action: Action::Update(changes), condition: Condition::none() }
     }
 
     /// Requires one attribute to be as the snapshot showed it.
@@ -196,7 +208,7 @@ impl DomainWrite {
 
     /// As a write of the domain table.
     pub fn into_write(self) -> Write {
-        Write { table: Table::Domain, key: self.key, action: self.action, condition: self.condition }
+        Write { table: Table::Domain, key: self.key.into(), action: self.action, condition: self.condition }
     }
 
     fn size_bytes(&self) -> usize {
@@ -212,6 +224,6 @@ impl DomainWrite {
                 .sum(),
             Action::Delete => 0,
         };
-        self.key.len() + content
+        self.key.as_str().len() + content
     }
 }

@@ -5,68 +5,55 @@
 
 use std::fmt;
 
+use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
+use serde::de::DeserializeOwned;
 
 /// A business rule for some events.
 ///
+/// It recognises an event once for each attempt; what it has read then is its `Fact`, and all that follows works on that.
+/// It never names an endpoint: the protocol puts it into the stored domain key, and [`Event::item_key`] and
+/// [`Event::once`] put it into the keys of items. An endpoint is a tenant, so the same fact at two endpoints is applied
+/// at both.
+///
 /// ```
-/// use hookonce_protocol::item::{Item, Value};
-/// use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
-/// use hookonce_runtime::handler::{Handler, HandlerError};
-///
-/// /// Remembers each signed contract once.
-/// #[derive(Debug)]
-/// struct Contracts;
-///
-/// impl Handler for Contracts {
-///     fn name(&self) -> &'static str {
-///         "contracts"
-///     }
-///
-///     fn handles(&self, event: &Event) -> bool {
-///         event.provider == "docusign" && event.event_type == "envelope-completed"
-///     }
-///
-///     fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-///         let body: serde_json::Value =
-///             serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent("CONTRACT_NOT_JSON"))?;
-///         let envelope = body["data"]["envelopeId"].as_str().ok_or(HandlerError::permanent("CONTRACT_WITHOUT_ID"))?;
-///         Ok(format!("signed#{envelope}"))
-///     }
-///
-///     fn plan(&self, event: &Event, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-///         let item = Item::from([("signed_at".to_owned(), Value::from(event.received_at.0))]);
-///         Ok(Plan::default().with(DomainWrite::create(format!("contract#{}", self.domain_key(event)?), item)))
-///     }
-/// }
+#[doc = include_str!("../doc/handler.rs")]
 /// ```
 pub trait Handler: Send + Sync + fmt::Debug + 'static {
+    /// What it reads out of an event that it wants.
+    type Fact: Send;
+
     /// Its name: part of its domain keys, so it must never change.
     fn name(&self) -> &'static str;
 
-    /// Whether it wants this event.
-    fn handles(&self, event: &Event) -> bool;
+    /// Reads an event. `None` when it does not want it; the next handler is asked then.
+    ///
+    /// # Errors
+    /// [`HandlerError`] when it wants the event and cannot read it.
+    fn recognise(&self, event: &Event) -> Result<Option<Self::Fact>, HandlerError>;
 
     /// Names the business fact, never the delivery: providers report one fact under several delivery ids.
-    ///
-    /// # Errors
-    /// [`HandlerError`] when the event does not name its fact.
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError>;
+    fn domain_key(&self, fact: &Self::Fact) -> DomainKey;
 
     /// The domain items that it needs to see. None by default.
-    ///
-    /// # Errors
-    /// [`HandlerError`] when the event does not say which.
-    fn reads(&self, event: &Event) -> Result<Vec<String>, HandlerError> {
-        let _ = event;
-        Ok(Vec::new())
+    fn reads(&self, event: &Event, fact: &Self::Fact) -> Vec<ItemKey> {
+        let _ = (event, fact);
+        Vec::new()
     }
 
     /// What the event changes, given what it asked to see.
     ///
     /// # Errors
     /// [`HandlerError`] when it cannot be applied, now or ever.
-    fn plan(&self, event: &Event, snapshot: &Snapshot) -> Result<Plan, HandlerError>;
+    fn plan(&self, event: &Event, fact: &Self::Fact, snapshot: &Snapshot) -> Result<Plan, HandlerError>;
+}
+
+/// The event's JSON body in a handler's own words.
+///
+/// # Errors
+/// A permanent [`HandlerError`] with this code: a body that does not fit never will.
+pub fn read<T: DeserializeOwned>(event: &Event, code: &'static str) -> Result<T, HandlerError> {
+    serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent(code))
 }
 
 /// Why a handler could not plan. The code goes into logs, metrics and the record: never put a byte of the event in it.
@@ -93,7 +80,7 @@ impl HandlerError {
 
 /// All handlers of a worker. The first one that wants an event gets it.
 #[derive(Debug, Default)]
-pub struct Handlers(Vec<Box<dyn Handler>>);
+pub struct Handlers(Vec<Box<dyn Recognise>>);
 
 impl Handlers {
     /// No handler yet.
@@ -108,8 +95,60 @@ impl Handlers {
         self
     }
 
-    /// The handler for an event.
-    pub fn route(&self, event: &Event) -> Option<&dyn Handler> {
-        self.0.iter().map(AsRef::as_ref).find(|handler| handler.handles(event))
+    /// Asks one handler after the other.
+    ///
+    /// # Errors
+    /// [`HandlerError`] of the first handler that wants the event, when it cannot read it.
+    pub fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
+        self.0.iter().find_map(|handler| handler.recognise(event).transpose()).transpose()
+    }
+}
+
+type PlanStep<'a> = Box<dyn FnOnce(&Snapshot) -> Result<Plan, HandlerError> + Send + 'a>;
+
+/// What a handler says about an event that it wants. But for the step that is left, it is plain data, and that step maps
+/// data to data: another language can answer both over the wire.
+pub struct Recognised<'a> {
+    /// The handler's name.
+    pub handler: &'static str,
+    /// The business fact.
+    pub domain_key: DomainKey,
+    /// The domain items that the handler needs to see.
+    pub reads: Vec<ItemKey>,
+    plan: PlanStep<'a>,
+}
+
+impl Recognised<'_> {
+    /// What the event changes, given these items.
+    ///
+    /// # Errors
+    /// [`HandlerError`] when it cannot be applied, now or ever.
+    pub fn plan(self, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        (self.plan)(snapshot)
+    }
+}
+
+impl fmt::Debug for Recognised<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { handler, domain_key, reads, plan: _ } = self;
+        let mut shown = formatter.debug_struct("Recognised");
+        shown.field("handler", handler).field("domain_key", domain_key).field("reads", reads).finish_non_exhaustive()
+    }
+}
+
+/// A handler of whatever facts, so that handlers of different facts stand in one list.
+trait Recognise: Send + Sync + fmt::Debug {
+    fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError>;
+}
+
+impl<H: Handler> Recognise for H {
+    fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
+        let fact = Handler::recognise(self, event)?;
+        Ok(fact.map(|fact| Recognised {
+            handler: self.name(),
+            domain_key: self.domain_key(&fact),
+            reads: self.reads(event, &fact),
+            plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),
+        }))
     }
 }

@@ -10,7 +10,7 @@ use hookonce_protocol::call::{
 };
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::plan::{EVENT_VERSION, Event, is_domain_item_key};
+use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::{Record, StoredBody};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
@@ -145,18 +145,23 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             Ok(event) => event,
             Err(failure) => return Planned::Failed(failure),
         };
-        let Some(handler) = self.handlers.route(&event) else { return Planned::NoHandler };
-        let (domain_key, reads) = match guarded(|| Ok((handler.domain_key(&event)?, handler.reads(&event)?))) {
-            Ok(wishes) => wishes,
+        let recognised = match guarded(|| self.handlers.recognise(&event)) {
+            Ok(Some(recognised)) => recognised,
+            Ok(None) => return Planned::NoHandler,
             Err(failure) => return Planned::Failed(failure),
         };
-        let readable = reads.len() <= READS_MAX && reads.iter().all(|key| is_domain_item_key(key));
-        if !readable || domain_key.is_empty() {
+        if !recognised.domain_key.is_named() {
+            return Planned::Failed(permanent("FACT_MISSING"));
+        }
+        let reads = &recognised.reads;
+        if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(event.endpoint.as_str())) {
             return Planned::Failed(permanent("HANDLER_ASKED_TOO_MUCH"));
         }
-        let Ok(snapshot) = self.store.read_domain(&reads).await else { return Planned::Unavailable };
-        match guarded(|| handler.plan(&event, &snapshot)) {
-            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { handler: handler.name().to_owned(), domain_key, plan })),
+        let keys: Vec<_> = reads.iter().map(ToString::to_string).collect();
+        let Ok(snapshot) = self.store.read_domain(&keys).await else { return Planned::Unavailable };
+        let (handler, domain_key) = (recognised.handler.to_owned(), recognised.domain_key.clone());
+        match guarded(|| recognised.plan(&snapshot)) {
+            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { handler, domain_key, plan })),
             Err(failure) => Planned::Failed(failure),
         }
     }
@@ -170,6 +175,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             version: EVENT_VERSION,
             endpoint: EndpointId::parse(endpoint).map_err(|_| permanent("BODY_UNREADABLE"))?,
             provider: record.provider.clone(),
+            record: record.key.clone(),
             key: match part.key {
                 EventKey::Delivery(key) | EventKey::Event(key) => key,
             },

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::invariant;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
@@ -67,8 +68,9 @@ fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timi
 /// Each effect adds one to a counter and creates one item, so the sums agree unless an effect was repeated.
 fn doubled(domain: &[Item]) -> usize {
     let apart = COUNTED.iter().map(|(counter, attribute, effect)| {
-        let named =
-            |part: &str, item: &&Item| key(item).is_some_and(|key| !key.starts_with("dk#") && key.contains(part));
+        let named = |part: &str, item: &&Item| {
+            key(item).is_some_and(|key| !key.starts_with(DOMAIN_KEY_PREFIX) && key.contains(part))
+        };
         let counters = domain.iter().filter(|item| named(counter, item));
         let counted: i64 = counters.filter_map(|item| item.get(*attribute).and_then(Value::as_i64)).sum();
         let effects = domain.iter().filter(|item| named(effect, item)).count();
@@ -99,8 +101,8 @@ mod tests {
 
     #[test]
     fn an_event_without_an_effect_is_lost() {
-        let expected = ["a", "b"].map(|fact| Expected { domain_key: format!("dk#payments#{fact}") });
-        let census = count(&[], &[item("dk#payments#a", &[])], &expected, &Timing::standard());
+        let expected = ["a", "b"].map(|fact| Expected { domain_key: format!("#dk#s#payments#{fact}") });
+        let census = count(&[], &[item("#dk#s#payments#a", &[])], &expected, &Timing::standard());
         assert_eq!((census.applied, census.lost), (1, 1));
     }
 }

@@ -80,12 +80,12 @@ struct Maker {
 
 impl Maker {
     fn expect(&mut self, handler: &str, endpoint: &str, fact: &str) {
-        self.plan.expected.push(Expected { domain_key: format!("dk#{handler}#{endpoint}/{fact}") });
+        self.plan.expected.push(Expected { domain_key: format!("#dk#{endpoint}#{handler}#{fact}") });
     }
 
     fn stripe(&mut self, index: usize) -> Sample {
         let invoice = format!("in_{}_{index}", self.run);
-        self.expect("payments", "stripe", &format!("invoice.paid/{invoice}"));
+        self.expect("payments", "stripe", &format!("invoice.paid#{invoice}"));
         let amount = self.random.random_range(100..100_000);
         let customer = format!("cus_{}", self.random.random_range(0..20));
         let body = json!({
@@ -99,7 +99,7 @@ impl Maker {
 
     fn whatsapp(&mut self, index: usize) -> Value {
         let id = format!("wamid.{}.{index}", self.run);
-        self.expect("messages", "whatsapp", &format!("message/{id}"));
+        self.expect("messages", "whatsapp", &format!("message#{id}"));
         let contact = format!("4917000000{:02}", self.random.random_range(0..15));
         json!({
             "from": contact, "id": id, "timestamp": (1_767_225_600 + index).to_string(), "type": "text",
@@ -111,7 +111,7 @@ impl Maker {
         let commit: String =
             (0..40).map(|_| char::from_digit(self.random.random_range(0..16), 16).unwrap_or('0')).collect();
         let repository = self.random.random_range(1..6);
-        self.expect("builds", "github", &format!("build/{repository}/{commit}"));
+        self.expect("builds", "github", &format!("build#{repository}#{commit}"));
         let body = json!({
             "ref": "refs/heads/main", "before": "0".repeat(40), "after": commit, "deleted": false,
             "repository": {"id": repository, "full_name": format!("acme/service-{repository}")},

@@ -3,19 +3,20 @@
 //! GitHub signs the body but neither the delivery id nor the event's name, so the fact is named by what is signed: the
 //! repository and the commit. A replayed push under a fresh id asks for nothing new.
 
+use hookonce_protocol::item::fields;
+use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handler::{Handler, HandlerError, read};
 use serde::Deserialize;
-
-use super::{item, once, read};
 
 /// Build requests out of GitHub pushes.
 #[derive(Debug, Clone, Copy)]
 pub struct Builds;
 
-#[derive(Deserialize)]
-struct Push {
+/// The signed part of a push that matters here.
+#[derive(Debug, Deserialize)]
+pub struct Push {
     #[serde(rename = "ref")]
     reference: String,
     before: String,
@@ -25,52 +26,49 @@ struct Push {
     repository: Repository,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Repository {
     id: i64,
     full_name: String,
 }
 
-fn push(event: &Event) -> Result<Push, HandlerError> {
-    read(event, "PUSH_UNREADABLE")
-}
-
 impl Handler for Builds {
+    type Fact = Push;
+
     fn name(&self) -> &'static str {
         "builds"
     }
 
-    fn handles(&self, event: &Event) -> bool {
-        event.provider == "github" && event.event_type == "push"
+    fn recognise(&self, event: &Event) -> Result<Option<Push>, HandlerError> {
+        let wanted = event.provider == "github" && event.event_type == "push";
+        wanted.then(|| read(event, "PUSH_UNREADABLE")).transpose()
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        let push = push(event)?;
-        let (endpoint, repository) = (&event.endpoint, push.repository.id);
-        Ok(if push.deleted {
-            format!("{endpoint}/deleted/{repository}/{}/{}", push.reference, push.before)
+    fn domain_key(&self, push: &Push) -> DomainKey {
+        let Push { reference, before, after, deleted, repository } = push;
+        let repository = repository.id.to_string();
+        if *deleted {
+            DomainKey::of(["deleted", &repository, reference, before])
         } else {
-            format!("{endpoint}/build/{repository}/{}", push.after)
-        })
+            DomainKey::of(["build", &repository, after])
+        }
     }
 
-    fn plan(&self, event: &Event, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-        let push = push(event)?;
-        if push.deleted {
+    fn plan(&self, event: &Event, push: &Push, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        let Push { reference, after, deleted, repository, .. } = push;
+        if *deleted {
             return Ok(Plan::default());
         }
-        let Push { reference, after, repository, .. } = push;
-        let request = item([
+        let request = fields([
             ("repository", repository.full_name.as_str().into()),
             ("commit", after.as_str().into()),
             ("ref", reference.as_str().into()),
             ("requested_at", event.received_at.0.into()),
             ("state", "REQUESTED".into()),
         ]);
-        let key = once(event, format!("{}#build#{}#{after}", event.endpoint, repository.id));
-        let counter = format!("{}#repository#{}", event.endpoint, repository.id);
+        let counter = event.item_key("repository", [repository.id]);
         Ok(Plan::default()
-            .with(DomainWrite::create(key, request))
+            .with(DomainWrite::create(event.once("build", [&repository.id.to_string(), after]), request))
             .with(DomainWrite::update(counter, vec![Change::Add("builds".into(), 1)])))
     }
 }

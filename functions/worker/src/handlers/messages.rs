@@ -3,15 +3,14 @@
 //! A message becomes an item of its own and moves its conversation on; the first message of a contact makes a lead. A
 //! status (sent, delivered, read, played, failed) only ever moves forward, whatever order the deliveries come in.
 
+use hookonce_protocol::item::fields;
+use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::record::set;
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handler::{Handler, HandlerError, read};
 use serde::Deserialize;
 
-use super::{item, once, read};
-
-const PROVIDER: &str = "meta_whatsapp";
 const UNREADABLE: &str = "MESSAGE_UNREADABLE";
 const LAST_MESSAGE_AT: &str = "last_message_at";
 const RANK: &str = "rank";
@@ -51,18 +50,18 @@ struct Metadata {
     phone_number_id: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Contact {
     wa_id: String,
     profile: Option<Profile>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Profile {
     name: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Message {
     id: String,
     from: String,
@@ -72,13 +71,14 @@ struct Message {
     text: Option<Text>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Text {
     body: String,
 }
 
-#[derive(Deserialize)]
-struct Status {
+/// What became of a message that was sent.
+#[derive(Debug, Deserialize)]
+pub struct Status {
     id: String,
     #[serde(rename = "status")]
     word: String,
@@ -86,25 +86,26 @@ struct Status {
 }
 
 /// The one update that an event holds.
-enum Update {
-    Message { phone: String, contacts: Vec<Contact>, message: Message },
+#[derive(Debug)]
+pub enum Update {
+    /// A contact wrote.
+    Message(Sent),
+    /// A message that was sent got further.
     Status(Status),
 }
 
-impl Update {
-    fn of(event: &Event) -> Result<Self, HandlerError> {
-        let delivery: Delivery = read(event, UNREADABLE)?;
-        let values = delivery.entry.into_iter().flat_map(|entry| entry.changes).map(|change| change.value);
-        values.into_iter().find_map(Self::first).ok_or(HandlerError::permanent(UNREADABLE))
-    }
+/// A message, and between whom.
+#[derive(Debug)]
+pub struct Sent {
+    phone: String,
+    contacts: Vec<Contact>,
+    message: Message,
+}
 
+impl Update {
     fn first(value: Value) -> Option<Self> {
-        let Value { metadata, contacts, messages, statuses } = value;
-        let message = messages.into_iter().next().map(|message| Self::Message {
-            phone: metadata.phone_number_id,
-            contacts,
-            message,
-        });
+        let Value { metadata: Metadata { phone_number_id: phone }, contacts, messages, statuses } = value;
+        let message = messages.into_iter().next().map(|message| Self::Message(Sent { phone, contacts, message }));
         message.or_else(|| statuses.into_iter().next().map(Self::Status))
     }
 }
@@ -125,56 +126,46 @@ fn seconds(timestamp: &str) -> Result<i64, HandlerError> {
     timestamp.parse().map_err(|_| HandlerError::permanent("TIMESTAMP_UNREADABLE"))
 }
 
-fn conversation_key(event: &Event, phone: &str, contact: &str) -> String {
-    format!("{}#conversation#{phone}#{contact}", event.endpoint)
+fn conversation_key(event: &Event, sent: &Sent) -> ItemKey {
+    event.item_key("conversation", [&sent.phone, &sent.message.from])
 }
 
-fn lead_key(event: &Event, contact: &str) -> String {
-    format!("{}#lead#{contact}", event.endpoint)
+fn lead_key(event: &Event, sent: &Sent) -> ItemKey {
+    event.item_key("lead", [&sent.message.from])
 }
 
-fn status_key(event: &Event, message: &str) -> String {
-    format!("{}#status#{message}", event.endpoint)
+fn status_key(event: &Event, status: &Status) -> ItemKey {
+    event.item_key("status", [&status.id])
 }
 
-fn plan_message(
-    event: &Event,
-    snapshot: &Snapshot,
-    phone: &str,
-    contacts: &[Contact],
-    message: &Message,
-) -> Result<Plan, HandlerError> {
+fn plan_message(event: &Event, sent: &Sent, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+    let message = &sent.message;
     let sent_at = seconds(&message.timestamp)?;
     let text = message.text.as_ref().map(|text| text.body.as_str());
-    let kept = item([
+    let kept = fields([
         ("from", message.from.as_str().into()),
         ("kind", message.kind.as_str().into()),
         ("text", text.unwrap_or_default().into()),
         ("sent_at", sent_at.into()),
     ]);
-    let conversation = conversation_key(event, phone, &message.from);
+    let conversation = conversation_key(event, sent);
     let mut changes = vec![Change::Add("messages".into(), 1)];
     let moves_on = sent_at > snapshot.number(&conversation, LAST_MESSAGE_AT);
     if moves_on {
         changes.push(set(LAST_MESSAGE_AT, sent_at));
     }
     let update = DomainWrite::update(conversation, changes);
-    let update = if moves_on { update.as_seen(snapshot, LAST_MESSAGE_AT) } else { update };
-    let mut plan = Plan::default()
-        .with(DomainWrite::create(once(event, format!("{}#message#{}", event.endpoint, message.id)), kept))
-        .with(update);
-    let lead = lead_key(event, &message.from);
-    if snapshot.item(&lead).is_none() {
-        let profile = contacts.iter().find(|contact| contact.wa_id == message.from).and_then(|it| it.profile.as_ref());
-        let name = profile.and_then(|profile| profile.name.as_deref()).unwrap_or_default();
-        let fields = item([("name", name.into()), ("first_message", message.id.as_str().into())]);
-        plan = plan.with(DomainWrite::create(lead, fields));
-    }
-    Ok(plan)
+    let profile = sent.contacts.iter().find(|contact| contact.wa_id == message.from);
+    let name = profile.and_then(|contact| contact.profile.as_ref()?.name.as_deref()).unwrap_or_default();
+    let lead = fields([("name", name.into()), ("first_message", message.id.as_str().into())]);
+    Ok(Plan::default()
+        .with(DomainWrite::create(event.once("message", [&message.id]), kept))
+        .with(if moves_on { update.as_seen(snapshot, LAST_MESSAGE_AT) } else { update })
+        .with(DomainWrite::create_missing(lead_key(event, sent), lead, snapshot)))
 }
 
-fn plan_status(event: &Event, snapshot: &Snapshot, status: &Status) -> Result<Plan, HandlerError> {
-    let key = status_key(event, &status.id);
+fn plan_status(event: &Event, status: &Status, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+    let key = status_key(event, status);
     let forward = rank(&status.word).filter(|rank| *rank > snapshot.number(&key, RANK));
     let Some(rank) = forward else { return Ok(Plan::default()) };
     let changes = vec![
@@ -187,36 +178,41 @@ fn plan_status(event: &Event, snapshot: &Snapshot, status: &Status) -> Result<Pl
 }
 
 impl Handler for Messages {
+    type Fact = Update;
+
     fn name(&self) -> &'static str {
         "messages"
     }
 
-    fn handles(&self, event: &Event) -> bool {
+    fn recognise(&self, event: &Event) -> Result<Option<Update>, HandlerError> {
         let wanted = event.event_type == "message" || event.event_type.starts_with("status");
-        event.provider == PROVIDER && wanted
+        if event.provider != "meta_whatsapp" || !wanted {
+            return Ok(None);
+        }
+        let delivery: Delivery = read(event, UNREADABLE)?;
+        let changes = delivery.entry.into_iter().flat_map(|entry| entry.changes);
+        let update = changes.map(|change| change.value).find_map(Update::first);
+        update.map(Some).ok_or(HandlerError::permanent(UNREADABLE))
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        let endpoint = &event.endpoint;
-        Ok(match Update::of(event)? {
-            Update::Message { message, .. } => format!("{endpoint}/message/{}", message.id),
-            Update::Status(status) => format!("{endpoint}/status/{}/{}", status.id, status.word),
-        })
+    fn domain_key(&self, update: &Update) -> DomainKey {
+        match update {
+            Update::Message(sent) => DomainKey::of(["message", &sent.message.id]),
+            Update::Status(status) => DomainKey::of(["status", &status.id, &status.word]),
+        }
     }
 
-    fn reads(&self, event: &Event) -> Result<Vec<String>, HandlerError> {
-        Ok(match Update::of(event)? {
-            Update::Message { phone, message, .. } => {
-                vec![conversation_key(event, &phone, &message.from), lead_key(event, &message.from)]
-            }
-            Update::Status(status) => vec![status_key(event, &status.id)],
-        })
+    fn reads(&self, event: &Event, update: &Update) -> Vec<ItemKey> {
+        match update {
+            Update::Message(sent) => vec![conversation_key(event, sent), lead_key(event, sent)],
+            Update::Status(status) => vec![status_key(event, status)],
+        }
     }
 
-    fn plan(&self, event: &Event, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-        match Update::of(event)? {
-            Update::Message { phone, contacts, message } => plan_message(event, snapshot, &phone, &contacts, &message),
-            Update::Status(status) => plan_status(event, snapshot, &status),
+    fn plan(&self, event: &Event, update: &Update, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        match update {
+            Update::Message(sent) => plan_message(event, sent, snapshot),
+            Update::Status(status) => plan_status(event, status, snapshot),
         }
     }
 }

@@ -4,22 +4,16 @@
 //! so far, not the step, so the ledger takes the difference to what it has seen: events that arrive out of order, or
 //! that are never delivered, still leave the balance right.
 
-use hookonce_protocol::item::Value;
+use hookonce_protocol::item::fields;
+use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::record::set;
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handler::{Handler, HandlerError, read};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::{item, once, read};
-
-const PROVIDER: &str = "stripe";
-const INVOICE_PAID: &str = "invoice.paid";
-const CHARGE_REFUNDED: &str = "charge.refunded";
 const REFUNDED: &str = "refunded_minor";
-
-/// The account of payments that name no customer.
-const GUEST: &str = "guest";
 
 /// Ledger entries and balances out of Stripe events.
 #[derive(Debug, Clone, Copy)]
@@ -35,117 +29,125 @@ struct Data<T> {
     object: T,
 }
 
-#[derive(Deserialize)]
-struct Invoice {
-    id: String,
-    customer: Option<String>,
-    currency: String,
-    amount_paid: i64,
-}
-
-#[derive(Deserialize)]
-struct Charge {
-    id: String,
-    customer: Option<String>,
-    currency: String,
-    amount_refunded: i64,
-}
-
-/// What happened, in this handler's own words.
-enum Payment {
+/// What happened.
+#[derive(Debug)]
+pub enum Payment {
+    /// An invoice was paid.
     Paid(Invoice),
+    /// A charge was refunded, in whole or in part.
     Refunded(Charge),
 }
 
-impl Payment {
-    fn of(event: &Event) -> Result<Self, HandlerError> {
-        let payment = if event.event_type == INVOICE_PAID {
-            Self::Paid(read::<Envelope<Invoice>>(event, "INVOICE_UNREADABLE")?.data.object)
-        } else {
-            Self::Refunded(read::<Envelope<Charge>>(event, "CHARGE_UNREADABLE")?.data.object)
-        };
-        let amount = match &payment {
-            Self::Paid(invoice) => invoice.amount_paid,
-            Self::Refunded(charge) => charge.amount_refunded,
-        };
-        if amount < 0 { Err(HandlerError::permanent("AMOUNT_NEGATIVE")) } else { Ok(payment) }
+/// The fields of an invoice that matter here.
+#[derive(Debug, Deserialize)]
+pub struct Invoice {
+    id: String,
+    #[serde(flatten)]
+    account: Account,
+    amount_paid: i64,
+}
+
+/// The fields of a charge that matter here.
+#[derive(Debug, Deserialize)]
+pub struct Charge {
+    id: String,
+    #[serde(flatten)]
+    account: Account,
+    amount_refunded: i64,
+}
+
+/// Whose balance it is.
+#[derive(Debug, Deserialize)]
+struct Account {
+    customer: Option<String>,
+    currency: String,
+}
+
+impl Account {
+    fn name(&self) -> &str {
+        // Payments that name no customer have one account.
+        self.customer.as_deref().unwrap_or("guest")
     }
 }
 
-fn refund_key(event: &Event, charge: &Charge) -> String {
-    format!("{}#refund#{}", event.endpoint, charge.id)
+impl Payment {
+    /// What names it. Each further refund of one charge is a fact of its own: the total tells them apart.
+    fn parts(&self) -> Vec<String> {
+        match self {
+            Self::Paid(invoice) => vec!["invoice.paid".to_owned(), invoice.id.clone()],
+            Self::Refunded(charge) => {
+                vec!["charge.refunded".to_owned(), charge.id.clone(), charge.amount_refunded.to_string()]
+            }
+        }
+    }
+
+    /// The ledger entry of this amount, and the balance that it changes.
+    fn booked(&self, event: &Event, account: &Account, amount: i64) -> Plan {
+        let entry = fields([
+            ("kind", event.event_type.as_str().into()),
+            ("account", account.name().into()),
+            ("currency", account.currency.as_str().into()),
+            ("minor", amount.into()),
+            ("event", event.key.as_str().into()),
+            ("received_at", event.received_at.0.into()),
+        ]);
+        let balance = event.item_key("balance", [account.name(), &account.currency]);
+        let added = vec![Change::Add("minor".into(), amount), Change::Add("entries".into(), 1)];
+        Plan::default()
+            .with(DomainWrite::create(event.once("ledger", self.parts()), entry))
+            .with(DomainWrite::update(balance, added))
+    }
 }
 
-/// Adds an amount to a customer's balance and counts the entry that it stands for.
-fn balance(event: &Event, customer: Option<&str>, currency: &str, amount: i64) -> DomainWrite {
-    let key = format!("{}#balance#{}#{currency}", event.endpoint, customer.unwrap_or(GUEST));
-    DomainWrite::update(key, vec![Change::Add("minor".into(), amount), Change::Add("entries".into(), 1)])
+fn object<T: DeserializeOwned>(event: &Event, code: &'static str) -> Result<T, HandlerError> {
+    Ok(read::<Envelope<T>>(event, code)?.data.object)
 }
 
-fn entry(event: &Event, fact: &str, customer: Option<&str>, currency: &str, amount: i64) -> DomainWrite {
-    let fields = item([
-        ("kind", event.event_type.as_str().into()),
-        ("account", customer.unwrap_or(GUEST).into()),
-        ("currency", currency.into()),
-        ("minor", amount.into()),
-        ("event", event.key.as_str().into()),
-        ("received_at", event.received_at.0.into()),
-    ]);
-    DomainWrite::create(once(event, format!("{}#ledger#{fact}", event.endpoint)), fields)
+fn refund_key(event: &Event, charge: &Charge) -> ItemKey {
+    event.item_key("refund", [&charge.id])
 }
 
 impl Handler for Payments {
+    type Fact = Payment;
+
     fn name(&self) -> &'static str {
         "payments"
     }
 
-    fn handles(&self, event: &Event) -> bool {
-        event.provider == PROVIDER && matches!(event.event_type.as_str(), INVOICE_PAID | CHARGE_REFUNDED)
+    fn recognise(&self, event: &Event) -> Result<Option<Payment>, HandlerError> {
+        let payment = match (event.provider.as_str(), event.event_type.as_str()) {
+            ("stripe", "invoice.paid") => Payment::Paid(object(event, "INVOICE_UNREADABLE")?),
+            ("stripe", "charge.refunded") => Payment::Refunded(object(event, "CHARGE_UNREADABLE")?),
+            _ => return Ok(None),
+        };
+        let (Payment::Paid(Invoice { amount_paid: amount, .. })
+        | Payment::Refunded(Charge { amount_refunded: amount, .. })) = &payment;
+        if *amount < 0 { Err(HandlerError::permanent("AMOUNT_NEGATIVE")) } else { Ok(Some(payment)) }
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        let endpoint = &event.endpoint;
-        Ok(match Payment::of(event)? {
-            Payment::Paid(invoice) => format!("{endpoint}/invoice.paid/{}", invoice.id),
-            // Each further refund of one charge is a fact of its own: the total tells them apart.
-            Payment::Refunded(charge) => format!("{endpoint}/charge.refunded/{}/{}", charge.id, charge.amount_refunded),
-        })
+    fn domain_key(&self, payment: &Payment) -> DomainKey {
+        DomainKey::of(payment.parts())
     }
 
-    fn reads(&self, event: &Event) -> Result<Vec<String>, HandlerError> {
-        Ok(match Payment::of(event)? {
+    fn reads(&self, event: &Event, payment: &Payment) -> Vec<ItemKey> {
+        match payment {
             Payment::Paid(_) => Vec::new(),
-            Payment::Refunded(charge) => vec![refund_key(event, &charge)],
-        })
+            Payment::Refunded(charge) => vec![refund_key(event, charge)],
+        }
     }
 
-    fn plan(&self, event: &Event, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-        let plan = Plan::default();
-        match Payment::of(event)? {
-            Payment::Paid(invoice) => {
-                let (customer, amount) = (invoice.customer.as_deref(), invoice.amount_paid);
-                let fact = format!("invoice.paid#{}", invoice.id);
-                Ok(plan.with(entry(event, &fact, customer, &invoice.currency, amount)).with(balance(
-                    event,
-                    customer,
-                    &invoice.currency,
-                    amount,
-                )))
-            }
+    fn plan(&self, event: &Event, payment: &Payment, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        Ok(match payment {
+            Payment::Paid(invoice) => payment.booked(event, &invoice.account, invoice.amount_paid),
             Payment::Refunded(charge) => {
-                let key = refund_key(event, &charge);
+                let key = refund_key(event, charge);
                 let step = charge.amount_refunded - snapshot.number(&key, REFUNDED);
                 if step <= 0 {
-                    return Ok(plan);
+                    return Ok(Plan::default());
                 }
-                let customer = charge.customer.as_deref();
-                let fact = format!("charge.refunded#{}#{}", charge.id, charge.amount_refunded);
-                let total = vec![set(REFUNDED, Value::from(charge.amount_refunded))];
-                Ok(plan
-                    .with(DomainWrite::update(key, total).as_seen(snapshot, REFUNDED))
-                    .with(entry(event, &fact, customer, &charge.currency, -step))
-                    .with(balance(event, customer, &charge.currency, -step)))
+                let total = DomainWrite::update(key, vec![set(REFUNDED, charge.amount_refunded)]);
+                payment.booked(event, &charge.account, -step).with(total.as_seen(snapshot, REFUNDED))
             }
-        }
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::call::{CancellationReason, HandlerPlan};
 use crate::item::{Item, Value};
-use crate::key::{RecordKind, domain_key_item};
+use crate::key::{DomainKey, RecordKind};
 use crate::plan::DomainWrite;
 use crate::record::{Outcome, Record, Status, attribute, remove, set};
 use crate::time::{EpochMs, Millis};
@@ -76,7 +76,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
     }
 }
 
-fn domain_key(record: &Record, handler: &str, fact: &str, timing: &Timing, moment: Moment) -> Write {
+fn domain_key(record: &Record, handler: &str, fact: &DomainKey, timing: &Timing, moment: Moment) -> Write {
     let item = Item::from([
         (RECORD.to_owned(), Value::from(record.key.as_str())),
         ("applied_at".to_owned(), Value::from(moment.now.0)),
@@ -84,7 +84,7 @@ fn domain_key(record: &Record, handler: &str, fact: &str, timing: &Timing, momen
     ]);
     Write {
         table: Table::Domain,
-        key: domain_key_item(handler, fact, &record.key, record.generation),
+        key: fact.item(handler, &record.key, record.generation),
         action: Action::Put(item),
         condition: Condition::item_absent(),
     }

@@ -194,7 +194,8 @@ impl Worker {
     }
 
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
-        if plan.plan.check().is_err() {
+        let (endpoint, _) = record.key.parts();
+        if plan.plan.check(endpoint).is_err() {
             return self.fail(record, &failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
         }
         let when_condition_fails = plan.plan.when_condition_fails;

@@ -103,7 +103,7 @@ pub(super) struct DomainView {
 }
 
 /// The one item that every plan of the model writes: a count for each fact.
-pub(super) const LEDGER: &str = "ledger";
+pub(super) const LEDGER: &str = "e#ledger#all";
 
 /// The names of the facts.
 pub(super) const FACT_NAMES: [&str; FACTS] = ["a", "b"];

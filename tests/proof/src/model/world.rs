@@ -8,7 +8,7 @@ use hookonce_protocol::call::{
     Unavailable, Written,
 };
 use hookonce_protocol::item::Item;
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::record::{Found, Record, StoredBody};
@@ -479,17 +479,19 @@ impl World {
     fn plan(&self, call: &Call, domain: u32) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
         let fact = fact_of(record).map_or(FACT_NAMES[0], |fact| FACT_NAMES[fact]);
-        let mut write = DomainWrite::update(LEDGER, vec![Change::Add(fact.into(), 1)]);
+        let (endpoint, _) = record.key.parts();
+        let ledger = ItemKey::new(&EndpointId::parse(endpoint).expect("an endpoint"), "ledger", ["all"]);
+        let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.into(), 1)]);
         if self.contended {
             let item = self.domains.get(domain).get(LEDGER).cloned();
             let snapshot = Snapshot { items: item.map(|item| (LEDGER.to_owned(), item)).into_iter().collect() };
             write = write.as_seen(&snapshot, "total");
             if let Action::Update(changes) = &mut write.action {
-                changes.push(Change::Set("total".into(), (snapshot.number(LEDGER, "total") + 1).into()));
+                changes.push(Change::Set("total".into(), (snapshot.number(&ledger, "total") + 1).into()));
             }
         }
         let plan = Plan::default().with(write);
-        let plan = HandlerPlan { handler: "h".to_owned(), domain_key: fact.to_owned(), plan };
+        let plan = HandlerPlan { handler: "h".to_owned(), domain_key: DomainKey::of([fact]), plan };
         Reply::Planned(Planned::Plan(Box::new(plan)))
     }
 

@@ -188,7 +188,7 @@ fn worker() -> Vec<Mutant> {
             Mutation { call: Some(|_, call| domain_key(call, unconditional)), ..NOTHING };
         "domain-key-without-generation", "1.2: a forced generation has a domain key of its own", &["two forces"],
             Mutation { call: Some(|_, call| domain_key(call, |write| {
-                if let Some(end) = write.key.find("#in#") { write.key.truncate(end); }
+                if let Some(end) = write.key.find("##in#") { write.key.truncate(end); }
             })), ..NOTHING };
         "mark-unconditional", "W4: the duplicate mark names the state that it starts from", &["one fact under two ids, forced"],
             rewrite!(Worker, MARK, unconditional);

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::item::Value;
-use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKind};
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
-use super::handler::{COUNT, counter, total};
+use super::handler::{COUNT, EFFECT, TOTAL, is_shared};
 use super::invariants::{Violation, facts_of};
 use super::world::{Inner, NEXT_VERSION, readable, version_of};
 use crate::model::rule::Rule;
@@ -74,9 +74,8 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
             (true | false, false) => {}
         }
     }
-    for (item, effects) in state.counts.clone() {
-        let fact = item.trim_start_matches("effect#").to_owned();
-        if item.starts_with("effect#") && effects > 0 && !known.contains(&fact) {
+    for (fact, effects) in state.effects.clone() {
+        if effects > 0 && !known.contains(&fact) {
             verdict.unexpected += 1;
             state.broken(Rule::Ghost, &fact);
         }
@@ -87,7 +86,10 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
 
 /// What stands in the tables.
 struct FinalState {
-    counts: BTreeMap<String, i64>,
+    /// How often each fact was applied.
+    effects: BTreeMap<String, i64>,
+    /// For each endpoint, how often its shared facts were applied, and what its total says about that.
+    totals: BTreeMap<String, (i64, i64)>,
     /// Facts of records that are dead with their payload.
     kept: BTreeSet<String>,
     /// Facts that no handler wants.
@@ -99,21 +101,25 @@ impl FinalState {
     fn read(inner: &Inner) -> Self {
         let domain = inner.tables.items(Table::Domain);
         let count = |item: &hookonce_protocol::item::Item| item.get(COUNT).and_then(Value::as_i64);
-        let counts = domain.iter().filter_map(|(key, item)| Some((key.clone(), count(item)?))).collect();
         let known = |observed: &super::history::Observation| observed.facts.clone();
         let ignored = inner.history.observations.iter().flat_map(known).filter(|fact| fact.starts_with("ignored"));
         let mut state = Self {
-            counts,
+            effects: BTreeMap::new(),
+            totals: BTreeMap::new(),
             kept: BTreeSet::new(),
             ignored: ignored.collect(),
             violations: inner.invariants.violations.clone(),
         };
+        for (key, count) in domain.iter().filter_map(|(key, item)| Some((key, count(item)?))) {
+            state.add(key, count);
+        }
         // Which generations of which record had their effect.
         let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {
             let generation = key.rsplit_once("#g").and_then(|(_, number)| number.parse().ok()).unwrap_or(0_i64);
             Some((item.get("record")?.as_text()?.to_owned(), generation))
         };
-        let owners: BTreeSet<_> = domain.iter().filter(|(key, _)| key.starts_with("dk#")).filter_map(owner).collect();
+        let owners: BTreeSet<_> =
+            domain.iter().filter(|(key, _)| key.starts_with(DOMAIN_KEY_PREFIX)).filter_map(owner).collect();
         for (key, item) in inner.tables.items(Table::Inbox) {
             let next = version_of(item) == Some(NEXT_VERSION);
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
@@ -122,6 +128,19 @@ impl FinalState {
             }
         }
         state
+    }
+
+    /// Takes in one item that counts: `endpoint#kind#name`.
+    fn add(&mut self, key: &str, count: i64) {
+        let parts: Vec<_> = key.split('#').collect();
+        let [endpoint, kind, name] = parts[..] else { return };
+        let total = self.totals.entry(endpoint.to_owned()).or_default();
+        if kind == TOTAL {
+            total.1 += count;
+        } else if kind == EFFECT {
+            total.0 += if is_shared(name) { count } else { 0 };
+            *self.effects.entry(name.to_owned()).or_default() += count;
+        }
     }
 
     fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>) {
@@ -151,21 +170,15 @@ impl FinalState {
 
     /// Every effect of a fact that counts in a total stands in it: no plan was committed on an outdated snapshot.
     fn check_totals(&mut self) {
-        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        for (item, count) in &self.counts {
-            if let Some(total) = item.strip_prefix("effect#").and_then(total) {
-                *sums.entry(total).or_default() += count;
-            }
-        }
-        for (total, sum) in sums {
-            if self.counts.get(&total) != Some(&sum) {
-                self.broken(Rule::Lost, &total);
+        for (endpoint, (applied, total)) in self.totals.clone() {
+            if applied != total {
+                self.broken(Rule::Lost, &format!("{endpoint}#{TOTAL}"));
             }
         }
     }
 
     fn effects(&self, fact: &str) -> i64 {
-        self.counts.get(&counter(fact)).copied().unwrap_or(0)
+        self.effects.get(fact).copied().unwrap_or(0)
     }
 
     fn broken(&mut self, rule: Rule, what: &str) {

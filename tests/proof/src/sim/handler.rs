@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
@@ -13,16 +14,19 @@ use crate::label::Role;
 /// The attribute that counts.
 pub const COUNT: &str = "count";
 
-/// The item that counts a fact.
-pub fn counter(fact: &str) -> String {
-    format!("effect#{fact}")
+/// The kind of the items that count a fact each.
+pub const EFFECT: &str = "effect";
+
+/// The kind of the items that several facts count in.
+pub const TOTAL: &str = "total";
+
+/// Whether a fact counts in its endpoint's total as well: whoever plans must have seen it as it is.
+pub fn is_shared(fact: &str) -> bool {
+    ["shared-", "strict-"].iter().any(|kind| fact.starts_with(kind))
 }
 
-/// The item that several facts count in, if this is one of them: whoever plans must have seen it as it is.
-pub fn total(fact: &str) -> Option<String> {
-    let (kind, number) = fact.split_once('-')?;
-    let last = number.bytes().last()?;
-    ["shared", "strict"].contains(&kind).then(|| format!("total#{}", last % 3))
+fn total(event: &Event, fact: &str) -> Option<ItemKey> {
+    is_shared(fact).then(|| event.item_key(TOTAL, ["all"]))
 }
 
 /// Applies facts, and fails as the day wants.
@@ -32,10 +36,6 @@ impl fmt::Debug for Ledger {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Ledger")
     }
-}
-
-fn fact(event: &Event) -> Result<String, HandlerError> {
-    facts_in(&event.body).into_iter().next().ok_or(HandlerError::permanent("NO_FACT"))
 }
 
 impl Ledger {
@@ -65,31 +65,33 @@ impl Ledger {
 }
 
 impl Handler for Ledger {
+    type Fact = String;
+
     fn name(&self) -> &'static str {
         "ledger"
     }
 
-    fn handles(&self, event: &Event) -> bool {
-        fact(event).is_ok_and(|fact| !fact.starts_with("ignored"))
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        Ok(facts_in(&event.body).into_iter().next().filter(|fact| !fact.starts_with("ignored")))
     }
 
-    fn domain_key(&self, event: &Event) -> Result<String, HandlerError> {
-        fact(event)
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        DomainKey::of([fact])
     }
 
-    fn reads(&self, event: &Event) -> Result<Vec<String>, HandlerError> {
-        Ok(total(&fact(event)?).into_iter().collect())
+    fn reads(&self, event: &Event, fact: &String) -> Vec<ItemKey> {
+        total(event, fact).into_iter().collect()
     }
 
-    fn plan(&self, event: &Event, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-        let fact = fact(event)?;
-        if let Some(failure) = self.fails(&fact) {
+    fn plan(&self, event: &Event, fact: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        if let Some(failure) = self.fails(fact) {
             self.saw(if failure.retryable { "failed" } else { "failed for good" });
             return Err(failure);
         }
         self.saw("plan");
-        let mut plan = Plan::default().with(DomainWrite::update(counter(&fact), vec![Change::Add(COUNT.into(), 1)]));
-        if let Some(total) = total(&fact) {
+        let counter = event.item_key(EFFECT, [fact]);
+        let mut plan = Plan::default().with(DomainWrite::update(counter, vec![Change::Add(COUNT.into(), 1)]));
+        if let Some(total) = total(event, fact) {
             let sum = snapshot.number(&total, COUNT) + 1;
             let write = DomainWrite::update(total, vec![Change::Set(COUNT.into(), sum.into())]);
             plan = plan.with(write.as_seen(snapshot, COUNT));

@@ -232,18 +232,19 @@ fn fresh(number: &str, rng: &mut Rng) -> SentEvent {
     SentEvent { id: format!("e{number}"), fact: format!("{kind}-{number}") }
 }
 
-/// An event that was sent before: the same one again, or the same fact under another id.
+/// An event that this provider sent before: the same one again, or the same fact under another id.
 fn repeated(all: &[Delivery], provider: usize, at: i64, config: &Config, rng: &mut Rng) -> Option<SentEvent> {
-    if all.is_empty() || !rng.chance(1_200) {
+    let own: Vec<_> = all.iter().filter(|earlier| earlier.provider == provider).collect();
+    if own.is_empty() || !rng.chance(1_200) {
         return None;
     }
-    let earlier = &all[rng.below(all.len())];
+    let earlier = own[rng.below(own.len())];
     // A provider that reports a fact again does so within its own window.
     let near = (earlier.at - at).abs() < config.timing.provider_window.0 / 4;
     let event = earlier.events[rng.below(earlier.events.len())].clone();
     if !earlier.genuine || !near {
         return None;
     }
-    let same_id = earlier.provider == provider && rng.chance(5_000);
+    let same_id = rng.chance(5_000);
     Some(if same_id { event } else { SentEvent { id: format!("{}-{}", event.id, rng.below(1_000_000)), ..event } })
 }
