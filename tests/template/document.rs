@@ -55,7 +55,7 @@ impl Template {
             Value::Object(map) => match single(map) {
                 Some(("Ref", name)) => self.reference(name.as_str().unwrap()),
                 Some(("Fn::GetAtt", path)) => path.clone(),
-                Some(("Fn::Sub", text)) => json!(text.as_str().unwrap().replace("${", "").replace('}', "")),
+                Some(("Fn::Sub", text)) => json!(substituted(text.as_str().unwrap())),
                 Some(("Fn::FindInMap", path)) => {
                     let names: Vec<_> = path.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
                     raw(&self.0["Mappings"], &names).clone()
@@ -80,6 +80,13 @@ impl Template {
         let parameter = &self.0["Parameters"][name];
         if parameter.is_null() { json!(name) } else { parameter["Default"].clone() }
     }
+}
+
+/// A text in which each `${Name}` is `Name`.
+fn substituted(text: &str) -> String {
+    let mut parts = text.split("${");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| text + &part.replacen('}', "", 1))
 }
 
 fn raw<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
@@ -120,10 +127,10 @@ fn plain_scalar(scalar: &Scalar<'_>) -> Value {
 fn intrinsic_functions_are_carried_out() {
     let template = Template::parse(
         "Parameters: { Size: { Default: 7 } }\nMappings: { A: { B: { C: 5 } } }\nResources:\n  Thing:\n    Type: T\n    \
-         Properties:\n      One: !Ref Size\n      Two: !FindInMap [A, B, C]\n      Three: !Sub x/${Thing.Arn}/y\n      \
+         Properties:\n      One: !Ref Size\n      Two: !FindInMap [A, B, C]\n      Three: !Sub 'x/${Thing.Arn}/{y}'\n      \
          Four: !GetAtt Thing.Arn\n      Five: !If [Never, !Ref Thing, !Ref AWS::NoValue]\n      Six: [!Ref AWS::NoValue]",
     );
     let expected =
-        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/y", "Four": "Thing.Arn", "Five": "Thing", "Six": []});
+        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": []});
     assert_eq!(template.property("Thing", &[]), expected);
 }

@@ -106,7 +106,7 @@ fn each_function_is_built_from_its_crate() {
 }
 
 #[test]
-fn outputs_name_what_the_commands_need() {
+fn outputs_name_what_people_need() {
     let outputs = template().at(&["Outputs"]);
     let value = |name: &str| outputs[name]["Value"].clone();
     let names = ["InboxTable", "DomainTable", "QueueUrl", "DeadLetterQueueUrl", "EndpointsPrefix", "WebhookUrl"];
@@ -122,4 +122,16 @@ fn outputs_name_what_the_commands_need() {
             json!("PublicUrl/webhooks/"),
         ]
     );
+}
+
+/// The command line finds a stack by this parameter, so it holds what `tools/cli/src/outputs.rs` reads, under the name
+/// that it asks for; and no function may read it.
+#[test]
+fn a_parameter_names_what_the_commands_need() {
+    let template = template();
+    assert_eq!(template.resources("AWS::SSM::Parameter"), ["StackOutputs"]);
+    let property = |name: &str| template.property("StackOutputs", &[name]);
+    assert_eq!((property("Name"), property("Type")), (json!("/hookonce/AWS::StackName/outputs"), json!("String")));
+    let value: Value = serde_json::from_str(property("Value").as_str().unwrap()).unwrap();
+    assert_eq!(value, json!({ "inbox_table": "InboxTable", "domain_table": "DomainTable", "queue_url": "HintQueue" }));
 }

@@ -126,7 +126,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) folder: DataFolder,
-    /// A deployed stack, by the name that CloudFormation knows it by.
+    /// A deployed stack, by the name that it was deployed under.
     #[arg(long, value_name = "NAME", conflicts_with = "table")]
     pub(crate) stack: Option<String>,
     /// The inbox table of a deployed stack.
@@ -153,8 +153,8 @@ impl Target {
         if let Some(stack) = &self.stack {
             let config = shared_config().await;
             let outputs = Outputs::of(&config, stack).await?;
-            let (inbox, domain) = (outputs.get("InboxTable")?, outputs.get("DomainTable")?);
-            return Ok(DynamoStore::new(dynamodb_client(&config, CALL_MAX), inbox, domain));
+            let client = dynamodb_client(&config, CALL_MAX);
+            return Ok(DynamoStore::new(client, outputs.inbox_table, outputs.domain_table));
         }
         let running = self.folder.running()?;
         Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))
