@@ -11,7 +11,7 @@ use hookonce_local::ambient::Ambient;
 use hookonce_local::clients;
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
-use hookonce_local::stack::Place;
+use hookonce_local::tables::Place;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
-use hookonce_local::stack::Place;
+use hookonce_local::tables::Place;
 use hookonce_protocol::dead_letter::UNTRIED_MAX;
 use hookonce_protocol::invariant;
 use hookonce_protocol::record::{Record, Status};

@@ -12,6 +12,7 @@ mod output;
 mod outputs;
 mod samples;
 mod sender;
+mod stack;
 mod target;
 
 use clap::{Parser, Subcommand};

@@ -18,7 +18,6 @@
 //! | [`gateway`] | an API Gateway HTTP API with a Lambda proxy integration, payload format 2.0 |
 //! | [`event_source`] | the Lambda event source mapping of an SQS queue, with `ReportBatchItemFailures` |
 //! | [`schedule`] | an `EventBridge` rule with a fixed rate |
-//! | [`stack`] | the deployed functions in the middle of all of it |
 //! | [`calls`] | the count of the SDK's calls |
 //! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
 //! | [`process`] | the same for a function's binary, as a process of its own behind Lambda's Runtime API |
@@ -44,7 +43,6 @@ pub mod gateway;
 pub mod invoke;
 pub mod process;
 pub mod schedule;
-pub mod stack;
 pub mod tables;
 
 mod chain;

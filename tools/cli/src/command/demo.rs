@@ -8,7 +8,6 @@ use clap::Args;
 use futures::StreamExt as _;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
-use hookonce_local::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Catalog, Provider, Settings};
@@ -24,6 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
+use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, Target, store_unavailable};
 
 /// How long the demo waits for the last effect.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use hookonce_local::backends::DataLocation;
-use hookonce_local::stack::{Functions, Place, Servers, Stack, StackConfig};
+use hookonce_local::tables::Place;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 
@@ -14,6 +14,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::stack::{Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, RunningStack, write};
 
 /// What a fresh folder starts with: endpoint and provider, one for each handler that ships.

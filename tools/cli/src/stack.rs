@@ -4,10 +4,20 @@
 //! runs the functions (`cargo lambda watch`); the event source and the schedule are this process's own in any case.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hookonce_local::ambient::Ambient;
+use hookonce_local::backends::{BackendError, Backends, DataLocation};
+use hookonce_local::calls::CallCounts;
+use hookonce_local::clients;
+use hookonce_local::event_source::{EventSource, EventSourceConfig, EventSourceConfigError};
+use hookonce_local::gateway::{Gateway, GatewayConfig, GatewayError};
+use hookonce_local::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
+use hookonce_local::process::{ProcessConfig, ProcessInvoke};
+use hookonce_local::schedule::{Schedule, ScheduleConfig};
+use hookonce_local::tables::{CreateError, Place, QueueRef, StackResources, StackShape, create_stack};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
@@ -29,19 +39,8 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::ambient::Ambient;
-use crate::backends::{BackendError, Backends, DataLocation};
-use crate::calls::CallCounts;
-use crate::clients;
-use crate::event_source::{EventSource, EventSourceConfig, EventSourceConfigError};
-use crate::gateway::{Gateway, GatewayConfig, GatewayError};
-use crate::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
-use crate::process::{ProcessConfig, ProcessInvoke};
-use crate::schedule::{Schedule, ScheduleConfig};
-use crate::tables::{CreateError, QueueRef, StackResources, StackShape, create_stack};
-
 /// The longest message body that the embedded queue takes, in bytes; SQS itself takes four times as much.
-pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// How often expired items are swept.
 const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
@@ -65,7 +64,7 @@ const CALL_MAX: Millis = Millis::seconds(8);
 
 /// Which servers a stack uses.
 #[derive(Debug, Clone)]
-pub enum Servers {
+pub(crate) enum Servers {
     /// Embedded ones; the tables live here.
     Embedded(DataLocation),
     /// Others.
@@ -79,7 +78,7 @@ pub enum Servers {
 
 /// Who runs the functions.
 #[derive(Debug, Clone)]
-pub enum Functions {
+pub(crate) enum Functions {
     /// This process, behind a gateway of its own.
     InProcess {
         /// The gateway's port; 0 takes a free one.
@@ -98,17 +97,17 @@ pub enum Functions {
 
 /// How a stack is set up.
 #[derive(Clone)]
-pub struct StackConfig {
+pub(crate) struct StackConfig {
     /// Which servers it uses.
-    pub servers: Servers,
+    pub(crate) servers: Servers,
     /// Who runs the functions.
-    pub functions: Functions,
+    pub(crate) functions: Functions,
     /// The folder of endpoint documents.
-    pub endpoints: PathBuf,
+    pub(crate) endpoints: PathBuf,
     /// The protocol's durations.
-    pub timing: Timing,
+    pub(crate) timing: Timing,
     /// Where metric lines go.
-    pub metrics: Sink,
+    pub(crate) metrics: Sink,
 }
 
 impl std::fmt::Debug for StackConfig {
@@ -122,7 +121,7 @@ impl std::fmt::Debug for StackConfig {
 
 /// Why a stack could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum StackError {
+pub(crate) enum StackError {
     /// The embedded servers.
     #[error("the embedded servers could not be started")]
     Backend(#[source] BackendError),
@@ -142,18 +141,18 @@ pub enum StackError {
 
 /// What each function has called so far.
 #[derive(Debug, Clone, Default)]
-pub struct FunctionCalls {
+pub(crate) struct FunctionCalls {
     /// The webhook function.
-    pub webhook: CallCounts,
+    pub(crate) webhook: CallCounts,
     /// The worker function.
-    pub worker: CallCounts,
+    pub(crate) worker: CallCounts,
     /// The relay function.
-    pub relay: CallCounts,
+    pub(crate) relay: CallCounts,
 }
 
 impl FunctionCalls {
     /// All three together, by the operation's name.
-    pub fn total(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn total(&self) -> BTreeMap<String, u64> {
         let mut total = BTreeMap::new();
         for counts in [&self.webhook, &self.worker, &self.relay] {
             for (name, count) in counts.by_name() {
@@ -166,43 +165,13 @@ impl FunctionCalls {
 
 /// A running stack.
 #[derive(Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     pollers: Pollers,
     gateway: Option<Gateway>,
     backends: Option<Backends>,
     place: Place,
     url: String,
     calls: FunctionCalls,
-}
-
-/// Where the servers are, and what was created there.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// The endpoint URL of DynamoDB.
-    pub dynamodb_url: String,
-    /// The endpoint URL of SQS.
-    pub sqs_url: String,
-    /// Tables and queues, by name.
-    pub resources: StackResources,
-}
-
-impl Place {
-    /// What the functions read from their environment where another process runs them. `endpoints` is the folder of
-    /// endpoint documents.
-    pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
-        let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
-        [
-            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url.clone()),
-            ("AWS_ENDPOINT_URL_SQS", self.sqs_url.clone()),
-            ("AWS_REGION", clients::REGION.to_owned()),
-            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
-            ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
-            ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
-            ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
-            ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
-        ]
-    }
 }
 
 /// What invokes the worker and the relay.
@@ -218,7 +187,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`StackError`]; nothing is left running.
-    pub async fn start(config: StackConfig) -> Result<Self, StackError> {
+    pub(crate) async fn start(config: StackConfig) -> Result<Self, StackError> {
         let (backends, dynamodb_url, sqs_url) = match &config.servers {
             Servers::Embedded(data) => {
                 let backends = Backends::start(data.clone(), TTL_SWEEP_PERIOD).map_err(StackError::Backend)?;
@@ -263,22 +232,22 @@ impl Stack {
     }
 
     /// The URL of the gateway, without a slash at the end. Deliveries go to `/webhooks/{endpoint}` below it.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// Where the servers are, and what was created there.
-    pub fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
     /// What the functions of this process have called so far.
-    pub fn calls(&self) -> &FunctionCalls {
+    pub(crate) fn calls(&self) -> &FunctionCalls {
         &self.calls
     }
 
     /// Stops everything that this process runs, in the order that lets what is under way end.
-    pub async fn shutdown(self) {
+    pub(crate) async fn shutdown(self) {
         if let Some(gateway) = self.gateway {
             gateway.shutdown().await;
         }

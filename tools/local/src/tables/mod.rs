@@ -3,11 +3,13 @@
 //! The calls work against the embedded backends, DynamoDB Local and `ElasticMQ` alike and change nothing that already is
 //! as it should be, so they run at every start.
 
+mod place;
 mod queue;
 mod table;
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 
+pub use self::place::Place;
 pub use self::queue::QueueRef;
 
 /// Names and sizes of what the stack stores. Lengths of time are in seconds, as SQS takes them.

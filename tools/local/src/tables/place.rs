@@ -1,0 +1,36 @@
+//! Where a stack is, and how a function in another process is told.
+
+use std::path::Path;
+
+use super::StackResources;
+use crate::clients;
+
+/// Where the servers are, and what was created there.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The endpoint URL of DynamoDB.
+    pub dynamodb_url: String,
+    /// The endpoint URL of SQS.
+    pub sqs_url: String,
+    /// Tables and queues, by name.
+    pub resources: StackResources,
+}
+
+impl Place {
+    /// What the functions read from their environment where another process runs them. `endpoints` is the folder of
+    /// endpoint documents.
+    pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
+        let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
+        [
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url.clone()),
+            ("AWS_ENDPOINT_URL_SQS", self.sqs_url.clone()),
+            ("AWS_REGION", clients::REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+            ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
+            ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
+            ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
+            ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
+        ]
+    }
+}
