@@ -34,6 +34,7 @@ fn project() -> Files {
     files
 }
 
+/// A work tree has a file `.git` where a clone has a folder.
 fn read_folder(folder: &Path, prefix: &str, files: &mut Files) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -42,7 +43,7 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Files) {
         let kind = entry.file_type().unwrap();
         if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
             read_folder(&entry.path(), &format!("{path}/"), files);
-        } else if kind.is_file() {
+        } else if kind.is_file() && name != ".git" {
             let text = std::fs::read(entry.path()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             files.insert(path, text.unwrap_or_default());
         }

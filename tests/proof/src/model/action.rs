@@ -9,10 +9,11 @@ use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::Worker;
 use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
 
+use super::pool::{Id, ItemId, ProcId};
 use super::process::{Actor, Advanced, End};
 use super::rule::Rule;
 use super::scenario::Clock;
-use super::state::{Budget, NONE, SLOTS, State};
+use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, Class, NOT_DUE, Outcome, World};
 use super::{LookedUp, Model, START};
 use crate::fault::Fault;
@@ -72,7 +73,7 @@ fn byte(index: usize) -> u8 {
 impl Model {
     /// Everything that can happen next, in a fixed order.
     pub(super) fn enabled(&self, world: &World, state: &State, actions: &mut Vec<Action>) {
-        let room = state.procs.contains(&NONE);
+        let room = state.procs.contains(&ProcId::NONE);
         let window = START + world.timing.provider_window.0.max(self.scenario.window.0);
         for (delivery, attempts) in state.attempts.iter().enumerate() {
             if *attempts > 0 && room && state.now <= window {
@@ -90,7 +91,7 @@ impl Model {
             actions.extend(distinct(&state.dead).map(|index| Action::Bury(byte(index))));
         }
         for (index, late) in state.late.iter().enumerate() {
-            if late.call != NONE {
+            if late.call.is_some() {
                 actions.push(Action::Land(byte(index)));
             }
         }
@@ -111,7 +112,7 @@ impl Model {
     }
 
     fn message_acts(world: &World, state: &State, index: usize, free: bool, actions: &mut Vec<Action>) {
-        let hint = world.message_views[state.queue[index] as usize - 1].hint;
+        let hint = world.messages.view(state.queue[index]).hint;
         let index = byte(index);
         if free {
             actions.push(Action::Receive(index));
@@ -128,7 +129,7 @@ impl Model {
     }
 
     fn running(world: &World, state: &State, role: Role) -> usize {
-        let is = |proc: &&u32| **proc != NONE && world.proc_views[**proc as usize - 1].role == role;
+        let is = |proc: &&ProcId| proc.is_some() && world.procs.view(**proc).role == role;
         state.procs.iter().filter(is).count()
     }
 
@@ -183,11 +184,11 @@ impl Model {
             }
         }
         if self.scenario.clock.is_far() {
-            let messages = state.queue.iter().chain(&state.dead).filter(|message| **message != NONE);
+            let messages = state.queue.iter().chain(&state.dead).filter(|message| message.is_some());
             messages.for_each(|message| {
-                consider(world.message_views[*message as usize - 1].accept_before.saturating_add(1));
+                consider(world.messages.view(*message).accept_before.saturating_add(1));
             });
-            world.domain_views[state.domain as usize - 1].expires.into_iter().for_each(&mut consider);
+            world.domains.view(state.domain).expires.into_iter().for_each(&mut consider);
         }
         if self.scenario.clock.relay_may_be_down() {
             limit = i64::MAX;
@@ -273,7 +274,7 @@ impl Model {
         }
         state.now = next;
         for late in &mut state.late {
-            if late.call != NONE && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
+            if late.call.is_some() && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
                 *late = super::state::LateWrite::default();
             }
         }
@@ -298,7 +299,7 @@ impl Model {
                 passed.push(print);
             }
             let Some(action) = next_without_fault(&looked_up.world, &state) else {
-                let pending = |item: &u32| looked_up.world.item(*item).is_some_and(super::view::ItemView::pending);
+                let pending = |item: &ItemId| looked_up.world.item(*item).is_some_and(super::view::ItemView::pending);
                 if state.items.iter().any(pending) {
                     return Some(Rule::Stuck);
                 }
@@ -327,8 +328,12 @@ fn fingerprint(state: &State) -> u64 {
     hasher.finish()
 }
 
+/// The first place that is taken.
+fn first<K: Copy>(places: &[Id<K>]) -> Option<u8> {
+    places.iter().position(|place| place.is_some()).map(byte)
+}
+
 fn next_without_fault(world: &World, state: &State) -> Option<Action> {
-    let first = |places: &[u32]| places.iter().position(|place| *place != NONE).map(byte);
     if let Some(index) = first(&state.procs) {
         return Some(Action::Step(index, None));
     }
@@ -346,22 +351,22 @@ fn next_without_fault(world: &World, state: &State) -> Option<Action> {
 
 /// Something PENDING is due.
 fn due(world: &World, state: &State) -> bool {
-    let seen = |item: u32| world.item(item).and_then(|view| view.due).is_some_and(|due| due <= state.now);
+    let seen = |item: ItemId| world.item(item).and_then(|view| view.due).is_some_and(|due| due <= state.now);
     state.items.into_iter().any(seen) || (state.may(Budget::Stale) && state.before.into_iter().any(seen))
 }
 
 /// Something PENDING will fall due.
 fn waiting(world: &World, state: &State) -> bool {
-    let later = |item: u32| world.item(item).and_then(|view| view.due).is_some_and(|due| due > state.now);
+    let later = |item: ItemId| world.item(item).and_then(|view| view.due).is_some_and(|due| due > state.now);
     state.items.into_iter().any(later) && !due(world, state)
 }
 
-fn distinct(places: &[u32]) -> impl Iterator<Item = usize> {
-    (0..places.len()).filter(|index| places[*index] != NONE && (*index == 0 || places[*index] != places[*index - 1]))
+fn distinct<K: Copy + PartialEq>(places: &[Id<K>]) -> impl Iterator<Item = usize> {
+    (0..places.len()).filter(|index| places[*index].is_some() && (*index == 0 || places[*index] != places[*index - 1]))
 }
 
 fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {
-    let view = world.proc_views[state.procs[index] as usize - 1];
+    let view = world.procs.view(state.procs[index]);
     actions.push(Action::Step(byte(index), None));
     let mut fault = |fault| actions.push(Action::Step(byte(index), Some(fault)));
     let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
@@ -443,7 +448,7 @@ fn expiries(world: &World, state: &State, actions: &mut Vec<Action>) {
             actions.push(Action::Expire(byte(slot)));
         }
     }
-    if world.domain_views[state.domain as usize - 1].expires.is_some_and(|at| at <= state.now) {
+    if world.domains.view(state.domain).expires.is_some_and(|at| at <= state.now) {
         actions.push(Action::Forget);
     }
 }
@@ -506,7 +511,7 @@ fn start_relay(world: &mut World, state: &mut State) -> bool {
 }
 
 /// What the index shows: each record as it is, or as it was.
-pub(super) fn index(world: &World, items: &[u32; SLOTS], now: i64) -> Answer {
+pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64) -> Answer {
     Answer::Due(items.map(|item| {
         let due = world.item(item).and_then(|view| view.due);
         due.filter(|due| *due <= now).unwrap_or(NOT_DUE)

@@ -5,22 +5,23 @@ use hookonce_protocol::record::Status;
 
 use super::Model;
 use super::action::{finish, index};
+use super::pool::{DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
 use super::rule::Rule;
-use super::state::{Budget, LateWrite, NONE, SLOTS, State};
+use super::state::{Budget, LateWrite, SLOTS, State};
 use super::view::fact_of;
 use super::world::{Answer, Class, Outcome, ProcView, World};
 use crate::fault::Fault;
 use crate::label::Role;
 
 /// The empty domain table, for plans that depend on nothing.
-const EMPTY_DOMAIN: u32 = 1;
+const EMPTY_DOMAIN: DomainId = DomainId::FIRST;
 
 impl Model {
     /// The call of a process goes on, or meets its fault.
     pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Option<Fault>) -> bool {
         let proc = state.procs[place];
-        let view = world.proc_views[proc as usize - 1];
+        let view = *world.procs.view(proc);
         if let Some(budget) = fault.map(price) {
             state.spend(budget);
         }
@@ -51,7 +52,7 @@ impl Model {
                 true
             }
             Outcome::Ended(end) => {
-                state.replace(place, NONE);
+                state.replace(place, ProcId::NONE);
                 finish(state, end, is_hint(world, view.message))
             }
         }
@@ -89,7 +90,7 @@ impl Model {
     /// Puts the first messages of a send into the queue.
     fn send(world: &mut World, state: &mut State, view: ProcView, count: usize) -> bool {
         for message in world.sends(view.call).iter().take(count) {
-            let sent = world.message_views[*message as usize - 1];
+            let sent = *world.messages.view(*message);
             if view.role == Role::Relay {
                 state.granted[sent.slot] -= 1;
                 if state.granted[sent.slot] < 0 {
@@ -104,7 +105,7 @@ impl Model {
     }
 
     /// A record changes.
-    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: u32, role: Role) {
+    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: ItemId, role: Role) {
         let old = state.items[slot];
         if old == new {
             return;
@@ -166,8 +167,8 @@ impl Model {
         let discarded =
             world.item(state.items[slot]).and_then(super::view::ItemView::status) == Some(Status::Discarded);
         state.given_up |= u8::from(discarded) << slot;
-        state.items[slot] = NONE;
-        state.before[slot] = NONE;
+        state.items[slot] = ItemId::NONE;
+        state.before[slot] = ItemId::NONE;
         state.granted[slot] = 0;
         state.expired = true;
         true
@@ -195,16 +196,16 @@ fn part(view: ProcView) -> u8 {
     u8::try_from(view.part).expect("few parts")
 }
 
-fn is_hint(world: &World, message: u32) -> bool {
-    message != NONE && world.message_views[message as usize - 1].hint
+fn is_hint(world: &World, message: MessageId) -> bool {
+    message.is_some() && world.messages.view(message).hint
 }
 
 /// What a read or a query shows of these items.
-fn shown(world: &World, view: ProcView, items: &[u32; SLOTS], now: i64) -> Answer {
+fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> Answer {
     if view.class == Class::Query {
         return index(world, items, now);
     }
-    let mut seen = [NONE; SLOTS];
+    let mut seen = [ItemId::NONE; SLOTS];
     for (place, slot) in seen.iter_mut().zip(world.reads(view.call)) {
         *place = items[slot];
     }
@@ -213,7 +214,7 @@ fn shown(world: &World, view: ProcView, items: &[u32; SLOTS], now: i64) -> Answe
 
 /// A process dies; its message returns.
 fn crash(world: &World, state: &mut State, place: usize, view: ProcView) -> bool {
-    state.replace(place, NONE);
+    state.replace(place, ProcId::NONE);
     match view.role {
         Role::Worker => finish(state, End::Returned(view.message), is_hint(world, view.message)),
         Role::DeadLetter => finish(state, End::Kept(view.message), false),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hookonce_protocol::call::Call;
 
+use super::pool::MessageId;
 use super::state::State;
 use super::world::World;
 use super::{Action, Model};
@@ -29,13 +30,13 @@ impl Model {
 }
 
 fn words(world: &World, state: &State, action: Action) -> String {
-    let waiting = |queue: &[u32], index: u8| {
-        let view = world.message_views[queue[usize::from(index)] as usize - 1];
+    let waiting = |queue: &[MessageId], index: u8| {
+        let view = world.messages.view(queue[usize::from(index)]);
         format!("{} {}", if view.hint { "hint" } else { "payload" }, world.keys[view.slot])
     };
     match action {
         Action::Step(index, fault) => {
-            let view = world.proc_views[state.procs[usize::from(index)] as usize - 1];
+            let view = world.procs.view(state.procs[usize::from(index)]);
             let met = fault.map_or_else(|| "Well".to_owned(), |fault| format!("{fault:?}"));
             format!("{} {}: {met}", view.role, call_words(world.call(view.call), view.part))
         }

@@ -18,7 +18,7 @@ mod action;
 mod carry;
 mod describe;
 pub(crate) mod edge;
-mod pool;
+pub mod pool;
 mod process;
 pub mod rule;
 pub mod scenario;
@@ -128,8 +128,8 @@ impl Model {
             *place = delivery.attempts;
         }
         State {
-            items: [0; SLOTS],
-            before: [0; SLOTS],
+            items: Default::default(),
+            before: Default::default(),
             domain: looked_up.world.intern_domain(Domain::new()),
             procs: Default::default(),
             queue: Default::default(),

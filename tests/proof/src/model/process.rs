@@ -7,6 +7,7 @@ use hookonce_protocol::relay::Relay;
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::{Settled, Worker};
 
+use super::pool::{CallId, MessageId};
 use crate::label::Role;
 
 /// A machine, and what it works on.
@@ -15,11 +16,11 @@ pub(super) enum Actor {
     /// An attempt of a delivery.
     Ingress(Ingress, u8),
     /// A message, by its number.
-    Worker(Worker, u32),
+    Worker(Worker, MessageId),
     /// A relay run.
     Relay(Relay),
     /// A dead letter, by its number.
-    DeadLetter(DeadLetter, u32),
+    DeadLetter(DeadLetter, MessageId),
     /// A person whose write is under way.
     Operator,
 }
@@ -30,7 +31,7 @@ pub(super) struct Proc {
     /// The machine.
     pub(super) actor: Actor,
     /// The call that it waits for, by its number.
-    pub(super) call: u32,
+    pub(super) call: CallId,
     /// The parts of the call that were answered.
     pub(super) done: Vec<Written>,
 }
@@ -48,9 +49,9 @@ pub(super) enum End {
     /// The message is deleted.
     Deleted,
     /// The message stays in the queue.
-    Returned(u32),
+    Returned(MessageId),
     /// The dead letter stays in its queue.
-    Kept(u32),
+    Kept(MessageId),
     /// A relay run, or a person, is done.
     Gone,
 }
@@ -101,7 +102,7 @@ impl Actor {
     }
 
     /// The first or a later step on a message.
-    pub(super) fn worker(step: Step<Worker, Settled>, message: u32) -> Advanced {
+    pub(super) fn worker(step: Step<Worker, Settled>, message: MessageId) -> Advanced {
         match step.next {
             Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Worker(machine, message)), call),
             Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
@@ -110,7 +111,7 @@ impl Actor {
     }
 
     /// The first or a later step on a dead letter.
-    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::Settled>, message: u32) -> Advanced {
+    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::Settled>, message: MessageId) -> Advanced {
         use dead_letter::Settled as Buried;
         match step.next {
             Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message)), call),

@@ -8,8 +8,9 @@ use hookonce_protocol::record::{DeadReason, Status};
 use hookonce_protocol::timing::Timing;
 
 use super::Model;
+use super::pool::{MessageId, ProcId};
 use super::scenario::Kind;
-use super::state::{Budget, FACTS, NONE, SLOTS, State};
+use super::state::{Budget, FACTS, SLOTS, State};
 use super::view::{FACT_NAMES, ItemView, fact_of};
 use super::world::World;
 
@@ -101,7 +102,7 @@ impl Model {
         if let Some(rule) = Rule::parse(state.broken) {
             return Some(rule);
         }
-        let domain = &world.domain_views[state.domain as usize - 1];
+        let domain = world.domains.view(state.domain);
         for fact in 0..FACTS {
             if domain.effects[fact] > 1 + state.forced[fact] + state.pardoned[fact] {
                 return Some(Rule::Doubled);
@@ -124,7 +125,7 @@ impl Model {
         if view.invalid {
             return Some(Rule::Record);
         }
-        let domain = &world.domain_views[state.domain as usize - 1];
+        let domain = world.domains.view(state.domain);
         let envelope = record.key.kind() == RecordKind::Envelope;
         let generation = u8::try_from(record.generation).unwrap_or(u8::MAX);
         if view.applied()
@@ -171,13 +172,13 @@ impl Model {
     fn children_known(&self, state: &State, envelope: usize, effects: [u8; FACTS]) -> bool {
         self.children[envelope]
             .iter()
-            .all(|slot| state.items[*slot] != NONE || self.facts[*slot].is_some_and(|fact| effects[fact] > 0))
+            .all(|slot| state.items[*slot].is_some() || self.facts[*slot].is_some_and(|fact| effects[fact] > 0))
     }
 
     /// An acknowledged delivery is applied, or owed with its payload, or given up by a person.
     fn accounted(&self, world: &World, state: &State, delivery: usize) -> bool {
         let slot = self.slots[delivery];
-        let effects = world.domain_views[state.domain as usize - 1].effects;
+        let effects = world.domains.view(state.domain).effects;
         let applied = |slot: usize| self.facts[slot].is_some_and(|fact| effects[fact] > 0);
         match self.scenario.deliveries[delivery].kind {
             Kind::Delivery | Kind::Event => {
@@ -208,12 +209,12 @@ fn owed(world: &World, state: &State, slot: usize, fact: Option<usize>) -> bool 
     if world.item(state.items[slot]).is_some_and(accounts) {
         return true;
     }
-    let live = |message: u32| {
-        message != NONE && {
-            let view = world.message_views[message as usize - 1];
+    let live = |message: MessageId| {
+        message.is_some() && {
+            let view = world.messages.view(message);
             view.slot == slot && !view.hint && names(view.fact)
         }
     };
-    let at_work = |proc: &u32| *proc != NONE && live(world.proc_views[*proc as usize - 1].message);
+    let at_work = |proc: &ProcId| proc.is_some() && live(world.procs.view(*proc).message);
     state.queue.iter().chain(&state.dead).any(|message| live(*message)) || state.procs.iter().any(at_work)
 }

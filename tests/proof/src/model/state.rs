@@ -1,7 +1,9 @@
 //! One state of the world: small and flat, because millions of them are kept.
 //!
-//! Everything large (items, calls, machines, messages) is interned: equal values have one number, and a state holds
-//! numbers. Two states are equal exactly if they hold the same values.
+//! Everything large (items, calls, machines, messages) is interned: equal values have one index, and a state holds
+//! indexes. Two states are equal exactly if they hold the same values.
+
+use super::pool::{CallId, DomainId, Id, ItemId, MessageId, ProcId};
 
 /// How many records a scenario may have.
 pub const SLOTS: usize = 4;
@@ -17,9 +19,6 @@ pub const LATE: usize = 2;
 pub const FACTS: usize = 2;
 /// How many deliveries a scenario may have.
 pub const DELIVERIES: usize = 3;
-
-/// The number that stands for "nothing".
-pub const NONE: u32 = 0;
 
 /// What the outside may still do wrong, or a person may still do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,7 +92,7 @@ pub const BUDGETS: usize = Budget::Discard as usize + 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LateWrite {
     /// The interned call.
-    pub call: u32,
+    pub call: CallId,
     /// Which part of it.
     pub part: u8,
     /// When it was given up, in milliseconds.
@@ -104,17 +103,17 @@ pub struct LateWrite {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     /// The inbox table: one interned item per record.
-    pub items: [u32; SLOTS],
+    pub items: [ItemId; SLOTS],
     /// The version before, where staleness is in play.
-    pub before: [u32; SLOTS],
+    pub before: [ItemId; SLOTS],
     /// The domain table, interned as a whole.
-    pub domain: u32,
+    pub domain: DomainId,
     /// Running processes, sorted.
-    pub procs: [u32; PROCS],
+    pub procs: [ProcId; PROCS],
     /// Waiting messages, sorted.
-    pub queue: [u32; QUEUE],
+    pub queue: [MessageId; QUEUE],
     /// Waiting dead letters, sorted.
-    pub dead: [u32; DEAD],
+    pub dead: [MessageId; DEAD],
     /// Writes that may still land.
     pub late: [LateWrite; LATE],
     /// The time, in milliseconds.
@@ -152,51 +151,51 @@ impl State {
 
     /// No process runs.
     pub fn idle(&self) -> bool {
-        self.procs.iter().all(|proc| *proc == NONE)
+        !self.procs.iter().any(|proc| proc.is_some())
     }
 
     /// No process runs and no message waits.
     pub fn quiescent(&self) -> bool {
-        self.idle() && self.queue.iter().chain(&self.dead).all(|message| *message == NONE)
+        self.idle() && !self.queue.iter().chain(&self.dead).any(|message| message.is_some())
     }
 
     /// Starts a process; `false` when too many run.
-    pub fn start(&mut self, proc: u32) -> bool {
+    pub fn start(&mut self, proc: ProcId) -> bool {
         insert(&mut self.procs, proc)
     }
 
     /// Puts a process into the place of another, or ends it.
-    pub fn replace(&mut self, index: usize, proc: u32) {
+    pub fn replace(&mut self, index: usize, proc: ProcId) {
         self.procs[index] = proc;
         self.procs.sort_unstable();
     }
 
     /// Puts a message into the queue. Beyond the bound it is dropped if `hint` says that it may be lost.
-    pub fn enqueue(&mut self, message: u32, hint: bool) -> bool {
+    pub fn enqueue(&mut self, message: MessageId, hint: bool) -> bool {
         insert(&mut self.queue, message) || hint
     }
 
     /// Puts a message into the dead-letter queue.
-    pub fn bury(&mut self, message: u32) -> bool {
+    pub fn bury(&mut self, message: MessageId) -> bool {
         insert(&mut self.dead, message)
     }
 
     /// Takes a message out of the queue.
     pub fn dequeue(&mut self, index: usize) {
-        self.queue[index] = NONE;
+        self.queue[index] = MessageId::NONE;
         self.queue.sort_unstable();
     }
 
     /// Takes a message out of the dead-letter queue.
     pub fn exhume(&mut self, index: usize) {
-        self.dead[index] = NONE;
+        self.dead[index] = MessageId::NONE;
         self.dead.sort_unstable();
     }
 
     /// Leaves a write with the store after its caller gave it up; `false` when too many are under way.
-    pub fn postpone(&mut self, call: u32, part: u8) -> bool {
+    pub fn postpone(&mut self, call: CallId, part: u8) -> bool {
         let since = self.now;
-        let free = self.late.iter_mut().find(|late| late.call == NONE);
+        let free = self.late.iter_mut().find(|late| !late.call.is_some());
         let fits = free.is_some();
         if let Some(free) = free {
             *free = LateWrite { call, part, since };
@@ -206,8 +205,8 @@ impl State {
     }
 }
 
-fn insert<const N: usize>(places: &mut [u32; N], value: u32) -> bool {
-    let free = places.iter_mut().find(|place| **place == NONE);
+fn insert<K: Copy + Ord, const N: usize>(places: &mut [Id<K>; N], value: Id<K>) -> bool {
+    let free = places.iter_mut().find(|place| !place.is_some());
     let fits = free.is_some();
     if let Some(free) = free {
         *free = value;

@@ -18,10 +18,10 @@ use hookonce_protocol::write::{Action, Change, Table, Write};
 use rustc_hash::FxHashMap;
 
 use super::edge::Edge;
-use super::pool::Pool;
+use super::pool::{CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs};
 use super::process::{Actor, Advanced, End, Proc};
 use super::scenario::Scenario;
-use super::state::{NONE, SLOTS};
+use super::state::SLOTS;
 use super::view::{Domain, DomainView, FACT_NAMES, ItemView, LEDGER, fact_of, plain, plain_domain};
 use crate::label::{Role, labels};
 use crate::mutant::Mutation;
@@ -57,13 +57,13 @@ pub(super) enum Answer {
     /// The write was carried out.
     Applied,
     /// Its condition did not hold; the item.
-    Failed(u32),
+    Failed(ItemId),
     /// A transaction is in the way.
     Conflict,
     /// No answer.
     Unavailable,
     /// The records, in the order of the read.
-    Seen([u32; SLOTS]),
+    Seen([ItemId; SLOTS]),
     /// The commit was carried out.
     Committed,
     /// The commit was cancelled for these reasons.
@@ -73,7 +73,7 @@ pub(super) enum Answer {
     /// What the index shows, by place.
     Due([i64; SLOTS]),
     /// The handler plans on this domain table.
-    Planned(u32),
+    Planned(DomainId),
     /// The handler fails.
     HandlerFails {
         /// Whether another attempt can succeed.
@@ -85,7 +85,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome {
     /// It goes on.
-    Goes(u32),
+    Goes(ProcId),
     /// It ended.
     Ended(End),
 }
@@ -97,12 +97,12 @@ pub(super) struct ProcView {
     pub(super) role: Role,
     /// What it waits for.
     pub(super) class: Class,
-    /// The call's number.
-    pub(super) call: u32,
+    /// The call's index.
+    pub(super) call: CallId,
     /// Which part of the call comes next.
     pub(super) part: usize,
     /// The message at work, if any.
-    pub(super) message: u32,
+    pub(super) message: MessageId,
 }
 
 /// One message as the model's actions see it.
@@ -132,24 +132,19 @@ pub(super) struct World {
     /// The records' keys, by place.
     pub(super) keys: Vec<RecordKey>,
     /// Items of the inbox table.
-    pub(super) items: Pool<Item>,
-    /// What they say.
-    pub(super) item_views: Vec<ItemView>,
-    domains: Pool<Domain>,
-    /// What the domain tables say.
-    pub(super) domain_views: Vec<DomainView>,
-    calls: Pool<Call>,
-    procs: Pool<Proc>,
-    /// What the processes wait for.
-    pub(super) proc_views: Vec<ProcView>,
-    messages: Pool<Message>,
-    /// What the messages are.
-    pub(super) message_views: Vec<MessageView>,
-    steps: FxHashMap<(u32, Answer, i64), Outcome>,
-    writes: FxHashMap<(u32, usize, u32), (bool, u32)>,
-    commits: FxHashMap<(u32, u32, u32), (Answer, u32, u32)>,
-    edges: FxHashMap<(u32, u32), Edge>,
-    sends: FxHashMap<u32, Arc<Vec<u32>>>,
+    pub(super) items: Pool<Items>,
+    /// Domain tables.
+    pub(super) domains: Pool<Domains>,
+    calls: Pool<Calls>,
+    /// Processes, and what they wait for.
+    pub(super) procs: Pool<Procs>,
+    /// Messages.
+    pub(super) messages: Pool<Messages>,
+    steps: FxHashMap<(ProcId, Answer, i64), Outcome>,
+    writes: FxHashMap<(CallId, usize, ItemId), (bool, ItemId)>,
+    commits: FxHashMap<(CallId, ItemId, DomainId), (Answer, ItemId, DomainId)>,
+    edges: FxHashMap<(ItemId, ItemId), Edge>,
+    sends: FxHashMap<CallId, Arc<Vec<MessageId>>>,
     /// The labels of the steps that were taken.
     pub(super) labels: BTreeSet<String>,
 }
@@ -168,14 +163,10 @@ impl World {
             mutation,
             keys,
             items: Pool::default(),
-            item_views: Vec::new(),
             domains: Pool::default(),
-            domain_views: Vec::new(),
             calls: Pool::default(),
             procs: Pool::default(),
-            proc_views: Vec::new(),
             messages: Pool::default(),
-            message_views: Vec::new(),
             steps: FxHashMap::default(),
             writes: FxHashMap::default(),
             commits: FxHashMap::default(),
@@ -197,33 +188,37 @@ impl World {
     }
 
     /// What an item says.
-    pub(super) fn item(&self, number: u32) -> Option<&ItemView> {
-        (number != NONE).then(|| &self.item_views[number as usize - 1])
+    pub(super) fn item(&self, id: ItemId) -> Option<&ItemView> {
+        id.is_some().then(|| self.items.view(id))
     }
 
-    /// The number of an item.
-    pub(super) fn intern_item(&mut self, item: Option<Item>) -> u32 {
-        let Some(item) = item else { return NONE };
-        let (number, new) = self.items.intern(plain(item));
-        if new {
-            let view = ItemView::of(self.items.get(number), &self.timing);
-            self.item_views.push(view);
+    fn item_value(&self, id: ItemId) -> Option<&Item> {
+        id.is_some().then(|| self.items.value(id).as_ref())
+    }
+
+    /// The index of an item.
+    pub(super) fn intern_item(&mut self, item: Option<Item>) -> ItemId {
+        let Some(item) = item.map(plain) else { return ItemId::NONE };
+        self.items.find(&item).unwrap_or_else(|| {
+            let view = ItemView::of(&item, &self.timing);
+            self.items.insert(item, view)
+        })
+    }
+
+    /// The index of a domain table.
+    pub(super) fn intern_domain(&mut self, domain: Domain) -> DomainId {
+        let domain = plain_domain(domain);
+        self.domains.find(&domain).unwrap_or_else(|| {
+            let view = DomainView::of(&domain, &self.keys);
+            self.domains.insert(domain, view)
+        })
+    }
+
+    /// The index of a message.
+    pub(super) fn intern_message(&mut self, message: Message) -> MessageId {
+        if let Some(known) = self.messages.find(&message) {
+            return known;
         }
-        number
-    }
-
-    /// The number of a domain table.
-    pub(super) fn intern_domain(&mut self, domain: Domain) -> u32 {
-        let (number, new) = self.domains.intern(plain_domain(domain));
-        if new {
-            let view = DomainView::of(self.domains.get(number), &self.keys);
-            self.domain_views.push(view);
-        }
-        number
-    }
-
-    /// The number of a message.
-    pub(super) fn intern_message(&mut self, message: Message) -> u32 {
         let slot = self.slot(message.record_key().as_str());
         let (hint, accept_before, fact) = match &message {
             Message::Ref { .. } => (true, i64::MAX, None),
@@ -231,25 +226,21 @@ impl World {
                 (false, payload.accept_before.0, FACT_NAMES.iter().position(|name| name.as_bytes() == payload.body))
             }
         };
-        let (number, new) = self.messages.intern(message);
-        if new {
-            self.message_views.push(MessageView { slot, hint, accept_before, fact });
-        }
-        number
+        self.messages.insert(message, MessageView { slot, hint, accept_before, fact })
     }
 
     /// The message as its reader takes it.
-    pub(super) fn message(&self, role: Role, number: u32) -> Message {
-        let mut message = Message::clone(self.messages.get(number));
+    pub(super) fn message(&self, role: Role, id: MessageId) -> Message {
+        let mut message = Message::clone(self.messages.value(id));
         if let Some(change) = self.mutation.message {
             change(role, &mut message);
         }
         message
     }
 
-    /// The call of a number.
-    pub(super) fn call(&self, number: u32) -> &Arc<Call> {
-        self.calls.get(number)
+    /// The call of an index.
+    pub(super) fn call(&self, id: CallId) -> &Arc<Call> {
+        self.calls.value(id)
     }
 
     /// A process that begins with this step.
@@ -270,29 +261,27 @@ impl World {
         }
     }
 
-    fn intern_proc(&mut self, actor: Actor, call: Call) -> u32 {
-        let (call, _) = self.calls.intern(call);
+    fn intern_proc(&mut self, actor: Actor, call: Call) -> ProcId {
+        let call = self.calls.find(&call).unwrap_or_else(|| self.calls.insert(call, ()));
         self.intern_waiting(Proc { actor, call, done: Vec::new() })
     }
 
-    fn intern_waiting(&mut self, proc: Proc) -> u32 {
-        let role = proc.actor.role();
+    fn intern_waiting(&mut self, proc: Proc) -> ProcId {
+        if let Some(known) = self.procs.find(&proc) {
+            return known;
+        }
         let message = match &proc.actor {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message) => *message,
-            Actor::Ingress(..) | Actor::Relay(_) | Actor::Operator => NONE,
+            Actor::Ingress(..) | Actor::Relay(_) | Actor::Operator => MessageId::NONE,
         };
-        let (call, part) = (proc.call, proc.done.len());
-        let (number, new) = self.procs.intern(proc);
-        if new {
-            let class = self.class(call, part);
-            self.proc_views.push(ProcView { role, class, call, part, message });
-        }
-        number
+        let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
+        let class = self.class(call, part);
+        self.procs.insert(proc, ProcView { role, class, call, part, message })
     }
 
-    fn class(&self, call: u32, part: usize) -> Class {
+    fn class(&self, call: CallId, part: usize) -> Class {
         let write = |write: &Write, best_effort| Class::Write { slot: self.slot(&write.key), best_effort };
-        match self.calls.get(call).as_ref() {
+        match self.calls.value(call).as_ref() {
             Call::Write(one) => write(one, false),
             Call::WriteBestEffort(one) => write(one, true),
             Call::WriteEach(each) => write(&each[part], false),
@@ -306,8 +295,8 @@ impl World {
     }
 
     /// The records that a process waits to read, by place.
-    pub(super) fn reads(&self, call: u32) -> Vec<usize> {
-        match self.calls.get(call).as_ref() {
+    pub(super) fn reads(&self, call: CallId) -> Vec<usize> {
+        match self.calls.value(call).as_ref() {
             Call::Read(key) => vec![self.slot(key.as_str())],
             Call::ReadEach(keys) => keys.iter().map(|key| self.slot(key.as_str())).collect(),
             _ => Vec::new(),
@@ -315,11 +304,11 @@ impl World {
     }
 
     /// The messages of a send.
-    pub(super) fn sends(&mut self, call: u32) -> Arc<Vec<u32>> {
+    pub(super) fn sends(&mut self, call: CallId) -> Arc<Vec<MessageId>> {
         if let Some(known) = self.sends.get(&call) {
             return Arc::clone(known);
         }
-        let messages = match self.calls.get(call).as_ref() {
+        let messages = match self.calls.value(call).as_ref() {
             Call::Send(message) => vec![message.clone()],
             Call::SendEach(messages) => messages.clone(),
             _ => Vec::new(),
@@ -330,12 +319,12 @@ impl World {
     }
 
     /// What a write makes of an item: whether its condition holds, and the item afterwards.
-    pub(super) fn write(&mut self, call: u32, part: usize, item: u32) -> (bool, u32) {
+    pub(super) fn write(&mut self, call: CallId, part: usize, item: ItemId) -> (bool, ItemId) {
         if let Some(known) = self.writes.get(&(call, part, item)) {
             return *known;
         }
-        let current = (item != NONE).then(|| Item::clone(self.items.get(item)));
-        let shared = Arc::clone(self.calls.get(call));
+        let current = self.item_value(item).cloned();
+        let shared = Arc::clone(self.calls.value(call));
         let write = match shared.as_ref() {
             Call::Write(write) | Call::WriteBestEffort(write) => write,
             Call::WriteEach(writes) => &writes[part],
@@ -350,14 +339,14 @@ impl World {
     }
 
     /// What a transaction makes of a record and the domain table.
-    pub(super) fn commit(&mut self, call: u32, item: u32, domain: u32) -> (Answer, u32, u32) {
+    pub(super) fn commit(&mut self, call: CallId, item: ItemId, domain: DomainId) -> (Answer, ItemId, DomainId) {
         if let Some(known) = self.commits.get(&(call, item, domain)) {
             return *known;
         }
-        let shared = Arc::clone(self.calls.get(call));
+        let shared = Arc::clone(self.calls.value(call));
         let Call::Commit(writes) = shared.as_ref() else { unreachable!("not a commit") };
-        let mut record = (item != NONE).then(|| Item::clone(self.items.get(item)));
-        let mut table = Domain::clone(self.domains.get(domain));
+        let mut record = self.item_value(item).cloned();
+        let mut table = Domain::clone(self.domains.value(domain));
         let mut reasons = [0_u8; 3];
         for (index, write) in writes.iter().enumerate() {
             let applied = match write.table {
@@ -379,8 +368,8 @@ impl World {
     }
 
     /// The domain table without the keys that have expired.
-    pub(super) fn forget(&mut self, domain: u32, now: i64) -> u32 {
-        let kept = self.domains.get(domain).iter();
+    pub(super) fn forget(&mut self, domain: DomainId, now: i64) -> DomainId {
+        let kept = self.domains.value(domain).iter();
         let kept = kept.filter(|(_, item)| {
             let expiry = item.get("expires_at").and_then(hookonce_protocol::item::Value::as_i64);
             expiry.is_none_or(|seconds| seconds.saturating_mul(1_000) > now)
@@ -390,7 +379,7 @@ impl World {
     }
 
     /// What the change of a record means.
-    pub(super) fn edge(&mut self, old: u32, new: u32) -> Edge {
+    pub(super) fn edge(&mut self, old: ItemId, new: ItemId) -> Edge {
         if let Some(known) = self.edges.get(&(old, new)) {
             return *known;
         }
@@ -400,7 +389,7 @@ impl World {
     }
 
     /// The next step of a process on an answer.
-    pub(super) fn step(&mut self, proc: u32, answer: Answer, now: i64) -> Outcome {
+    pub(super) fn step(&mut self, proc: ProcId, answer: Answer, now: i64) -> Outcome {
         if let Some(known) = self.steps.get(&(proc, answer, now)) {
             return *known;
         }
@@ -409,9 +398,9 @@ impl World {
         outcome
     }
 
-    fn work_out(&mut self, number: u32, answer: Answer, now: i64) -> Outcome {
-        let mut proc = Proc::clone(self.procs.get(number));
-        let call = Arc::clone(self.calls.get(proc.call));
+    fn work_out(&mut self, id: ProcId, answer: Answer, now: i64) -> Outcome {
+        let mut proc = Proc::clone(self.procs.value(id));
+        let call = Arc::clone(self.calls.value(proc.call));
         let mut reply = self.reply(&call, answer);
         if let (Call::WriteEach(writes), Reply::Written(written)) = (call.as_ref(), &reply) {
             proc.done.push(written.clone());
@@ -428,8 +417,8 @@ impl World {
         self.begin(advanced, now)
     }
 
-    fn found(&self, number: u32) -> Found {
-        Found::from_item((number != NONE).then(|| self.items.get(number).as_ref()))
+    fn found(&self, id: ItemId) -> Found {
+        Found::from_item(self.item_value(id))
     }
 
     fn reply(&self, call: &Call, answer: Answer) -> Reply {
@@ -476,14 +465,14 @@ impl World {
         }
     }
 
-    fn plan(&self, call: &Call, domain: u32) -> Reply {
+    fn plan(&self, call: &Call, domain: DomainId) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
         let fact = fact_of(record).map_or(FACT_NAMES[0], |fact| FACT_NAMES[fact]);
         let (endpoint, _) = record.key.parts();
         let ledger = ItemKey::new(&EndpointId::parse(endpoint).expect("an endpoint"), "ledger", ["all"]);
         let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.into(), 1)]);
         if self.contended {
-            let item = self.domains.get(domain).get(LEDGER).cloned();
+            let item = self.domains.value(domain).get(LEDGER).cloned();
             let snapshot = Snapshot { items: item.map(|item| (LEDGER.to_owned(), item)).into_iter().collect() };
             write = write.as_seen(&snapshot, "total");
             if let Action::Update(changes) = &mut write.action {
