@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::invariant::{IllegalStep, Violation, illegal_step, violations};
+use hookonce_protocol::invariant::{FactViolation, IllegalStep, Violation, fact_violation, illegal_step, violations};
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, StoredBody, Unreadable, attribute};
@@ -192,6 +192,20 @@ fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
         assert_eq!(illegal_step(Some(before), &after), Some(expected));
     }
     assert_eq!(illegal_step(Some(&before), &Record { attempts: 0, resends: 0, ..before.clone() }), None, "a retry");
+}
+
+#[test]
+fn a_fact_stands_as_often_as_it_is_expected() {
+    let cases = [
+        (1..=1, vec![Some(FactViolation::Lost), None, Some(FactViolation::Doubled)]),
+        (0..=1, vec![None, None, Some(FactViolation::Doubled)]),
+        (1..=2, vec![Some(FactViolation::Lost), None, None]),
+        (0..=0, vec![None, Some(FactViolation::Unexpected), Some(FactViolation::Unexpected)]),
+    ];
+    for (expected, violations) in cases {
+        let found: Vec<_> = (0..=2).map(|stands| fact_violation(&stands, &expected)).collect();
+        assert_eq!(found, violations, "{expected:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookonce_protocol::invariant::{FactViolation, fact_violation};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
@@ -99,8 +100,12 @@ impl Tables {
             let wanted = facts.iter().filter(|other| other.as_ref() == *fact).count();
             let stands = keys.iter().filter(|key| key.fact == *fact).count();
             verdict.applied += stands.min(wanted);
-            verdict.lost += wanted.saturating_sub(stands);
-            verdict.applied_twice += stands.saturating_sub(wanted);
+            match fact_violation(&stands, &(wanted..=wanted)) {
+                Some(FactViolation::Lost) => verdict.lost += wanted - stands,
+                Some(FactViolation::Doubled) => verdict.applied_twice += stands - wanted,
+                Some(FactViolation::Unexpected) => unreachable!("{fact} is expected"),
+                None => {}
+            }
         }
         for key in keys.iter().filter(|key| !expected.contains(key.fact)) {
             verdict.broken.push(format!("nobody expects the fact {}", key.fact));
@@ -150,7 +155,7 @@ impl Tables {
         pairs.map(surplus).into_iter().sum()
     }
 
-    /// Where records and domain keys tell different stories.
+    /// Where records and domain keys contradict each other.
     fn contradictions(&self, keys: &[DomainKey<'_>]) -> Vec<String> {
         let mut broken = Vec::new();
         for key in keys {

@@ -1,5 +1,7 @@
-//! What holds for every stored record at every moment, and for every step of one, as checks that tests, proofs and
-//! audits run.
+//! What holds for every stored record at every moment, for every step of one, and for every fact in the end, as checks
+//! that tests, proofs and audits run.
+
+use std::ops::RangeInclusive;
 
 use crate::key::RecordKey;
 use crate::record::{Record, Status, dead_shard, pending_shard};
@@ -58,6 +60,32 @@ fn expected_shard(key: &RecordKey, status: Status, timing: &Timing) -> Option<St
         Status::Pending => Some(pending_shard(shard)),
         Status::Dead => Some(dead_shard(shard)),
         Status::Processed | Status::Discarded => None,
+    }
+}
+
+/// What is wrong with how often a business fact stands, once everything has come to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactViolation {
+    /// P1: it stands too seldom.
+    Lost,
+    /// P2: it stands too often.
+    Doubled,
+    /// It stands although nobody sent it.
+    Unexpected,
+}
+
+/// What is wrong with a fact that stands so often. `expected` begins at zero where no delivery of it was acknowledged, or
+/// where a record owes it or keeps it for an operator. It ends at one, and one more for each second effect that an operator
+/// asked for; it ends at zero where nobody sent the fact.
+pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeInclusive<Count>) -> Option<FactViolation> {
+    if stands < expected.start() {
+        Some(FactViolation::Lost)
+    } else if stands <= expected.end() {
+        None
+    } else if *expected.end() == Count::default() {
+        Some(FactViolation::Unexpected)
+    } else {
+        Some(FactViolation::Doubled)
     }
 }
 

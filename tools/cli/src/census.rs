@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::invariant;
+use hookonce_protocol::invariant::{self, fact_violation};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
 use hookonce_protocol::record::{Record, Status};
@@ -53,12 +53,15 @@ fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timi
     let standing = |status: Status| readable.iter().filter(|record| record.status == status).count();
     let violations = readable.iter().map(|record| invariant::violations(record, timing).len()).sum::<usize>();
     let keys: BTreeSet<_> = domain.iter().filter_map(key).collect();
-    let applied = expected.iter().filter(|event| keys.contains(event.domain_key.as_str())).count();
+    let stands = |event: &&Expected| usize::from(keys.contains(event.domain_key.as_str()));
+    let applied = expected.iter().map(|event| stands(&event)).sum();
+    let missing = expected.iter().filter(|event| fact_violation(&stands(event), &(1..=1)).is_some()).count();
     let dead = standing(Status::Dead);
     Census {
         applied,
         applied_twice: doubled(domain),
-        lost: expected.len().saturating_sub(applied + dead),
+        // What is kept for an operator is not lost.
+        lost: missing.saturating_sub(dead),
         dead,
         pending: standing(Status::Pending),
         violations: violations + (records.len() - readable.len()),

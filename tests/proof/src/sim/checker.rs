@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookonce_protocol::invariant::{FactViolation, fact_violation};
 use hookonce_protocol::item::Value;
 use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKind};
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
@@ -58,24 +59,24 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
         let kept = state.kept.contains(*fact);
         verdict.facts += 1;
         verdict.dead += usize::from(kept && effects == 0);
-        if effects > 1 + granted {
-            verdict.duplicated += 1;
-            state.broken(Rule::Doubled, fact);
-        }
-        let accounted =
-            effects > 0 || kept || state.ignored.contains(*fact) || inner.invariants.given_up.contains(*fact);
-        match (acknowledged.contains(fact), effects > 0) {
-            (true, true) => verdict.ok += 1,
-            (true, false) if !accounted => {
+        let excused = kept || state.ignored.contains(*fact) || inner.invariants.given_up.contains(*fact);
+        let sent = acknowledged.contains(fact);
+        match fact_violation(&effects, &(i64::from(sent && !excused)..=1 + granted)) {
+            Some(FactViolation::Lost) => {
                 verdict.lost += 1;
                 state.broken(Rule::Lost, fact);
             }
-            (false, true) => verdict.recovered += 1,
-            (true | false, false) => {}
+            Some(FactViolation::Doubled | FactViolation::Unexpected) => {
+                verdict.duplicated += 1;
+                state.broken(Rule::Doubled, fact);
+            }
+            None => {}
         }
+        verdict.ok += usize::from(sent && effects > 0);
+        verdict.recovered += usize::from(!sent && effects > 0);
     }
     for (fact, effects) in state.effects.clone() {
-        if effects > 0 && !known.contains(&fact) {
+        if !known.contains(&fact) && fact_violation(&effects, &(0..=0)).is_some() {
             verdict.unexpected += 1;
             state.broken(Rule::Ghost, &fact);
         }
