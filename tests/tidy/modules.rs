@@ -59,7 +59,7 @@ impl Crate {
     /// its own folder is no circle.
     fn circles(&self) -> Vec<String> {
         let folders: BTreeSet<&[String]> =
-            self.files.keys().flat_map(|path| path.split_last()).map(|(_, folder)| folder).collect();
+            self.files.keys().filter_map(|path| path.split_last()).map(|(_, folder)| folder).collect();
         folders.into_iter().flat_map(|folder| self.circles_in(folder)).collect()
     }
 
