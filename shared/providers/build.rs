@@ -1,4 +1,8 @@
-//! Lists the catalog files, so that adding a provider needs no line of Rust.
+//! Lists the catalog files, so that adding a provider needs no line of Rust. Without the feature `tools` they are what
+//! requests are judged by, and nothing that only people read.
+
+#[path = "src/catalog/parts.rs"]
+mod parts;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,10 +19,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     names.sort();
+    let for_people = std::env::var_os("CARGO_FEATURE_TOOLS").is_some();
     let mut list = String::from("&[\n");
     for name in names {
         let path = folder.join(&name);
-        writeln!(list, "    ({name:?}, include_str!({:?})),", path.display().to_string())?;
+        println!("cargo::rerun-if-changed={}", path.display());
+        let text = std::fs::read_to_string(path)?;
+        let text = if for_people { text } else { parts::parts(&text).0.trim_end().to_owned() };
+        writeln!(list, "    ({name:?}, {text:?}),")?;
     }
     list.push_str("]\n");
     let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;

@@ -30,9 +30,12 @@
 
 mod answers;
 mod catalog;
+#[cfg(feature = "tools")]
 pub mod docs;
 mod event;
+#[cfg(feature = "tools")]
 mod explain;
+#[cfg(feature = "tools")]
 mod facts;
 mod handshake;
 mod items;
@@ -49,6 +52,7 @@ mod refusal;
 mod request;
 mod scheme;
 pub mod settings;
+#[cfg(feature = "tools")]
 mod sign;
 mod source;
 mod split;
@@ -57,7 +61,9 @@ mod template;
 pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 pub use catalog::{Catalog, CatalogError};
 pub use event::{Contents, EventKey, EventPart, UNKNOWN_EVENT_TYPE};
+#[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};
+#[cfg(feature = "tools")]
 pub use facts::{FactSource, Facts, SettingFact, SourceKind};
 pub use handshake::{HandedOut, HandshakeAnswer};
 pub use keyring::{Keyring, KeyringError};
@@ -66,7 +72,9 @@ pub use provider::Provider;
 pub use receive::{Received, VerifiedDelivery};
 pub use refusal::Refusal;
 pub use request::Request;
+#[cfg(feature = "tools")]
 pub use scheme::draft::{SignError, UnsignedRequest};
 pub use settings::Settings;
+#[cfg(feature = "tools")]
 pub use sign::SignedRequest;
 pub use split::SplitError;

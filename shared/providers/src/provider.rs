@@ -1,6 +1,7 @@
 //! A provider: how its requests are proven, named, taken apart and answered.
 
 use crate::answers::Answers;
+#[cfg(feature = "tools")]
 use crate::facts::{About, Facts, SettingFact};
 use crate::handshake::Handshake;
 use crate::items::ItemTree;
@@ -25,6 +26,7 @@ pub struct Provider {
     /// A body of one JSON object per line, or a single object, is read as an array of them.
     pub(crate) lines: bool,
     pub(crate) answers: Answers,
+    #[cfg(feature = "tools")]
     pub(crate) about: About,
 }
 
@@ -55,6 +57,7 @@ impl Provider {
     }
 
     /// What an operator has to know, with sources.
+    #[cfg(feature = "tools")]
     pub const fn facts(&self) -> &Facts {
         &self.about.facts
     }
@@ -65,13 +68,15 @@ impl Provider {
     }
 
     /// What an endpoint has to configure besides secrets.
+    #[cfg(feature = "tools")]
     pub fn settings(&self) -> &[SettingFact] {
         &self.about.settings
     }
 
     /// The ways to prove a request, each in one line, strongest first.
+    #[cfg(feature = "tools")]
     pub fn schemes(&self) -> Vec<String> {
-        self.schemes.iter().map(|entry| entry.scheme.kind().summary()).collect()
+        self.schemes.iter().map(|entry| entry.scheme.tools().summary()).collect()
     }
 
     /// True when one delivery can hold several events, each of which is claimed on its own.
@@ -82,11 +87,6 @@ impl Provider {
     /// True when keys are fetched from the provider, so that an endpoint needs no secret.
     pub fn fetches_keys(&self) -> bool {
         self.schemes.iter().any(|entry| entry.scheme.kind().fetches_keys())
-    }
-
-    /// True when the provider answers questions of its own before it delivers, or among deliveries.
-    pub const fn has_handshake(&self) -> bool {
-        !self.handshakes.is_empty()
     }
 
     /// True when every way of this provider to prove a request also covers what its dedup keys are made of.

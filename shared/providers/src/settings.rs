@@ -36,6 +36,7 @@ impl Settings {
     }
 
     /// These settings, with those of `other` in place of their own.
+    #[cfg(feature = "tools")]
     pub(crate) fn merged(&self, other: &Self) -> Self {
         let mut values = self.0.clone();
         values.extend(other.0.clone());

@@ -2,6 +2,7 @@
 
 mod built_in;
 mod file;
+#[cfg(feature = "tools")]
 mod parts;
 mod problem;
 mod rules;
@@ -52,6 +53,7 @@ impl Catalog {
     }
 
     /// The names and texts of the files of the built-in catalog.
+    #[cfg(feature = "tools")]
     pub fn built_in_files() -> &'static [(&'static str, &'static str)] {
         built_in::FILES
     }
@@ -60,6 +62,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The first problem found, with its file and field.
+    #[cfg(feature = "tools")]
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
         let mut entries = BTreeMap::new();
         for (name, text) in files {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
+#[cfg(feature = "tools")]
 use super::parts::parts;
 use super::problem::{CatalogError, Problem, at, within};
 use super::rules::{events, keys};
 use super::schemes::scheme_entry;
+#[cfg(feature = "tools")]
 use crate::facts::About;
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
@@ -19,13 +21,37 @@ use crate::template::TextTemplate;
 pub(super) fn provider(file_name: &str, text: &str) -> Result<Provider, CatalogError> {
     let error = |(field, problem): Problem| CatalogError { file: file_name.to_owned(), field, problem };
     let id = provider_id(file_name).map_err(|problem| error(("file".to_owned(), problem)))?;
-    let (judged, told) = parts(text);
-    let unreadable = |problem: toml::de::Error| error(("file".to_owned(), problem.to_string().trim_end().to_owned()));
-    let file: ProviderFile = toml::from_str(&judged).map_err(unreadable)?;
-    let mut about: About = toml::from_str(&told).map_err(unreadable)?;
-    about.written = toml::from_str(text).map_err(unreadable)?;
+    build(&id, text).map_err(error)
+}
+
+/// What requests are judged by. Without the feature `tools` the build script left nothing else.
+#[cfg(not(feature = "tools"))]
+const fn judged(text: &str) -> &str {
+    text
+}
+
+/// What requests are judged by.
+#[cfg(feature = "tools")]
+fn judged(text: &str) -> String {
+    parts(text).0
+}
+
+/// What people read.
+#[cfg(feature = "tools")]
+fn about(text: &str) -> Result<About, Problem> {
+    let mut about: About = toml::from_str(&parts(text).1).map_err(|problem| unreadable(&problem))?;
+    about.facts.check().map_err(owned)?;
+    about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");
-    build(&id, file, about).map_err(error)
+    Ok(about)
+}
+
+fn unreadable(problem: &toml::de::Error) -> Problem {
+    ("file".to_owned(), problem.to_string().trim_end().to_owned())
+}
+
+fn owned((field, problem): (&'static str, String)) -> Problem {
+    (field.to_owned(), problem)
 }
 
 fn provider_id(file_name: &str) -> Result<String, String> {
@@ -37,10 +63,9 @@ fn provider_id(file_name: &str) -> Result<String, String> {
     Ok(id.to_owned())
 }
 
-fn build(id: &str, file: ProviderFile, about: About) -> Result<Provider, Problem> {
-    let owned = |(field, problem): (&'static str, String)| (field.to_owned(), problem);
+fn build(id: &str, text: &str) -> Result<Provider, Problem> {
+    let file: ProviderFile = toml::from_str(&judged(text)).map_err(|problem| unreadable(&problem))?;
     file.answers.check().map_err(owned)?;
-    about.facts.check().map_err(owned)?;
     if file.scheme.is_empty() {
         return Err(("scheme".to_owned(), "a provider needs at least one scheme".to_owned()));
     }
@@ -86,7 +111,8 @@ fn build(id: &str, file: ProviderFile, about: About) -> Result<Provider, Problem
         handshakes,
         lines: file.lines,
         answers: file.answers,
-        about,
+        #[cfg(feature = "tools")]
+        about: about(text)?,
     })
 }
 

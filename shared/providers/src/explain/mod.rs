@@ -22,8 +22,8 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
-use crate::scheme::kind::Place;
 use crate::scheme::proof::Context;
+use crate::scheme::tools::Place;
 use crate::settings::{PUBLIC_URL, Settings};
 
 /// A tolerance that every timestamp is within.
@@ -94,7 +94,7 @@ impl Provider {
         Explanation {
             provider: self.id.clone(),
             code: outcome.err().map(Refusal::code),
-            scheme: case.scheme().map(|scheme| scheme.kind().summary()).unwrap_or_default(),
+            scheme: case.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
             looked_for: case.findings(),
             causes,
         }
@@ -134,7 +134,7 @@ impl Case<'_> {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let lookups = self.scheme().map(|scheme| scheme.kind().lookups()).unwrap_or_default();
+        let lookups = self.scheme().map(|scheme| scheme.tools().lookups()).unwrap_or_default();
         let state = |count: usize| match count {
             0 => FindingState::Missing,
             1 => FindingState::Present,
@@ -264,8 +264,8 @@ impl Case<'_> {
                 now: self.now,
                 scheme_index,
             };
-            let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
-            let tolerance = self.tolerance.or_else(|| entry.scheme.kind().tolerance());
+            let age = self.now.as_millis().0.saturating_sub(entry.scheme.tools().claimed_time(&context)?);
+            let tolerance = self.tolerance.or_else(|| entry.scheme.tools().tolerance());
             Some((age.div_euclid(1_000), tolerance.unwrap_or(Millis(0)).as_seconds()))
         };
         let (age_seconds, tolerance_seconds) = claimed().unwrap_or((0, 0));
@@ -298,7 +298,7 @@ impl Case<'_> {
 impl Provider {
     /// True when the request carries a signature header that is named after this provider.
     fn is_recognised_in(&self, request: &Request<'_>) -> bool {
-        let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
+        let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.tools().lookups());
         let mut names = lookups.filter_map(|lookup| match lookup.place {
             Place::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
             Place::Header(_) | Place::Headers(_) | Place::Body(_) => None,

@@ -3,6 +3,7 @@
 //! The other fields are not signed: whoever holds one item can change them. The dedup key is made of signed fields only.
 
 use hmac::{Hmac, Mac};
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use sha2::Sha256;
 
@@ -11,13 +12,17 @@ use crate::limits::SIGNATURES_MAX;
 use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::{Encoding, SecretForm};
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
 const ITEMS: &str = "$.notificationItems";
+#[cfg(feature = "tools")]
 const SIGNATURE: &str = "additionalData.hmacSignature";
 
 /// The signed fields of an item, in the order in which they are signed.
@@ -122,6 +127,15 @@ impl SchemeKind for AdyenScheme {
         SecretForm::Hex.decode(secret).is_some()
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        let Source::Json(path) = source else { return false };
+        let text = path.to_string();
+        SIGNED.iter().any(|signed| text == signed.replace('@', "@.NotificationRequestItem"))
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for AdyenScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let key = SecretForm::Hex.decode(secret).ok_or(SignError::Secret)?;
         let lacks = || SignError::BodyLacks { path: format!("{ITEMS}[*].NotificationRequestItem.{SIGNATURE}") };
@@ -142,12 +156,6 @@ impl SchemeKind for AdyenScheme {
 
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::body("signature", &format!("{ITEMS}[*].NotificationRequestItem.{SIGNATURE}"))]
-    }
-
-    fn covers(&self, source: &Source) -> bool {
-        let Source::Json(path) = source else { return false };
-        let text = path.to_string();
-        SIGNED.iter().any(|signed| text == signed.replace('@', "@.NotificationRequestItem"))
     }
 
     fn summary(&self) -> String {

@@ -3,16 +3,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use sha1::{Digest, Sha1};
 
 use crate::limits::SIGNATURES_MAX;
 use crate::refusal::Refusal;
 use crate::request::{Request, form_pairs};
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::settings::PUBLIC_KEY;
 use crate::source::Source;
 
@@ -89,6 +93,24 @@ impl SchemeKind for BraintreeScheme {
         !secret.is_empty()
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        match source {
+            Source::HashOf(inner) => self.covers(inner),
+            Source::Form(name) => name == PAYLOAD,
+            Source::FormXml { field, .. } => field == PAYLOAD,
+            _ => false,
+        }
+    }
+
+    fn sign_challenge(&self, challenge: &str, secret: &str) -> Option<String> {
+        mac(secret, challenge)
+            .filter(|_| is_challenge(challenge))
+            .map(|mac| Encoding::Hex.encode(&mac.finalize().into_bytes()))
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for BraintreeScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let public_key = draft.settings.get(PUBLIC_KEY).unwrap_or("public_key");
         let payload = match field(&draft.body, PAYLOAD) {
@@ -117,25 +139,10 @@ impl SchemeKind for BraintreeScheme {
         vec![Lookup::body("signature", &SIGNATURE), Lookup::body("payload", &PAYLOAD)]
     }
 
-    fn covers(&self, source: &Source) -> bool {
-        match source {
-            Source::HashOf(inner) => self.covers(inner),
-            Source::Form(name) => name == PAYLOAD,
-            Source::FormXml { field, .. } => field == PAYLOAD,
-            _ => false,
-        }
-    }
-
     fn summary(&self) -> String {
         format!(
             "HMAC-SHA1 over the form field `{PAYLOAD}`, keyed with the SHA-1 of the private key, hex in `{SIGNATURE}`"
         )
-    }
-
-    fn sign_challenge(&self, challenge: &str, secret: &str) -> Option<String> {
-        mac(secret, challenge)
-            .filter(|_| is_challenge(challenge))
-            .map(|mac| Encoding::Hex.encode(&mac.finalize().into_bytes()))
     }
 }
 

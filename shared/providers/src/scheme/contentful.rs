@@ -3,16 +3,21 @@
 use std::fmt::Write as _;
 
 use hmac::{Hmac, Mac};
-use hookonce_protocol::time::{EpochSec, Millis};
+#[cfg(feature = "tools")]
+use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::time::Millis;
 use sha2::Sha256;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
 const SIGNATURE: &str = "x-contentful-signature";
@@ -110,6 +115,14 @@ impl SchemeKind for ContentfulScheme {
         !secret.is_empty()
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        // Which headers are signed is for the sender to say, so none is relied on.
+        source.is_of_body()
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for ContentfulScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, now: EpochSec) -> Result<(), SignError> {
         let at = TimestampUnit::Milliseconds.print(now).ok_or(SignError::Time)?;
         let made_here = [SIGNATURE, SIGNED_HEADERS, TIMESTAMP];
@@ -140,11 +153,6 @@ impl SchemeKind for ContentfulScheme {
             Lookup::header("list of signed headers", SIGNED_HEADERS),
             Lookup::header("timestamp", TIMESTAMP),
         ]
-    }
-
-    fn covers(&self, source: &Source) -> bool {
-        // Which headers are signed is for the sender to say, so none is relied on.
-        source.is_of_body()
     }
 
     fn summary(&self) -> String {

@@ -20,6 +20,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
+    #[cfg(feature = "tools")]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Hex => "hex",
@@ -66,6 +67,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 impl SecretForm {
+    #[cfg(feature = "tools")]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Text => "literal text",

@@ -67,6 +67,7 @@ pub(crate) struct Opened<'a> {
 
 impl Opened<'_> {
     /// When it claims to have been signed, where an age is measured.
+    #[cfg(feature = "tools")]
     pub(crate) fn claimed_time(&self) -> Option<i64> {
         self.skew.map(|(at, _)| at)
     }

@@ -5,9 +5,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
-use hookonce_protocol::time::{EpochSec, Millis};
+#[cfg(feature = "tools")]
+use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::time::Millis;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+#[cfg(feature = "tools")]
+use serde_json::Map;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -15,12 +19,15 @@ use crate::json::Node;
 use crate::material::MaterialNeeded;
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::check_skew;
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
 /// Whose key signs the token.
@@ -205,6 +212,17 @@ impl SchemeKind for JwtScheme {
         }
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        source.is_of_body() || *source == Source::SignedAt
+    }
+
+    fn fetches_keys(&self) -> bool {
+        self.key == JwtKey::Plaid
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for JwtScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, now: EpochSec) -> Result<(), SignError> {
         if self.key != JwtKey::Secret {
             return Err(SignError::NotSharedSecret);
@@ -234,10 +252,6 @@ impl SchemeKind for JwtScheme {
         vec![Lookup::header("token", &self.header)]
     }
 
-    fn covers(&self, source: &Source) -> bool {
-        source.is_of_body() || *source == Source::SignedAt
-    }
-
     fn summary(&self) -> String {
         format!(
             "a JSON Web Token ({}) in `{}` whose claim `{}` is the SHA-256 of the body",
@@ -249,10 +263,6 @@ impl SchemeKind for JwtScheme {
 
     fn is_shared_secret(&self) -> bool {
         self.key == JwtKey::Secret
-    }
-
-    fn fetches_keys(&self) -> bool {
-        self.key == JwtKey::Plaid
     }
 
     fn claimed_time(&self, context: &Context<'_>) -> Option<i64> {

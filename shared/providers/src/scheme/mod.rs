@@ -3,6 +3,7 @@
 pub(crate) mod adyen;
 pub(crate) mod braintree;
 pub(crate) mod contentful;
+#[cfg(feature = "tools")]
 pub(crate) mod draft;
 pub(crate) mod encoding;
 pub(crate) mod envelope;
@@ -13,12 +14,18 @@ pub(crate) mod paypal;
 pub(crate) mod proof;
 pub(crate) mod public_key;
 pub(crate) mod signed;
+#[cfg(feature = "tools")]
+mod signing;
 pub(crate) mod sns;
 pub(crate) mod timestamp;
 pub(crate) mod token;
+#[cfg(feature = "tools")]
+pub(crate) mod tools;
 pub(crate) mod twilio;
 
 use kind::SchemeKind;
+#[cfg(feature = "tools")]
+use tools::SchemeTools;
 
 /// One way of a provider to prove itself. A provider with several lists the strongest first.
 #[derive(Debug, Clone)]
@@ -36,6 +43,21 @@ pub(crate) enum Scheme {
 
 impl Scheme {
     pub(crate) fn kind(&self) -> &dyn SchemeKind {
+        match self {
+            Self::Signed(scheme) => scheme,
+            Self::Token(scheme) => scheme,
+            Self::Jwt(scheme) => scheme,
+            Self::Twilio(scheme) => scheme,
+            Self::Paypal(scheme) => scheme,
+            Self::Adyen(scheme) => scheme,
+            Self::Braintree(scheme) => scheme,
+            Self::Sns(scheme) => scheme,
+            Self::Contentful(scheme) => scheme,
+        }
+    }
+
+    #[cfg(feature = "tools")]
+    pub(crate) fn tools(&self) -> &dyn SchemeTools {
         match self {
             Self::Signed(scheme) => scheme,
             Self::Token(scheme) => scheme,

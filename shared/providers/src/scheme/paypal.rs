@@ -3,16 +3,20 @@
 //! The checksum is CRC-32, so the body is bound only weakly: someone who holds one signed delivery can make another body
 //! with the same checksum. Nothing on this side can change that; the catalog says so.
 
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::settings::WEBHOOK_ID;
 use crate::source::Source;
 
@@ -71,6 +75,17 @@ impl SchemeKind for PaypalScheme {
         PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        source.is_of_body()
+    }
+
+    fn fetches_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for PaypalScheme {
     fn sign(&self, _draft: &mut Draft<'_>, _secret: &str, _now: EpochSec) -> Result<(), SignError> {
         Err(SignError::NotSharedSecret)
     }
@@ -85,20 +100,12 @@ impl SchemeKind for PaypalScheme {
         ]
     }
 
-    fn covers(&self, source: &Source) -> bool {
-        source.is_of_body()
-    }
-
     fn summary(&self) -> String {
         format!("RSA with SHA-256 over id, time, webhook id and the CRC-32 of the body, base64 in `{SIGNATURE}`")
     }
 
     fn is_shared_secret(&self) -> bool {
         false
-    }
-
-    fn fetches_keys(&self) -> bool {
-        true
     }
 }
 

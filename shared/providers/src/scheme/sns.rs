@@ -3,17 +3,21 @@
 //! The signature proves that SNS sent the message, not whose topic it came from: any AWS account can subscribe any
 //! address. An endpoint therefore names its topics.
 
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 
 use crate::json::Node;
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::settings::{Settings, TOPIC_ARNS};
 use crate::source::Source;
 
@@ -140,6 +144,19 @@ impl SchemeKind for SnsScheme {
         PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        let Source::Json(path) = source else { return false };
+        let text = path.to_string();
+        NOTIFICATION.iter().any(|name| text == format!("$.{name}"))
+    }
+
+    fn fetches_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for SnsScheme {
     fn sign(&self, _draft: &mut Draft<'_>, _secret: &str, _now: EpochSec) -> Result<(), SignError> {
         Err(SignError::NotSharedSecret)
     }
@@ -150,12 +167,6 @@ impl SchemeKind for SnsScheme {
             .to_vec()
     }
 
-    fn covers(&self, source: &Source) -> bool {
-        let Source::Json(path) = source else { return false };
-        let text = path.to_string();
-        NOTIFICATION.iter().any(|name| text == format!("$.{name}"))
-    }
-
     fn summary(&self) -> String {
         "RSA with SHA-1 (version 1) or SHA-256 (version 2) over named fields of the body, base64 in `$.Signature`"
             .to_owned()
@@ -163,10 +174,6 @@ impl SchemeKind for SnsScheme {
 
     fn is_shared_secret(&self) -> bool {
         false
-    }
-
-    fn fetches_keys(&self) -> bool {
-        true
     }
 }
 

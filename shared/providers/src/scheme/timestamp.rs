@@ -57,6 +57,7 @@ impl TimestampUnit {
     }
 
     /// Writes a point in time as a sender would.
+    #[cfg(feature = "tools")]
     pub(crate) fn print(self, at: EpochSec) -> Option<String> {
         match self {
             Self::Seconds => Some(at.0.to_string()),

@@ -2,14 +2,18 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
 /// A credential in a header.
@@ -36,6 +40,13 @@ impl SchemeKind for TokenScheme {
         !secret.is_empty() && visible && (!self.basic || secret.contains(':'))
     }
 
+    fn covers(&self, _source: &Source) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for TokenScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         if !self.accepts_secret(secret) {
             return Err(SignError::Secret);
@@ -47,10 +58,6 @@ impl SchemeKind for TokenScheme {
 
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::header("credential", &self.header)]
-    }
-
-    fn covers(&self, _source: &Source) -> bool {
-        false
     }
 
     fn summary(&self) -> String {

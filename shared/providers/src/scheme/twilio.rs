@@ -3,19 +3,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(feature = "tools")]
 use hmac::{Hmac, Mac};
+#[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
+#[cfg(feature = "tools")]
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::{Request, form_pairs};
+#[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::{Lookup, SchemeKind};
+use crate::scheme::kind::SchemeKind;
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::signed::{Hash, Primitive};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
 const SIGNATURE: &str = "x-twilio-signature";
@@ -104,6 +110,13 @@ impl SchemeKind for TwilioScheme {
         !secret.is_empty()
     }
 
+    fn covers(&self, source: &Source) -> bool {
+        source.is_of_body()
+    }
+}
+
+#[cfg(feature = "tools")]
+impl SchemeTools for TwilioScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let url = draft.request.url;
         let in_url = Request { method: "POST", url, headers: &[], body: b"" }.query(BODY_HASH);
@@ -125,10 +138,6 @@ impl SchemeKind for TwilioScheme {
 
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::header("signature", SIGNATURE)]
-    }
-
-    fn covers(&self, source: &Source) -> bool {
-        source.is_of_body()
     }
 
     fn summary(&self) -> String {
