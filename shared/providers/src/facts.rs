@@ -56,6 +56,9 @@ pub struct Facts {
     pub size: String,
     /// The form in which the secret is handed out.
     pub secret: String,
+    /// What the secrets that the provider makes start with, whether or not it is part of the key.
+    #[serde(default)]
+    pub secret_prefix: Option<String>,
     /// How a change of the secret looks on the wire.
     pub rotation: String,
     /// The official code that verifies or signs.

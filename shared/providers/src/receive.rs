@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::time::{EpochSec, Millis};
 use sha2::{Digest, Sha256};
 
-use crate::event::Contents;
+use crate::event::{Contents, EventKey};
 use crate::handshake::{Handshake, HandshakeAnswer, Method, Question};
 use crate::keyring::Keyring;
 use crate::material::MaterialNeeded;
@@ -64,6 +65,17 @@ impl VerifiedDelivery {
     /// Which of the endpoint's secrets fitted; 0 is the newest. An old secret that never shows up can be retired.
     pub const fn secret_index(&self) -> usize {
         self.secret_index
+    }
+
+    /// The record that it is claimed by at an endpoint.
+    pub fn record_key(&self, endpoint: &EndpointId) -> RecordKey {
+        match &self.contents {
+            Contents::Single(part) => match &part.key {
+                EventKey::Delivery(id) => RecordKey::delivery(endpoint, id),
+                EventKey::Event(id) => RecordKey::event(endpoint, id),
+            },
+            Contents::Several(_) => RecordKey::envelope(endpoint, &self.body_sha256),
+        }
     }
 
     /// The events in it.

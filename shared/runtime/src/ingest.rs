@@ -8,7 +8,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Payload;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::Timing;
-use hookonce_providers::{Contents, EventKey, VerifiedDelivery};
+use hookonce_providers::{Contents, VerifiedDelivery};
 
 use crate::ambient::Ambient;
 use crate::body::{self, BodyError};
@@ -77,23 +77,13 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
     }
 
     fn claim(&self, endpoint: &EndpointId, delivery: &VerifiedDelivery, policy: Policy) -> Result<Record, IngestError> {
-        let (pk, event_type, raw, body_sha256) = match delivery.contents() {
-            Contents::Single(part) => {
-                let pk = match &part.key {
-                    EventKey::Delivery(id) => RecordKey::delivery(endpoint, id),
-                    EventKey::Event(id) => RecordKey::event(endpoint, id),
-                };
-                (pk, part.event_type.clone(), part.body.as_slice(), part.sha256)
-            }
-            Contents::Several(parts) => {
-                let event_type = format!("batch.{}", parts.len());
-                let body_sha256 = delivery.body_sha256();
-                (RecordKey::envelope(endpoint, &body_sha256), event_type, delivery.body(), body_sha256)
-            }
+        let (event_type, raw, body_sha256) = match delivery.contents() {
+            Contents::Single(part) => (part.event_type.clone(), part.body.as_slice(), part.sha256),
+            Contents::Several(parts) => (format!("batch.{}", parts.len()), delivery.body(), delivery.body_sha256()),
         };
         let now = self.ambient.moment().now;
         let payload = Payload {
-            pk,
+            pk: delivery.record_key(endpoint),
             claim_id: self.ambient.claim_id(),
             provider: delivery.provider_id().to_owned(),
             event_type,

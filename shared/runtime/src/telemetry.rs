@@ -163,3 +163,15 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::chain;
+    use crate::document::FetchError;
+
+    #[test]
+    fn every_cause_is_shown_once() {
+        let error = FetchError::Unavailable("nobody is there".into());
+        assert_eq!(chain(&error), format!("{error}: nobody is there"));
+    }
+}

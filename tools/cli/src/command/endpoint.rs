@@ -227,11 +227,9 @@ fn make_secret(provider: &Provider) -> Option<String> {
     let random: [u8; 32] = rand::random();
     let base64 = STANDARD.encode(random);
     let hex = hookonce_protocol::key::hex(&random);
-    let prefixed = format!("whsec_{base64}");
-    let candidates =
-        if provider.facts().secret.contains("whsec_") { [prefixed, hex, base64] } else { [hex, base64, prefixed] };
+    let prefixed = provider.facts().secret_prefix.as_ref().map(|prefix| format!("{prefix}{base64}"));
     let fits = |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok();
-    candidates.into_iter().find(fits)
+    prefixed.into_iter().chain([hex, base64]).find(fits)
 }
 
 fn add(arguments: Add) -> Result<Exit, Failure> {

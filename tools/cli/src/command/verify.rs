@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{
-    Catalog, Contents, EventKey, Explanation, Provider, Received, Refusal, Request, Settings, VerifiedDelivery,
-};
+use hookonce_providers::{Catalog, Explanation, Provider, Received, Refusal, Request, Settings, VerifiedDelivery};
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
 use serde::{Deserialize, Serialize};
@@ -174,14 +172,7 @@ fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {
 /// The id that the answer would name, whatever the endpoint is called.
 fn record_id(delivery: &VerifiedDelivery) -> String {
     let Ok(endpoint) = EndpointId::parse("any") else { return String::new() };
-    let key = match delivery.contents() {
-        Contents::Single(part) => match &part.key {
-            EventKey::Delivery(id) => RecordKey::delivery(&endpoint, id),
-            EventKey::Event(id) => RecordKey::event(&endpoint, id),
-        },
-        Contents::Several(_) => RecordKey::envelope(&endpoint, &delivery.body_sha256()),
-    };
-    key.parts().1.to_owned()
+    delivery.record_key(&endpoint).parts().1.to_owned()
 }
 
 fn rejected(denial: Denial) -> Report {
