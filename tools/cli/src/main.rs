@@ -9,6 +9,7 @@ mod census;
 mod command;
 mod failure;
 mod output;
+#[cfg(feature = "aws")]
 mod outputs;
 mod samples;
 mod sender;

@@ -5,18 +5,23 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_local::clients;
+#[cfg(feature = "aws")]
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{DynamoStore, dynamodb_client, shared_config};
+use hookonce_runtime::aws::DynamoStore;
+#[cfg(feature = "aws")]
+use hookonce_runtime::aws::{dynamodb_client, shared_config};
 use hookonce_runtime::file::EndpointFolder;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+#[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 
 /// Where a local stack keeps its state unless told otherwise.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
 
 /// How long one call of a command may take.
+#[cfg(feature = "aws")]
 const CALL_MAX: Millis = Millis::seconds(20);
 
 /// The folder of a local stack.
@@ -146,18 +151,33 @@ impl Target {
     /// # Errors
     /// [`Failure`] when no stack is named or running.
     pub(crate) async fn store(&self) -> Result<DynamoStore, Failure> {
-        if let Some(table) = &self.table {
-            let client = dynamodb_client(&shared_config().await, CALL_MAX);
-            return Ok(DynamoStore::new(client, table, self.domain_table.clone().unwrap_or_default()));
-        }
-        if let Some(stack) = &self.stack {
-            let config = shared_config().await;
-            let outputs = Outputs::of(&config, stack).await?;
-            let client = dynamodb_client(&config, CALL_MAX);
-            return Ok(DynamoStore::new(client, outputs.inbox_table, outputs.domain_table));
+        if self.stack.is_some() || self.table.is_some() {
+            return self.deployed().await;
         }
         let running = self.folder.running()?;
         Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))
+    }
+
+    /// The store of the stack that is named.
+    #[cfg(feature = "aws")]
+    async fn deployed(&self) -> Result<DynamoStore, Failure> {
+        let config = shared_config().await;
+        let client = dynamodb_client(&config, CALL_MAX);
+        let Some(stack) = &self.stack else {
+            let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
+            return Ok(DynamoStore::new(client, inbox, domain.unwrap_or_default()));
+        };
+        let outputs = Outputs::of(&config, stack).await?;
+        Ok(DynamoStore::new(client, outputs.inbox_table, outputs.domain_table))
+    }
+
+    #[cfg(not(feature = "aws"))]
+    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    async fn deployed(&self) -> Result<DynamoStore, Failure> {
+        Err(Failure::usage(
+            "this build of hookonce reaches no AWS account",
+            "build it with the feature `aws`, which is on by default: `cargo run --bin hookonce -- ...`",
+        ))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The one HTTPS client: AWS is called with it, and certificates and public keys are fetched with it.
 
+use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_http_client::{Builder, Connector};
-use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpClient};
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
@@ -13,12 +13,7 @@ use crate::port::MaterialSource;
 /// The longest certificate, chain or key set, in bytes.
 pub const MATERIAL_BYTES_MAX: usize = 64 * 1024;
 
-const TLS: Provider = Provider::Rustls(CryptoMode::Ring);
-
-/// What the SDK makes its connections with.
-pub(super) fn client() -> SharedHttpClient {
-    Builder::new().tls_provider(TLS).build_https()
-}
+pub(super) const TLS: Provider = Provider::Rustls(CryptoMode::Ring);
 
 /// An HTTPS client that follows no redirect.
 #[derive(Debug)]

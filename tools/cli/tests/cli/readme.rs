@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::support::{Running, Workspace, json, root, text, wait_until};
 
-const RUN: &str = "cargo run --bin hookonce -- ";
+/// An alias of `.cargo/config.toml`.
+const RUN: &str = "cargo hookonce ";
 const TEST: &str = "cargo test --workspace";
 
 /// The lines of every shell block.

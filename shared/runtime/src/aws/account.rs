@@ -1,0 +1,36 @@
+//! Clients for an account: region, credentials and endpoint URLs come from the environment.
+
+use aws_config::BehaviorVersion;
+pub use aws_config::SdkConfig;
+use aws_smithy_http_client::Builder;
+use hookonce_protocol::time::Millis;
+
+use super::https::TLS;
+use super::{retries, timeouts};
+
+/// Region, credentials and endpoint URLs from the environment.
+pub async fn shared_config() -> SdkConfig {
+    let https = Builder::new().tls_provider(TLS).build_https();
+    aws_config::defaults(BehaviorVersion::latest()).http_client(https).load().await
+}
+
+/// A DynamoDB client whose calls may take `total`.
+pub fn dynamodb_client(config: &SdkConfig, total: Millis) -> aws_sdk_dynamodb::Client {
+    let config =
+        aws_sdk_dynamodb::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    aws_sdk_dynamodb::Client::from_conf(config)
+}
+
+/// An SQS client whose calls may take `total`.
+pub fn sqs_client(config: &SdkConfig, total: Millis) -> aws_sdk_sqs::Client {
+    let config =
+        aws_sdk_sqs::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    aws_sdk_sqs::Client::from_conf(config)
+}
+
+/// A Parameter Store client whose calls may take `total`.
+pub fn ssm_client(config: &SdkConfig, total: Millis) -> aws_sdk_ssm::Client {
+    let config =
+        aws_sdk_ssm::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    aws_sdk_ssm::Client::from_conf(config)
+}
