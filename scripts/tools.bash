@@ -28,30 +28,7 @@ python_tool() {
     "$environment/bin/pip" install --quiet --disable-pip-version-check "$package==$version" "${@:4}"
 }
 
-# Puts `cargo lambda` on the path; with zig, it builds for any processor and any glibc.
+# `cargo lambda`; with zig, it builds for any processor and any glibc.
 need_cargo_lambda() {
     python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$ziglang"
-    PATH="$tools/cargo-lambda/bin:$PATH"
 }
-
-# Waits until a command succeeds, for five minutes; what runs meanwhile logs to $logs.
-await() {
-    local what=$1
-    shift
-    for _ in $(seq 3000); do
-        if "$@" >/dev/null 2>&1; then return; fi
-        sleep 0.1
-    done
-    echo "$(basename "$0"): waited in vain for $what; the logs are in ${logs:?}" >&2
-    return 1
-}
-
-# Builds binaries for release, all with the same settings, so that nothing is built twice. Link-time optimisation makes
-# them smaller and changes nothing that is looked at here; without it, they are built in half the time.
-build_release() {
-    export CARGO_PROFILE_RELEASE_LTO=off # for the emulator, too
-    cargo build --release --quiet "${@/#/--bin=}"
-}
-
-# The functions for this machine, as `cargo lambda watch` builds them.
-build_functions() { build_release hookonce-webhook hookonce-worker hookonce-relay; }

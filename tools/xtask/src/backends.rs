@@ -1,0 +1,444 @@
+//! DynamoDB Local and ElasticMQ, from Maven Central, on a loopback of their own.
+//!
+//! DynamoDB Local listens on every interface and has no option against it. Both servers therefore run in a network
+//! namespace that has nothing but a loopback, and so does whatever is run against them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command as Program};
+
+use clap::Subcommand;
+use rustix::process::{Signal, geteuid};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::process::{Background, Outcome, output, read, run, signal, succeeds, wait_for, write};
+
+const DYNAMODB_LOCAL: (&str, &str, &str) = ("software.amazon.dynamodb", "DynamoDBLocal", "3.1.0");
+const ELASTICMQ: (&str, &str, &str) = ("org.elasticmq", "elasticmq-server_2.13", "1.7.1");
+/// Where DynamoDB Local and ElasticMQ listen.
+const DYNAMODB_PORT: u16 = 8_000;
+const SQS_PORT: u16 = 9_324;
+
+/// What is fetched, what is written, and what is remembered from one call to the next.
+const HOME: &str = "target/backends";
+
+/// What `scripts/real-backends` does.
+///
+/// Needs Java 17, Maven, curl, iproute2 and util-linux, and a kernel that lets the caller make a network namespace.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Fetch and start both servers
+    Up {
+        /// The tables outlast a `stop`
+        #[arg(long)]
+        on_disk: bool,
+    },
+    /// Stop them, and whatever runs beside them
+    Down,
+    /// Let DynamoDB Local hang: connections open, no answer
+    Pause,
+    /// Let it answer again
+    Resume,
+    /// End DynamoDB Local
+    Stop,
+    /// Start it again
+    Start,
+    /// Run a command beside them; it finds their addresses in TEST_DYNAMODB_URL and TEST_SQS_URL
+    Run {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Run the contract suite and the end-to-end tests against them; the last line is `N passed, N failed`
+    Test {
+        /// What the test harness takes: a part of a test's name, or its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        filter: Vec<String>,
+    },
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Outcome<bool> {
+        match self {
+            Self::Up { on_disk } => up(on_disk).map(drop)?,
+            Self::Down => down()?,
+            Self::Pause => running()?.pause()?,
+            Self::Resume => running()?.resume()?,
+            Self::Stop => running()?.stop()?,
+            Self::Start => running()?.start()?,
+            Self::Run { command } => {
+                let [program, arguments @ ..] = command.as_slice() else { return Err("run what?".to_owned()) };
+                let error = up(false)?.command(program).args(arguments).exec();
+                return Err(format!("cannot start {program}: {error}"));
+            }
+            Self::Test { filter } => return test(&filter),
+        }
+        Ok(true)
+    }
+}
+
+/// The servers that run, as one call leaves them to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// The process that keeps the network namespace alive.
+    holder: u32,
+    /// The namespace: a process number may be another process by now, this cannot.
+    network: String,
+    /// DynamoDB Local.
+    store: u32,
+}
+
+/// The end of the servers: with this value, or with the program when it is interrupted.
+pub(crate) struct End;
+
+impl End {
+    /// Ends servers of an earlier call at once, and all others in the end.
+    pub(crate) fn with_this() -> Outcome<Self> {
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("cannot wait for Ctrl-C: {error}"))?;
+        std::thread::spawn(move || {
+            if let Some(number) = signals.forever().next() {
+                drop(down());
+                process::exit(128 + number);
+            }
+        });
+        down()?;
+        Ok(Self)
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Err(reason) = down() {
+            eprintln!("real-backends: {reason}");
+        }
+    }
+}
+
+/// Servers with nothing in them, for one run.
+pub(crate) struct Servers {
+    running: Running,
+    _end: End,
+}
+
+impl Servers {
+    pub(crate) fn start(on_disk: bool) -> Outcome<Self> {
+        let end = End::with_this()?;
+        Ok(Self { running: up(on_disk)?, _end: end })
+    }
+}
+
+impl Deref for Servers {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl DerefMut for Servers {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.running
+    }
+}
+
+impl Running {
+    /// A command beside the servers.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Program {
+        let mut command = if network_of("self").as_ref() == Some(&self.network) {
+            Program::new("env")
+        } else {
+            let mut enter = Program::new("nsenter");
+            if geteuid().is_root() {
+                enter.arg(format!("--net=/proc/{}/ns/net", self.holder));
+            } else {
+                enter.args(["--user", "--net", "--preserve-credentials", "--target", &self.holder.to_string()]);
+            }
+            enter.args(["--", "env"]);
+            enter
+        };
+        command.arg(format!("TEST_DYNAMODB_URL=http://127.0.0.1:{DYNAMODB_PORT}"));
+        command.arg(format!("TEST_SQS_URL=http://127.0.0.1:{SQS_PORT}"));
+        command.arg(program);
+        command
+    }
+
+    /// The options by which `hookonce dev` uses the servers.
+    pub(crate) fn options() -> [String; 4] {
+        let address = |port: u16| format!("http://127.0.0.1:{port}");
+        ["--dynamodb-url".to_owned(), address(DYNAMODB_PORT), "--sqs-url".to_owned(), address(SQS_PORT)]
+    }
+
+    pub(crate) fn pause(&self) -> Outcome {
+        self.signal_store(Signal::STOP)
+    }
+
+    pub(crate) fn resume(&self) -> Outcome {
+        self.signal_store(Signal::CONT)
+    }
+
+    /// Ends DynamoDB Local.
+    pub(crate) fn stop(&self) -> Outcome {
+        self.signal_store(Signal::TERM)?;
+        wait_for("the end of DynamoDB Local", Path::new(HOME), || network_of(self.store).is_none())
+    }
+
+    /// Starts DynamoDB Local.
+    pub(crate) fn start(&mut self) -> Outcome {
+        let library = home(&format!("{}-{}/lib", DYNAMODB_LOCAL.1, DYNAMODB_LOCAL.2));
+        let mut java = self.command("java");
+        java.arg(format!("-Djava.library.path={}", library.display())).arg("-cp").arg(library.join("*"));
+        java.arg("software.amazon.dynamodb.services.local.main.ServerRunner");
+        if home("tables").exists() {
+            java.arg("-dbPath").arg(home("tables"));
+        } else {
+            java.arg("-inMemory");
+        }
+        java.args(["-sharedDb", "-disableTelemetry", "-port", &DYNAMODB_PORT.to_string()]);
+        let started = Background::start(&java, &home("dynamodb.log"))?;
+        wait_for("DynamoDB Local", &home("dynamodb.log"), || self.answers(DYNAMODB_PORT))?;
+        self.store = started.process().ok_or("DynamoDB Local answers and does not run: does another one listen?")?;
+        started.keep();
+        self.remember()
+    }
+
+    fn start_queue(&self) -> Outcome {
+        let library = home(&format!("{}-{}/lib", ELASTICMQ.1, ELASTICMQ.2));
+        let settings = home("elasticmq.conf");
+        write(
+            &settings,
+            format!(
+                "include classpath(\"application.conf\")\n\
+                 node-address {{ protocol = http, host = \"127.0.0.1\", port = {SQS_PORT}, context-path = \"\" }}\n\
+                 rest-sqs {{ enabled = true, bind-hostname = \"127.0.0.1\", bind-port = {SQS_PORT}, sqs-limits = strict }}\n\
+                 rest-stats.enabled = false\n"
+            ),
+        )?;
+        let mut java = self.command("java");
+        java.arg(format!("-Dconfig.file={}", settings.display())).arg("-cp").arg(library.join("*"));
+        java.arg("org.elasticmq.server.Main");
+        let started = Background::start(&java, &home("elasticmq.log"))?;
+        wait_for("ElasticMQ", &home("elasticmq.log"), || self.answers(SQS_PORT))?;
+        started.keep();
+        Ok(())
+    }
+
+    /// Whether a server answers at all.
+    fn answers(&self, port: u16) -> bool {
+        let mut curl = self.command("curl");
+        succeeds(curl.args(["--silent", "--max-time", "1", &format!("http://127.0.0.1:{port}/")]))
+    }
+
+    fn signal_store(&self, number: Signal) -> Outcome {
+        if network_of(self.store).as_ref() == Some(&self.network) && signal(self.store, number) {
+            return Ok(());
+        }
+        Err("DynamoDB Local does not run; `scripts/real-backends start` starts it".to_owned())
+    }
+
+    fn remember(&self) -> Outcome {
+        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
+        write(&home("running.json"), text)
+    }
+}
+
+/// The servers that an earlier call started, if they still run.
+fn found() -> Option<Running> {
+    let running: Running = serde_json::from_str(&fs::read_to_string(home("running.json")).ok()?).ok()?;
+    (network_of(running.holder).as_ref() == Some(&running.network)).then_some(running)
+}
+
+pub(crate) fn running() -> Outcome<Running> {
+    found().ok_or_else(|| "the servers do not run; `scripts/real-backends up` starts them".to_owned())
+}
+
+/// Starts both servers unless they run.
+fn up(on_disk: bool) -> Outcome<Running> {
+    if let Some(running) = found() {
+        return Ok(running);
+    }
+    need()?;
+    fetch(DYNAMODB_LOCAL)?;
+    fetch(ELASTICMQ)?;
+    let (holder, network) = make_network()?;
+    let mut running = Running { holder, network, store: holder };
+    running.remember()?;
+    let started = fresh_tables(on_disk).and_then(|()| running.start()).and_then(|()| running.start_queue());
+    if let Err(reason) = started {
+        down()?;
+        return Err(reason);
+    }
+    eprintln!("real-backends: DynamoDB Local and ElasticMQ are up; scripts/real-backends run COMMAND reaches them");
+    Ok(running)
+}
+
+/// Ends the processes of the namespace: they are the servers, and whatever was left running beside them.
+fn down() -> Outcome {
+    let Some(running) = found() else { return Ok(()) };
+    let send = |number| {
+        let inside = inside(&running.network);
+        for process in &inside {
+            signal(*process, number);
+            signal(*process, Signal::CONT);
+        }
+        inside.is_empty()
+    };
+    send(Signal::TERM);
+    let mut looks = 0;
+    wait_for("the end of the servers", Path::new(HOME), || {
+        looks += 1;
+        // What does not end by itself within ten seconds is killed.
+        if looks < 100 { inside(&running.network).is_empty() } else { send(Signal::KILL) }
+    })?;
+    fs::remove_file(home("running.json")).map_err(|error| format!("target/backends/running.json: {error}"))
+}
+
+/// The processes of a network, but for this one.
+fn inside(network: &String) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    processes.filter(|number| *number != process::id() && network_of(number).as_ref() == Some(network)).collect()
+}
+
+/// The network that a process lives in.
+fn network_of(process: impl std::fmt::Display) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{process}/ns/net")).ok()?;
+    Some(link.to_str()?.to_owned())
+}
+
+/// A network that has a loopback and nothing else, and the process that keeps it.
+fn make_network() -> Outcome<(u32, String)> {
+    let log = home("network.log");
+    let mut unshare = Program::new("unshare");
+    if !geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    unshare.args(["--net", "bash", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
+    let holder = Background::start(&unshare, &log)?;
+    wait_for("a network namespace", &log, || !fs::read_to_string(&log).unwrap_or_default().is_empty())?;
+    let said = read(&log)?;
+    let process = holder.process().filter(|_| said.starts_with("up"));
+    let Some((process, network)) = process.and_then(|process| Some((process, network_of(process)?))) else {
+        return Err(format!(
+            "the kernel gives no network namespace: {}\nUbuntu 24.04 denies it to ordinary users. Allow it with\n  \
+             sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0\nor run this as root.",
+            said.trim()
+        ));
+    };
+    if network_of("self").as_ref() == Some(&network) {
+        return Err("`unshare` made no network of its own; is it the one of util-linux?".to_owned());
+    }
+    holder.keep();
+    Ok((process, network))
+}
+
+fn fresh_tables(on_disk: bool) -> Outcome {
+    let tables = home("tables");
+    if tables.exists() {
+        fs::remove_dir_all(&tables).map_err(|error| format!("{}: {error}", tables.display()))?;
+    }
+    if on_disk {
+        fs::create_dir(&tables).map_err(|error| format!("{}: {error}", tables.display()))?;
+    }
+    Ok(())
+}
+
+/// Installs what is missing where that is allowed, and says what is missing where it is not.
+fn need() -> Outcome {
+    let programs = [
+        ("java", "openjdk-17-jre-headless"),
+        ("mvn", "maven"),
+        ("ip", "iproute2"),
+        ("curl", "curl"),
+        ("unshare", "util-linux"),
+    ];
+    let missing = programs
+        .into_iter()
+        .filter(|(program, _)| !succeeds(Program::new("bash").args(["-c", "command -v \"$0\"", program])));
+    let missing: Vec<_> = missing.map(|(_, package)| package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !geteuid().is_root() {
+        return Err(format!("something is missing; install it with\n  sudo apt-get install {}", missing.join(" ")));
+    }
+    output(Program::new("apt-get").args(["update", "-qq"]))?;
+    output(Program::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(missing))?;
+    Ok(())
+}
+
+/// Brings the jars of one artefact, with everything it depends on, unless they are there.
+fn fetch((group, artifact, version): (&str, &str, &str)) -> Outcome {
+    let folder = home(&format!("{artifact}-{version}"));
+    if folder.join("complete").exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let wanted = format!("<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>");
+    let project = "<groupId>local</groupId><artifactId>backends</artifactId><version>1</version>";
+    write(
+        &folder.join("pom.xml"),
+        format!(
+            "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"><modelVersion>4.0.0</modelVersion>{project}\
+             <dependencies><dependency>{wanted}</dependency></dependencies></project>\n"
+        ),
+    )?;
+    let mut maven = Program::new("mvn");
+    maven.current_dir(&folder).args(["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]);
+    output(&mut maven)
+        .map_err(|reason| format!("{reason}\nThe servers come from Maven Central; can it be reached?"))?;
+    write(&folder.join("complete"), "")
+}
+
+/// The suites of the embedded servers once more; only the addresses differ.
+fn test(filter: &[String]) -> Outcome<bool> {
+    run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
+    let servers = Servers::start(false)?;
+    let log = home("test.log");
+    let mut cargo = servers.command("cargo");
+    cargo.args(["test", "--workspace", "--test", "all", "--offline", "--"]).args(filter);
+    let tested = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
+    write(&log, [tested.stdout.as_slice(), tested.stderr.as_slice()].concat())?;
+    let text = String::from_utf8_lossy(&tested.stdout);
+    eprint!("{text}{}", String::from_utf8_lossy(&tested.stderr));
+    let (passed, failed) = totals(&text);
+    println!("{passed} passed, {failed} failed");
+    // A run that executed nothing has shown nothing.
+    Ok(tested.status.success() && passed > 0)
+}
+
+/// What the test harnesses say in the end: `test result: ok. 12 passed; 0 failed; ...`.
+fn totals(text: &str) -> (u64, u64) {
+    let results = text.lines().filter_map(|line| line.strip_prefix("test result: ")).map(|result| {
+        let words: Vec<_> = result.split_whitespace().collect();
+        let before = |wanted: &str| {
+            let place = words.iter().position(|word| word.trim_end_matches(';') == wanted)?;
+            words.get(place.checked_sub(1)?)?.parse::<u64>().ok()
+        };
+        (before("passed").unwrap_or(0), before("failed").unwrap_or(0))
+    });
+    results.fold((0, 0), |(passed, failed), (more, worse)| (passed + more, failed + worse))
+}
+
+fn home(name: &str) -> PathBuf {
+    std::path::absolute(Path::new(HOME).join(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::totals;
+
+    #[test]
+    fn the_results_of_every_harness_are_summed() {
+        let results = "running 3 tests\n\
+            test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out; finished in 1.00s\n\
+            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s\n";
+        assert_eq!(totals(results), (15, 2));
+        assert_eq!(totals("error: nothing was built\n"), (0, 0));
+    }
+}

@@ -1,0 +1,235 @@
+//! The release binaries of the three functions under `cargo lambda watch`, with DynamoDB Local and ElasticMQ behind them.
+//! `hookonce dev --functions` plays the event source and the schedule, which the emulator does not.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command as Program, Stdio};
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::{Map, Value};
+
+use crate::backends::{Running, Servers};
+use crate::process::{
+    Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, read, run, unlinked,
+    wait_for, write,
+};
+
+const PORT: u16 = 9_000;
+const DATA: &str = "target/emulator";
+
+/// What `scripts/emulator` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build the functions for release, run them under an emulator against real backends, drive them over HTTP as
+    /// providers would, and check the tables; the last line is `N passed, N failed`
+    Test,
+}
+
+/// Puts `cargo lambda` into its place, and gives its folder.
+pub(crate) fn cargo_lambda() -> Outcome<PathBuf> {
+    run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_cargo_lambda"]))?;
+    let folder = Path::new("target/tools/cargo-lambda/bin");
+    folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+pub(crate) fn test() -> Outcome<bool> {
+    let mut emulator = Emulator::start()?;
+    let json = ["--header", "content-type: application/json", "--data", "{}"];
+    let forged = ["x-hub-signature-256: sha256=00", "x-github-delivery: 1", "x-github-event: push"];
+    let forged: Vec<_> = json.into_iter().chain(forged.into_iter().flat_map(|header| ["--header", header])).collect();
+    let mut tally = Tally { passed: 0, failed: 0 };
+    tally.check("an unknown endpoint is refused", || emulator.answers("nobody", &json, "404"));
+    tally.check("an unsigned delivery is refused", || emulator.answers("stripe", &json, "401"));
+    tally.check("a forged delivery is refused", || emulator.answers("github", &forged, "401"));
+    tally.check("the demo's figures hold", || emulator.demo());
+    tally.check("they hold a second time, with records from before", || emulator.demo());
+    tally.check("nothing is lost while the store hangs", || {
+        emulator.outage(|store| store.pause(), Duration::from_secs(5), |store| store.resume())
+    });
+    tally.check("nothing is lost while the store is away", || {
+        emulator.outage(|store| store.stop(), Duration::from_secs(1), Running::start)
+    });
+    tally.check("a misspelt and contradicting configuration is refused, every fault at once", || {
+        emulator.misconfigured()
+    });
+    let sample =
+        ["send", "--provider", "stripe", "--file", "events/deliveries/stripe-invoice-paid.json", "--copies", "3"];
+    tally.check("a sample is delivered", || emulator.hookonce(&sample).map(drop));
+    tally.check("its record is shown", || emulator.hookonce(&["show", "stripe", "evt_1SampleInvoicePaid"]).map(drop));
+    tally.check("a delivery of bytes that are no text is kept as it came", || emulator.binary());
+    tally.check("the tables are read by name", || emulator.list_by_table());
+    tally.check("the relay runs on its clock", || contains(&read(&data("watch.log"))?, &["hookonce-relay"]));
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(tally.failed == 0)
+}
+
+/// How many checks held.
+struct Tally {
+    passed: usize,
+    failed: usize,
+}
+
+impl Tally {
+    fn check(&mut self, name: &str, holds: impl FnOnce() -> Outcome) {
+        match holds() {
+            Ok(()) => {
+                self.passed += 1;
+                eprintln!("ok: {name}");
+            }
+            Err(reason) => {
+                self.failed += 1;
+                eprintln!("FAILED: {name}\n{reason}");
+            }
+        }
+    }
+}
+
+/// What runs during the checks, and ends with this value.
+struct Emulator {
+    hookonce: PathBuf,
+    _functions: Background,
+    _event_source: Background,
+    servers: Servers,
+}
+
+impl Emulator {
+    fn start() -> Outcome<Self> {
+        let lambda = cargo_lambda()?;
+        fresh_folder(Path::new(DATA))?;
+        let hookonce = build_hookonce()?;
+        // What `watch` would build at the first request is built here, where its errors can be read.
+        build_functions()?;
+        let servers = Servers::start(true)?;
+        let mut dev = servers.command(&hookonce);
+        dev.args(["dev", "--data", DATA, "--functions", &address()]).args(Running::options());
+        let event_source = Background::start(&dev, &data("dev.log"))?;
+        wait_for("the event source", &data("dev.log"), || data("stack.json").exists())?;
+        contains(&read(&data("endpoints/stripe.json"))?, &["\"on_store_outage\": \"reject\""])?;
+        // Before the functions read it. GitHub does not retry, so its endpoint is what the other policy is for.
+        let mut github: Map<String, Value> = json(&read(&data("endpoints/github.json"))?)?;
+        github.insert("on_store_outage".to_owned(), "enqueue".into());
+        write(&data("endpoints/github.json"), Value::from(github).to_string())?;
+        let mut watch = servers.command(lambda.join("cargo-lambda"));
+        unlinked(&mut watch).args(["lambda", "watch", "--release", "--invoke-address", "127.0.0.1"]);
+        watch.args(["--invoke-port", &PORT.to_string(), "--ignore-changes", "--concurrency", "4", "--env-file"]);
+        let functions = Background::start(watch.arg(data("functions.env")), &data("watch.log"))?;
+        let emulator = Self { hookonce, _functions: functions, _event_source: event_source, servers };
+        // Each starts with its first invocation, and the emulator answers 500 until it has.
+        wait_for("the relay", &data("watch.log"), || emulator.invoke("hookonce-relay").is_ok())?;
+        let json = ["--header", "content-type: application/json", "--data", "{}"];
+        wait_for("the webhook", &data("watch.log"), || emulator.answers("nobody", &json, "404").is_ok())?;
+        Ok(emulator)
+    }
+
+    /// Invokes a function as Lambda's API would.
+    fn invoke(&self, function: &str) -> Outcome {
+        let mut curl = self.servers.command("curl");
+        curl.args(["--silent", "--fail", "--max-time", "300", "--data", "{\"source\":\"aws.events\"}"]);
+        output(curl.arg(format!("{}/2015-03-31/functions/{function}/invocations", address()))).map(drop)
+    }
+
+    /// Whether the webhook answers a request to an endpoint with this status.
+    fn answers(&self, endpoint: &str, request: &[&str], expected: &str) -> Outcome {
+        let mut curl = self.servers.command("curl");
+        curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--max-time", "60"]);
+        let actual = output(curl.args(request).arg(format!("{}/webhooks/{endpoint}", address())))?;
+        if actual == expected { Ok(()) } else { Err(format!("expected {expected}, got {actual}")) }
+    }
+
+    /// What the command line prints.
+    fn hookonce(&self, arguments: &[&str]) -> Outcome<String> {
+        output(self.servers.command(&self.hookonce).args(arguments).args(["--data", DATA]))
+    }
+
+    fn demo_command(&self) -> Program {
+        let mut demo = self.servers.command(&self.hookonce);
+        demo.args([
+            "demo",
+            "--url",
+            &address(),
+            "--deliveries",
+            "90",
+            "--copies",
+            "4",
+            "--concurrency",
+            "16",
+            "--json",
+        ]);
+        demo.args(["--data", DATA]);
+        demo
+    }
+
+    fn demo(&self) -> Outcome {
+        output(&mut self.demo_command()).map(drop)
+    }
+
+    /// The store hangs or is away in the middle of a run. Stripe's endpoint asks for another try meanwhile, GitHub's
+    /// accepts.
+    fn outage(
+        &mut self,
+        begin: impl FnOnce(&mut Running) -> Outcome,
+        lasts: Duration,
+        end: impl FnOnce(&mut Running) -> Outcome,
+    ) -> Outcome {
+        let mut demo = self.demo_command();
+        let demo = std::thread::spawn(move || output(&mut demo));
+        std::thread::sleep(Duration::from_secs(1));
+        begin(&mut self.servers)?;
+        std::thread::sleep(lasts);
+        end(&mut self.servers)?;
+        demo.join().map_err(|_| "the thread of the demo panicked".to_owned())?.map(drop)
+    }
+
+    /// Bytes that are no text, under a type that says so: the gateway hands them over as base64.
+    fn binary(&self) -> Outcome {
+        let (file, body) = (data("binary"), [0xff, 0xfe, 0x00, 0x80]);
+        write(&file, body)?;
+        let file = file.display().to_string();
+        let mut send = vec!["send", "--provider", "github", "--file", &file, "--copies", "2", "--json"];
+        send.extend(["--header", "x-github-event:ping", "--header", "content-type:application/octet-stream"]);
+        let sent: Value = json(&self.hookonce(&send)?)?;
+        let id = sent.pointer("/0/id").and_then(Value::as_str).ok_or_else(|| format!("no delivery id: {sent}"))?;
+        let mut show = self.servers.command(&self.hookonce);
+        show.args(["show", "github", id, "--body", "--data", DATA]);
+        let shown = show.output().map_err(|error| format!("cannot start hookonce: {error}"))?.stdout;
+        if shown == body { Ok(()) } else { Err(format!("sent {body:?}, kept {shown:?}")) }
+    }
+
+    /// A function that cannot work does not start, and says everything that is wrong in one go.
+    fn misconfigured(&self) -> Outcome {
+        let mut worker = self.servers.command("env");
+        worker.args(["HOOKONCE_INBOX_TABEL=x", "HOOKONCE_LEASE_SECONDS=1", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1"]);
+        worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-worker")).stdin(Stdio::null());
+        let said = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
+        let said = [said.stdout, said.stderr].concat();
+        contains(&String::from_utf8_lossy(&said), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "lease"])
+    }
+
+    /// The tables by name, as for a deployed stack.
+    fn list_by_table(&self) -> Outcome {
+        let variables = read(&data("functions.env"))?;
+        let table = variables.lines().find_map(|line| line.strip_prefix("HOOKONCE_INBOX_TABLE="));
+        let table = table.ok_or_else(|| format!("no table is named: {variables}"))?;
+        let mut list = self.servers.command("env");
+        list.args(variables.lines().filter(|line| line.contains('=')));
+        list.arg(&self.hookonce).args(["list", "--table", table, "--json", "--limit", "5"]);
+        let listed: Vec<Map<String, Value>> = json(&output(&mut list)?)?;
+        let processed = |record: &Map<String, Value>| record.get("state").is_some_and(|state| state == "PROCESSED");
+        if listed.iter().any(processed) { Ok(()) } else { Err(format!("no record is PROCESSED: {listed:?}")) }
+    }
+}
+
+fn contains(text: &str, wanted: &[&str]) -> Outcome {
+    match wanted.iter().find(|word| !text.contains(**word)) {
+        None => Ok(()),
+        Some(word) => Err(format!("{word} is not in: {text}")),
+    }
+}
+
+fn address() -> String {
+    format!("http://127.0.0.1:{PORT}")
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(DATA).join(name)
+}

@@ -1,0 +1,186 @@
+//! Runs what docs/deploy.md tells people to type, taken from the page itself.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command as Program;
+
+use clap::Subcommand;
+
+use crate::backends::{self, End};
+use crate::emulator::cargo_lambda;
+use crate::process::{self, Background, Outcome, output, read, wait_for};
+
+const PAGE: &str = "docs/deploy.md";
+const LAPTOP: &str = "On a laptop, under an emulator of Lambda";
+const BUILD: [&str; 2] = ["What you need", "Build and deploy"];
+/// What a block says that needs an account.
+const ACCOUNT: [&str; 4] = ["aws ", "sam deploy", "sam delete", "--stack "];
+
+/// What a guide walks through.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Part {
+    /// The section on the emulator: every step of it, those for other terminals in the background
+    Laptop,
+    /// Install, validate and build as for a deployment, and stop where an account is needed
+    Build,
+}
+
+/// Fails as well when the page has a block of commands that needs no account and is not run here.
+pub(crate) fn run(part: &Part) -> Outcome<bool> {
+    let page = Page::parse(&read(Path::new(PAGE))?);
+    if let Some((section, text)) = page.forgotten() {
+        return Err(format!("nobody runs this block of \u{201c}{section}\u{201d} in {PAGE}:\n{text}"));
+    }
+    match part {
+        Part::Laptop => laptop(&page)?,
+        Part::Build => build(&page)?,
+    }
+    Ok(true)
+}
+
+/// The blocks of commands of the page, each with the heading above it.
+struct Page(Vec<(String, String)>);
+
+impl Page {
+    fn parse(text: &str) -> Self {
+        let (mut blocks, mut section, mut taking) = (Vec::new(), String::new(), false);
+        for line in text.lines() {
+            match line.trim_start() {
+                "```sh" => {
+                    taking = true;
+                    blocks.push((section.clone(), String::new()));
+                }
+                "```" => taking = false,
+                _ if line.starts_with("##") => line.trim_start_matches('#').trim().clone_into(&mut section),
+                _ => {
+                    if let Some((_, text)) = blocks.last_mut().filter(|_| taking) {
+                        text.push_str(line);
+                        text.push('\n');
+                    }
+                }
+            }
+        }
+        Self(blocks)
+    }
+
+    fn blocks(&self, section: &str) -> Vec<&str> {
+        self.0.iter().filter(|(of, _)| of == section).map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// A block that is neither run here nor in need of an account.
+    fn forgotten(&self) -> Option<&(String, String)> {
+        let run_here = |section: &str| section == LAPTOP || BUILD.contains(&section);
+        self.0.iter().find(|(section, text)| !run_here(section) && !ACCOUNT.iter().any(|word| text.contains(word)))
+    }
+}
+
+/// Commands as a person would type them, with `cargo lambda` at hand.
+fn typed(commands: &str) -> Program {
+    for line in commands.lines() {
+        eprintln!("$ {line}");
+    }
+    let mut bash = Program::new("bash");
+    bash.args(["-euo", "pipefail", "-c"]);
+    bash.arg(format!("PATH=\"$PWD/target/tools/cargo-lambda/bin:$PATH\"\n{commands}"));
+    bash
+}
+
+fn laptop(page: &Page) -> Outcome {
+    let [install, start, dev, watch, deliver, end] = page.blocks(LAPTOP).try_into().map_err(|blocks: Vec<_>| {
+        format!(
+            "\u{201c}{LAPTOP}\u{201d} in {PAGE} has {} blocks; the six that are run here need another look",
+            blocks.len()
+        )
+    })?;
+    cargo_lambda()?;
+    // Built where its errors can be read; the steps then find it built.
+    process::run(Program::new("cargo").args(["build", "--quiet", "--bins"]))?;
+    let logs = Path::new("target/guide");
+    fs::create_dir_all(logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let _servers = End::with_this()?;
+    let _data = SetAside::new()?;
+    process::run(&mut typed(install))?;
+    process::run(&mut typed(start))?;
+    let _dev = Background::start(&typed(dev), &logs.join("dev.log"))?;
+    wait_for("the event source", &logs.join("dev.log"), || Path::new(".hookonce/stack.json").exists())?;
+    let _watch = Background::start(&typed(watch), &logs.join("watch.log"))?;
+    // A first start that outlasts a sender's patience brings one more copy, and the copies are counted here.
+    wait_for("the webhook", &logs.join("watch.log"), webhook_started)?;
+    let delivered = output(&mut typed(deliver))?;
+    println!("{delivered}");
+    let list = deliver.lines().last().unwrap_or_default();
+    wait_for("the effect", &logs.join("dev.log"), || {
+        output(Program::new("bash").args(["-c", list])).is_ok_and(|listed| listed.contains("APPLIED"))
+    })?;
+    let answers = |word: &str| delivered.lines().filter(|line| line.contains(word)).count();
+    if (answers("accepted"), answers("duplicate")) != (1, 2) {
+        return Err(format!("{PAGE} says that one answer is `accepted` and two are `duplicate`:\n{delivered}"));
+    }
+    process::run(&mut typed(end))
+}
+
+/// It says of an endpoint that there is none.
+fn webhook_started() -> bool {
+    let Ok(servers) = backends::running() else { return false };
+    let mut curl = servers.command("curl");
+    curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--data", "{}"]);
+    curl.args(["--header", "content-type: application/json", "http://127.0.0.1:9000/webhooks/nobody"]);
+    output(&mut curl).is_ok_and(|status| status == "404")
+}
+
+/// The data folder of whoever runs this, out of the way of the page's steps.
+struct SetAside;
+
+const DATA: &str = ".hookonce";
+const KEPT: &str = "target/guide/kept";
+
+impl SetAside {
+    fn new() -> Outcome<Self> {
+        if Path::new(DATA).exists() {
+            fs::rename(DATA, KEPT).map_err(|error| format!("{KEPT}: {error}"))?;
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        // There may be none, if a step before the one that makes it failed.
+        drop(fs::remove_dir_all(DATA));
+        if Path::new(KEPT).exists()
+            && let Err(error) = fs::rename(KEPT, DATA)
+        {
+            eprintln!("guide: your data folder is in {KEPT}: {error}");
+        }
+    }
+}
+
+fn build(page: &Page) -> Outcome {
+    process::run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_python"]))?;
+    let lines = BUILD.iter().flat_map(|section| page.blocks(section)).flat_map(str::lines);
+    let commands: Vec<_> = lines.filter(|line| !line.starts_with("sam deploy")).collect();
+    // The lint needs a region to judge by, and no credentials.
+    let region = "export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=${AWS_DEFAULT_REGION:-eu-central-1}";
+    process::run(&mut typed(&format!("{region}\n{}", commands.join("\n"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAPTOP, PAGE, Page};
+
+    #[test]
+    fn a_block_that_nobody_runs_is_found() {
+        let page = |text: &str| Page::parse(&format!("## Elsewhere\n\n1. Look:\n\n   ```sh\n   {text}\n   ```\n"));
+        let forgotten = page("ls");
+        assert_eq!(forgotten.forgotten(), Some(&("Elsewhere".to_owned(), "   ls\n".to_owned())));
+        assert_eq!(page("aws s3 ls").forgotten(), None);
+    }
+
+    #[test]
+    fn the_page_has_the_blocks_that_are_run() {
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/deploy.md"));
+        let page = Page::parse(&text.unwrap());
+        assert_eq!(page.forgotten(), None, "nobody runs this block of {PAGE}");
+        assert_eq!(page.blocks(LAPTOP).len(), 6);
+    }
+}

@@ -1,0 +1,122 @@
+//! The release binaries of the functions under load against DynamoDB Local and ElasticMQ, their processes killed with
+//! SIGKILL at random moments. What counts is read from the tables afterwards.
+//!
+//! `hookonce dev --binaries` plays Lambda: it gives each process its invocations and starts another one where one was
+//! killed. `hookonce demo --url` plays the providers, which deliver again what was not answered.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::Deserialize;
+
+use crate::backends::{Running, Servers};
+use crate::process::{
+    Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
+    wait_for,
+};
+
+const DATA: &str = "target/kill-test";
+const PORT: u16 = 9_100;
+/// Between two kills.
+const PAUSE_MS: std::ops::Range<u64> = 50..250;
+
+/// What `hookonce dev` says of itself: it started the processes of the functions.
+#[derive(Deserialize)]
+struct Stack {
+    pid: u32,
+}
+
+/// What `hookonce demo --json` says.
+#[derive(Deserialize)]
+struct Report {
+    events: u64,
+    lost: u64,
+    applied_twice: u64,
+}
+
+/// What the runs of deliveries add up to.
+#[derive(Default)]
+struct Figures {
+    events: u64,
+    lost: u64,
+    doubled: u64,
+}
+
+/// Kills at least so many processes while deliveries run.
+pub(crate) fn test(long: bool) -> Outcome<bool> {
+    let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
+    fresh_folder(Path::new(DATA))?;
+    let hookonce = build_hookonce()?;
+    build_functions()?;
+    let servers = Servers::start(false)?;
+    let mut dev = servers.command(&hookonce);
+    dev.args(["dev", "--data", DATA, "--binaries"]).arg(binaries("release")?).args(["--port", &PORT.to_string()]);
+    let _stack = Background::start(dev.args(Running::options()), &data("dev.log"))?;
+    wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
+    let stack: Stack = json(&read(&data("stack.json"))?)?;
+
+    let (killed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut figures = Figures::default();
+    let held = std::thread::scope(|scope| {
+        scope.spawn(|| kill_at_random(stack.pid, kills, &killed, &over));
+        // One run of deliveries usually lasts longer than the kills; on a fast machine there is another.
+        let mut seeds = 1..;
+        let held = loop {
+            let seed = seeds.next().unwrap_or_default();
+            match deliver(&servers, &hookonce, deliveries, seed, &mut figures) {
+                Ok(true) if killed.load(Ordering::Relaxed) < kills => {}
+                done => break done,
+            }
+        };
+        over.store(true, Ordering::Relaxed);
+        held
+    })?;
+    let (kills, Figures { events, lost, doubled }) = (killed.into_inner(), figures);
+    println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}}}");
+    Ok(held)
+}
+
+/// One run of deliveries; whether every effect is there once.
+fn deliver(servers: &Running, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
+    let mut demo = servers.command(hookonce);
+    demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", &deliveries.to_string()]);
+    demo.args(["--copies", "3", "--concurrency", "12", "--seed", &seed.to_string(), "--json", "--data", DATA]);
+    let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;
+    let report = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        eprintln!("{report}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let Report { events, lost, applied_twice } = json(&report)?;
+    figures.events += events;
+    figures.lost += lost;
+    figures.doubled += applied_twice;
+    Ok(output.status.success())
+}
+
+/// Kills a random process of a function every 0.05 to 0.25 seconds, so many in all.
+fn kill_at_random(parent: u32, kills: u64, killed: &AtomicU64, over: &AtomicBool) {
+    while killed.load(Ordering::Relaxed) < kills && !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(PAUSE_MS.start + random_below(PAUSE_MS.end - PAUSE_MS.start)));
+        let victims = children(parent);
+        let chosen = usize::try_from(random_below(victims.len().max(1) as u64)).unwrap_or_default();
+        if victims.get(chosen).is_some_and(|victim| signal(*victim, Signal::KILL)) {
+            let count = killed.fetch_add(1, Ordering::Relaxed) + 1;
+            if count.is_multiple_of(50) {
+                eprintln!("kill: {count} processes killed");
+            }
+        }
+    }
+}
+
+/// Chance as the standard library has it: the keys of its hash tables are random.
+fn random_below(bound: u64) -> u64 {
+    RandomState::new().hash_one(()) % bound
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(DATA).join(name)
+}

@@ -1,0 +1,95 @@
+//! The proof, one part at a time. What a part needs is built here; what it proves is in `tests/proof` and `tests`.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command as Program;
+
+use clap::{Args, Subcommand};
+
+use crate::backends::Servers;
+use crate::kill;
+use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
+
+/// Parts that another program plays.
+const OTHERS: &str = "\
+These parts take --only <text>, too:
+  model     every order of steps and faults within bounds, on the machines that are deployed
+  mutants   each clause of the protocol taken out; the model must find a counterexample for each
+  simulate  days by seed: the drivers that are deployed, with every fault by chance;
+            --seed <n>, --seeds <from>..<to>, --mutant <name> for the protocol without one clause
+  storm     the relay's policy under an outage of the workers
+
+Each part prints progress while it works and, as its last line, one JSON object with its figures.
+It exits 1 on any violation. What each figure means: docs/reliability.md";
+
+/// What `scripts/prove` runs.
+#[derive(Debug, Subcommand)]
+#[command(after_help = OTHERS, arg_required_else_help = true)]
+pub(crate) enum Part {
+    /// The release binaries on real backends, their processes killed at random moments
+    Kill(Length),
+    /// Every remote call times every fault, and every ordered pair of those
+    Grid {
+        /// Every single fault once more, on the wire between the release binaries and real backends
+        #[arg(long)]
+        real: bool,
+        /// What the part takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The simulator's store and queue against servers, answer by answer; also against those that TEST_DYNAMODB_URL and
+    /// TEST_SQS_URL name (scripts/real-backends run scripts/prove fakes)
+    Fakes(Length),
+    #[command(external_subcommand)]
+    Other(Vec<String>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Length {
+    /// Several times as much as runs per change
+    #[arg(long)]
+    long: bool,
+}
+
+impl Part {
+    pub(crate) fn run(self) -> Outcome<bool> {
+        match self {
+            Self::Kill(length) => kill::test(length.long),
+            Self::Fakes(length) => fakes(length.long),
+            Self::Grid { real: true, .. } => grid_on_servers(),
+            Self::Grid { real: false, arguments } => prove([vec!["grid".to_owned()], arguments].concat()),
+            Self::Other(arguments) => prove(arguments),
+        }
+    }
+}
+
+/// A part that needs neither servers nor the functions' binaries.
+fn prove(arguments: Vec<String>) -> Outcome<bool> {
+    build_release(&["hookonce-prove"])?;
+    let error = Program::new(binaries("release")?.join("hookonce-prove")).args(arguments).exec();
+    Err(format!("cannot start hookonce-prove: {error}"))
+}
+
+/// A test compares the answers of servers: it needs the adapters and the embedded servers, the proofs need neither.
+fn fakes(long: bool) -> Outcome<bool> {
+    let mut cargo = Program::new("cargo");
+    cargo.env("TEST_SEQUENCES", if long { "2000" } else { "100" });
+    figures(cargo, "fakes", "fakes", "{\"operations\"")
+}
+
+/// Every call of every scenario times every fault. Between the binaries and the servers stand proxies that put it in.
+fn grid_on_servers() -> Outcome<bool> {
+    build_functions()?;
+    run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
+    let servers = Servers::start(false)?;
+    let mut cargo = servers.command("env");
+    cargo.arg(format!("TEST_BINARIES={}", binaries("release")?.display())).arg("cargo");
+    figures(cargo, "real_grid", "grid-real", "{\"calls\"")
+}
+
+/// Runs tests and repeats the line with their figures, because the test harness has the last word otherwise.
+fn figures(mut cargo: Program, tests: &str, part: &str, beginning: &str) -> Outcome<bool> {
+    cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
+    let (passed, figures) = run_and_keep(&mut cargo, beginning)?;
+    println!("{}", figures.as_deref().unwrap_or(&format!("{{\"part\":\"{part}\",\"violations\":1}}")));
+    Ok(passed && figures.is_some())
+}
