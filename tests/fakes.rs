@@ -13,6 +13,7 @@ use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Found, Status, attribute, equals, journal_shard, remove, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
@@ -137,6 +138,7 @@ fn condition() -> impl Strategy<Value = Condition> {
 
 fn inbox_write() -> impl Strategy<Value = Write> {
     let update = (0..4_usize, changes(), condition()).prop_map(|(number, changes, condition)| Write {
+        purpose: Purpose::CountDuplicate,
         table: Table::Inbox,
         key: record_key(number).as_str().to_owned(),
         action: Action::Update(changes),
@@ -158,6 +160,7 @@ fn domain_write() -> impl Strategy<Value = Write> {
         (0..3_i64).prop_map(|count| equals("count", count)),
     ];
     (0..3_usize, action, prop::collection::vec(clause, 0..2)).prop_map(|(number, action, clauses)| Write {
+        purpose: Purpose::DomainWrite,
         table: Table::Domain,
         key: domain_key(number),
         action,

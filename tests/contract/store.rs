@@ -6,6 +6,7 @@ use hookonce_protocol::call::{CancellationReason, Committed, Unavailable, Writte
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
@@ -18,6 +19,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::{dynamodb, nowhere};
 use crate::protocol::a_record;
 use crate::support::clock::START;
+use crate::support::logs::Logs;
 use crate::support::stack::{TestStack, urls};
 
 /// The whole suite on the deployed adapter, against the servers at these addresses.
@@ -48,6 +50,7 @@ fn claim(id: &str) -> Record {
 /// An update that changes nothing that matters, under a condition.
 fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
     Write {
+        purpose: Purpose::CountDuplicate,
         table: Table::Inbox,
         key: key.as_str().to_owned(),
         action: Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]),
@@ -199,7 +202,13 @@ async fn the_journal_counts_across_the_hour(store: &impl Store) {
 
 fn put(key: &str, condition: Condition) -> Write {
     let item = Item::from([("n".to_owned(), 1.into())]);
-    Write { table: Table::Domain, key: key.to_owned(), action: Action::Put(item), condition }
+    Write {
+        purpose: Purpose::DomainWrite,
+        table: Table::Domain,
+        key: key.to_owned(),
+        action: Action::Put(item),
+        condition,
+    }
 }
 
 async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl Store) {
@@ -347,6 +356,7 @@ fn any_write() -> impl Strategy<Value = Write> {
     ];
     let condition = proptest::collection::vec(any_clause(), 0..3).prop_map(Condition);
     ("key-[xyz]", action, condition).prop_map(|(key, action, condition)| Write {
+        purpose: Purpose::DomainWrite,
         table: Table::Domain,
         key,
         action,
@@ -358,8 +368,12 @@ fn any_write() -> impl Strategy<Value = Write> {
 async fn a_store_that_is_not_there_is_unavailable_in_every_call() {
     let store = DynamoStore::new(dynamodb(&nowhere().await, Millis(600)), "inbox", "domain");
     let key = claim("x").key;
+    let logs = Logs::catch("info");
     assert_eq!(store.write(&claim_write(&claim("x"))).await, Written::Unavailable);
-    assert_eq!(store.commit(&[put("x", Condition::none())]).await, Committed::Unavailable);
+    assert!(logs.take().contains(r#""write.purpose":"claim""#));
+    let commit = [claim_write(&claim("x")), put("x", Condition::none()), put("y", Condition::none())];
+    assert_eq!(store.commit(&commit).await, Committed::Unavailable);
+    assert!(logs.take().contains(r#""write.purpose":"claim, domain write""#));
     assert_eq!(store.read(&key).await, Err(Unavailable));
     assert_eq!(store.read_each(&[key.clone(), key]).await, [Err(Unavailable), Err(Unavailable)]);
     assert_eq!(store.read_heads(&[claim("x").key]).await, [Err(Unavailable)]);

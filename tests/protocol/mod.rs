@@ -5,6 +5,7 @@ mod keys;
 mod messages;
 mod operators;
 mod plans;
+mod purposes;
 mod records;
 mod timing;
 

@@ -4,8 +4,9 @@
 //! applied long ago, so a record dies only by a write that names the state it was read in.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
-use crate::ingress::{claim_write, keeps_other_body, quarantined};
+use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::message::{Message, MessageError, Payload};
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
@@ -60,7 +61,7 @@ impl DeadLetter {
         let stale = moment.now > payload.accept_before;
         let reason = if stale { DeadReason::Stale } else { DeadReason::DeadLetter };
         bury(&mut record, reason, &self.timing, moment);
-        let call = Call::Write(claim_write(&record));
+        let call = Call::Write(creation(&record, Purpose::ClaimDead));
         self.state = State::Claiming { record: Box::new(record) };
         Step::call(self, call)
     }
@@ -69,7 +70,7 @@ impl DeadLetter {
     fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, Settled> {
         match found {
             Found::Record(old) if keeps_other_body(record, &old) => {
-                let call = Call::Write(claim_write(&quarantined(record, &self.timing, moment)));
+                let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
                 self.state = State::KeepingOther { old };
                 Step::call(self, call).signal(Signal::BodyMismatch)
             }
@@ -103,6 +104,7 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         changes.push(set(attribute::DUE_AT, moment.now.0));
     }
     Write {
+        purpose: if dies { Purpose::DieOfDeadLetter } else { Purpose::RearmDeadLetter },
         table: Table::Inbox,
         key: record.key.as_str().to_owned(),
         action: Action::Update(changes),

@@ -13,6 +13,7 @@
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::item::Value;
 use crate::message::{Message, Payload};
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Guard, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
@@ -81,9 +82,15 @@ enum State {
     Enqueueing,
 }
 
-/// The write that creates a record and nothing else.
+/// The write that claims a record.
 pub fn claim_write(record: &Record) -> Write {
+    creation(record, Purpose::Claim)
+}
+
+/// The write that creates a record and nothing else.
+pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
     Write {
+        purpose,
         table: Table::Inbox,
         key: record.key.as_str().to_owned(),
         action: Action::Put(record.encode()),
@@ -156,7 +163,7 @@ impl Ingress {
         let mismatch = old.body_sha256 != self.claim.body_sha256;
         match (mismatch, self.rules.on_body_mismatch) {
             (true, OnBodyMismatch::Quarantine) => {
-                let write = claim_write(&quarantined(&self.claim, &self.timing, moment));
+                let write = creation(&quarantined(&self.claim, &self.timing, moment), Purpose::Quarantine);
                 self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch)
             }
             (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch),
@@ -166,6 +173,7 @@ impl Ingress {
 
     fn count(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
         let write = Write {
+            purpose: Purpose::CountDuplicate,
             table: Table::Inbox,
             key: old.key.as_str().to_owned(),
             action: Action::Update(vec![
@@ -184,6 +192,7 @@ impl Ingress {
         let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0 };
         let mine = self.claim.due.as_ref().map_or(moment.now, |due| due.at);
         let write = Write {
+            purpose: Purpose::MarkDue,
             table: Table::Inbox,
             key: self.claim.key.as_str().to_owned(),
             action: Action::Update(vec![set(attribute::DUE_AT, moment.now.0)]),

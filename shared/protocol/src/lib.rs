@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`time`], [`timing`] | units, the protocol's durations and the inequalities between them |
 //! | [`key`], [`item`], [`write`](mod@write), [`record`], [`message`] | what is stored and sent, and the language of conditions |
+//! | [`purpose`] | what each write is for |
 //! | [`plan`] | what a handler sees and returns: event, snapshot, plan |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
@@ -27,9 +28,11 @@ pub mod key;
 pub mod message;
 pub mod operator;
 pub mod plan;
+pub mod purpose;
 pub mod record;
 pub mod relay;
 pub mod time;
 pub mod timing;
+mod words;
 pub mod worker;
 pub mod write;

@@ -1,6 +1,7 @@
 //! What an operator can do to a record: each is one guarded write and no send. The relay sends, within its budget.
 
 use crate::item::Value;
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Record, Status, attribute, equals, remove, set};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
@@ -51,7 +52,7 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
         equals(attribute::GENERATION, record.generation),
         Clause::Present(attribute::BODY.into()),
     ]);
-    Ok(update(record, changes, condition))
+    Ok(update(record, Purpose::Retry, changes, condition))
 }
 
 /// Lets a processed record take effect once more, in a new generation. A second force of the same generation fails.
@@ -69,7 +70,7 @@ pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, 
     changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT), remove(attribute::DEAD_LETTERS)]);
     let condition = record.guard().condition([Clause::Present(attribute::BODY.into())]);
-    Ok(update(record, changes, condition))
+    Ok(update(record, Purpose::Force, changes, condition))
 }
 
 /// Gives a dead record up; it then expires like a processed one.
@@ -87,7 +88,7 @@ pub fn discard(record: &Record, timing: &Timing, moment: Moment) -> Result<Write
         remove(attribute::DUE_SHARD),
         remove(attribute::DUE_AT),
     ];
-    Ok(update(record, changes, record.guard().condition([])))
+    Ok(update(record, Purpose::Discard, changes, record.guard().condition([])))
 }
 
 fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
@@ -102,6 +103,7 @@ fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
     ]
 }
 
-fn update(record: &Record, changes: Vec<Change>, condition: Condition) -> Write {
-    Write { table: Table::Inbox, key: record.key.as_str().to_owned(), action: Action::Update(changes), condition }
+fn update(record: &Record, purpose: Purpose, changes: Vec<Change>, condition: Condition) -> Write {
+    let key = record.key.as_str().to_owned();
+    Write { purpose, table: Table::Inbox, key, action: Action::Update(changes), condition }
 }

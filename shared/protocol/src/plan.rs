@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, Value, base64_bytes, size_bytes};
 use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey};
+use crate::purpose::Purpose;
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
 
@@ -208,7 +209,13 @@ impl DomainWrite {
 
     /// As a write of the domain table.
     pub fn into_write(self) -> Write {
-        Write { table: Table::Domain, key: self.key.into(), action: self.action, condition: self.condition }
+        Write {
+            purpose: Purpose::DomainWrite,
+            table: Table::Domain,
+            key: self.key.into(),
+            action: self.action,
+            condition: self.condition,
+        }
     }
 
     fn size_bytes(&self) -> usize {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{ClaimId, RecordKey};
 use crate::time::{EpochMs, EpochSec};
+use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
 /// The version that this code writes, and the only one that it acts on.
@@ -76,37 +77,7 @@ pub mod attribute {
     ];
 }
 
-/// An enum that is stored as one fixed word per variant.
-macro_rules! stored_word {
-    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_meta])* $variant),+ }
-
-        impl $name {
-            /// Every variant.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The word that is stored and printed.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// The variant that is stored as this word.
-            pub fn parse(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$variant),)+ _ => None }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str(self.as_str())
-            }
-        }
-    };
-}
-
-stored_word! {
+words! {
     /// Where a record stands.
     Status {
         /// Claimed, and its effect still owed.
@@ -120,7 +91,7 @@ stored_word! {
     }
 }
 
-stored_word! {
+words! {
     /// How a processed record came to its end.
     Outcome {
         /// Its effect was committed by this record.
@@ -134,7 +105,7 @@ stored_word! {
     }
 }
 
-stored_word! {
+words! {
     /// Why a record is dead.
     DeadReason {
         /// Its handler failed as often as it may.

@@ -8,6 +8,7 @@ use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Wri
 use crate::item::Value;
 use crate::key::RecordKey;
 use crate::message::Message;
+use crate::purpose::Purpose;
 use crate::record::{Found, Guard, Record, Status, attribute, equals, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
@@ -232,6 +233,7 @@ fn moment_for(key: &RecordKey, moment: Moment) -> Moment {
 /// Moves a due time into the future, counts the send to come and renews the TTL. All before anything is sent.
 pub fn rearm_write(record: &Record, observed: EpochMs, due_at: EpochMs, timing: &Timing, moment: Moment) -> Write {
     Write {
+        purpose: Purpose::Rearm,
         table: Table::Inbox,
         key: record.key.as_str().to_owned(),
         action: Action::Update(vec![
@@ -245,6 +247,7 @@ pub fn rearm_write(record: &Record, observed: EpochMs, due_at: EpochMs, timing: 
 
 fn repair_write(rearm: &Rearm, soon: EpochMs) -> Write {
     Write {
+        purpose: Purpose::RepairDueTime,
         table: Table::Inbox,
         key: rearm.key.as_str().to_owned(),
         action: Action::Update(vec![set(attribute::DUE_AT, soon.0)]),

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, PARTITION_KEY, Value};
+use crate::purpose::Purpose;
 
 /// The name of an attribute: static for the protocol's own, owned for a handler's.
 pub type AttributeName = Cow<'static, str>;
@@ -96,6 +97,8 @@ pub enum Action {
 /// One conditional write of one item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
+    /// What it is for. Neither stored nor part of the condition.
+    pub purpose: Purpose,
     /// The table.
     pub table: Table,
     /// The partition key.

@@ -67,7 +67,9 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
             Call::Write(write) => Reply::Written(self.store.write(&write).await),
             Call::WriteBestEffort(write) => {
                 // Dropped when it takes long, or fails: nothing depends on it.
-                let _ = tokio::time::timeout(BEST_EFFORT_MAX, self.store.write(&write)).await;
+                if tokio::time::timeout(BEST_EFFORT_MAX, self.store.write(&write)).await.is_err() {
+                    tracing::info!(write.purpose = write.purpose.as_str(), "a best-effort write was dropped");
+                }
                 Reply::Done
             }
             Call::WriteEach(writes) => {

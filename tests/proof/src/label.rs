@@ -4,11 +4,9 @@
 use std::fmt;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Planned, Reply, Split, Written};
-use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::FIRST_SEEN_PREFIX;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::record::{Found, Status, attribute};
-use hookonce_protocol::write::{Action, Change, Write};
+use hookonce_protocol::record::{Found, Status};
+use hookonce_protocol::write::Write;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,53 +32,6 @@ impl fmt::Display for Role {
             Self::DeadLetter => "dead-letter",
             Self::Operator => "operator",
         })
-    }
-}
-
-/// The value that an update sets an attribute to.
-pub fn setting<'a>(write: &'a Write, name: &str) -> Option<&'a Value> {
-    let Action::Update(changes) = &write.action else { return None };
-    changes.iter().find_map(|change| match change {
-        Change::Set(set, value) if set == name => Some(value),
-        Change::Set(..) | Change::Remove(_) | Change::Add(..) => None,
-    })
-}
-
-/// What a write of the inbox table is for.
-pub fn purpose(write: &Write) -> &'static str {
-    let text = |name: &str| setting(write, name).and_then(Value::as_text);
-    let sets = |name: &str| setting(write, name).is_some();
-    match &write.action {
-        Action::Put(_) if write.key.starts_with(FIRST_SEEN_PREFIX) => "note body",
-        Action::Put(item) => purpose_of_put(item),
-        Action::Delete => "delete",
-        Action::Update(changes) if changes.iter().any(|change| matches!(change, Change::Add(..))) => "count duplicate",
-        Action::Update(_) if sets(attribute::GENERATION) => "force",
-        Action::Update(_) if sets(attribute::OUTCOME) => match text(attribute::OUTCOME) {
-            Some("DUPLICATE") => "mark duplicate",
-            Some("FANNED_OUT") => "close envelope",
-            Some("IGNORED") => "mark ignored",
-            _ => "settle",
-        },
-        Action::Update(_) if text(attribute::STATUS) == Some("PENDING") => "retry",
-        Action::Update(_) if text(attribute::STATUS) == Some("DISCARDED") => "discard",
-        Action::Update(_) if sets(attribute::DEAD_LETTERS) && sets(attribute::DEAD_REASON) => "die of dead letter",
-        Action::Update(_) if sets(attribute::DEAD_LETTERS) => "re-arm dead letter",
-        Action::Update(_) if text(attribute::DEAD_REASON) == Some("STALE") => "die of age",
-        Action::Update(_) if sets(attribute::DEAD_REASON) => "die of failure",
-        Action::Update(_) if sets(attribute::ATTEMPTS) => "count failure",
-        Action::Update(_) if sets(attribute::RESENDS) => "re-arm",
-        Action::Update(_) => "move due time",
-    }
-}
-
-fn purpose_of_put(item: &Item) -> &'static str {
-    let status = item.get(attribute::STATUS).and_then(Value::as_text).and_then(Status::parse);
-    match (status, item.contains_key(attribute::PARENT)) {
-        (Some(Status::Pending), false) => "claim",
-        (Some(Status::Pending), true) => "claim child",
-        (Some(Status::Dead), _) => "claim dead",
-        (Some(Status::Processed | Status::Discarded) | None, _) => "put",
     }
 }
 
@@ -113,17 +64,17 @@ pub fn found<E>(found: &Result<Found, E>) -> &'static str {
     }
 }
 
-/// What came of a commit.
-pub fn committed(committed: &Committed) -> &'static str {
-    let failed = |reason: &CancellationReason| *reason == CancellationReason::ConditionFailed;
+/// What came of a commit; of a cancelled one, the first write whose condition did not hold.
+pub fn committed(writes: &[Write], committed: &Committed) -> String {
     match committed {
-        Committed::Applied => "applied",
-        Committed::Invalid => "invalid",
-        Committed::Unavailable => "unavailable",
-        Committed::Cancelled(reasons) if reasons.first().is_some_and(failed) => "cancelled by the record",
-        Committed::Cancelled(reasons) if reasons.get(1).is_some_and(failed) => "cancelled by the domain key",
-        Committed::Cancelled(reasons) if reasons.iter().any(failed) => "cancelled by the plan",
-        Committed::Cancelled(..) => "cancelled for now",
+        Committed::Applied => "applied".to_owned(),
+        Committed::Invalid => "invalid".to_owned(),
+        Committed::Unavailable => "unavailable".to_owned(),
+        Committed::Cancelled(reasons) => {
+            let failed = reasons.iter().position(|reason| *reason == CancellationReason::ConditionFailed);
+            let write = failed.and_then(|index| writes.get(index));
+            write.map_or_else(|| "cancelled for now".to_owned(), |write| format!("cancelled by the {}", write.purpose))
+        }
     }
 }
 
@@ -140,16 +91,16 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
     let one = |ask: &str, answer: &str| vec![format!("{role}: {ask} -> {answer}")];
     let sent = |sent: bool| if sent { "sent" } else { "unavailable" };
     match (call, reply) {
-        (Call::Write(write), Reply::Written(result)) => one(purpose(write), written(result)),
-        (Call::WriteBestEffort(write), _) => one(purpose(write), "done"),
+        (Call::Write(write), Reply::Written(result)) => one(write.purpose.as_str(), written(result)),
+        (Call::WriteBestEffort(write), _) => one(write.purpose.as_str(), "done"),
         (Call::WriteEach(writes), Reply::WrittenEach(each)) => {
-            writes.iter().zip(each).flat_map(|(write, result)| one(purpose(write), written(result))).collect()
+            writes.iter().zip(each).flat_map(|(write, result)| one(write.purpose.as_str(), written(result))).collect()
         }
         (Call::Read(_), Reply::Read(result)) => one("read", found(result)),
         (Call::ReadEach(_), Reply::ReadEach(each)) => {
             each.iter().flat_map(|result| one("read each", found(result))).collect()
         }
-        (Call::Commit(_), Reply::Committed(result)) => one("commit", committed(result)),
+        (Call::Commit(writes), Reply::Committed(result)) => one("commit", &committed(writes, result)),
         (Call::Send(message), Reply::Sent(result)) => one(kind(message), sent(result.is_ok())),
         (Call::SendEach(messages), Reply::SentEach(each)) => {
             messages.iter().zip(each).flat_map(|(message, result)| one(kind(message), sent(result.is_ok()))).collect()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use hookonce_proof::grid;
-use hookonce_proof::label::{Role, purpose};
+use hookonce_proof::label::Role;
 use hookonce_proof::mutant::{self, Mutation};
 use hookonce_proof::parts::{first_broken, scenario_named, traces};
 use hookonce_proof::search::{explore, replay};
@@ -13,6 +13,7 @@ use hookonce_proof::sim::simulate;
 use hookonce_proof::storm::{ARRIVALS, FEWER_ARRIVALS, storm};
 use hookonce_proof::table;
 use hookonce_protocol::call::Call;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::write::{Clause, Condition, Write};
 
@@ -59,7 +60,7 @@ fn every_mutant_is_broken_by_its_trace_and_the_protocol_is_not() {
 }
 
 /// A clause of a write: who writes, what for, and the attribute that the clause is about.
-type ClauseOf = (Role, &'static str, String);
+type ClauseOf = (Role, Purpose, String);
 
 /// The writes of a call that the protocol decides on: those that a plan adds to a commit are its handler's.
 fn writes(call: &Call) -> &[Write] {
@@ -71,10 +72,10 @@ fn writes(call: &Call) -> &[Write] {
     }
 }
 
-fn clauses(role: Role, purpose: &'static str, write: &Write) -> BTreeSet<ClauseOf> {
+fn clauses(role: Role, write: &Write) -> BTreeSet<ClauseOf> {
     let attribute = |clause: &Clause| match clause {
         Clause::Absent(name) | Clause::Present(name) | Clause::Equals(name, _) | Clause::OneOf(name, _) => {
-            (role, purpose, name.to_string())
+            (role, write.purpose, name.to_string())
         }
     };
     write.condition.0.iter().map(attribute).collect()
@@ -82,20 +83,20 @@ fn clauses(role: Role, purpose: &'static str, write: &Write) -> BTreeSet<ClauseO
 
 /// Clauses that no mutant takes out. The model has no operator who acts on another claim, no record without a body and no
 /// handler that goes away, which is what most of them are for.
-const WITHOUT_MUTANT: [(Role, &str, &str); 13] = [
-    (Role::Ingress, "move due time", "claim_id"),
-    (Role::Ingress, "move due time", "generation"),
-    (Role::Worker, "mark ignored", "claim_id"),
-    (Role::Worker, "mark ignored", "generation"),
-    (Role::Worker, "mark ignored", "status"),
-    (Role::Worker, "note body", "pk"),
-    (Role::Operator, "discard", "claim_id"),
-    (Role::Operator, "discard", "generation"),
-    (Role::Operator, "force", "body"),
-    (Role::Operator, "force", "claim_id"),
-    (Role::Operator, "retry", "body"),
-    (Role::Operator, "retry", "claim_id"),
-    (Role::Operator, "retry", "generation"),
+const WITHOUT_MUTANT: [(Role, Purpose, &str); 13] = [
+    (Role::Ingress, Purpose::MarkDue, "claim_id"),
+    (Role::Ingress, Purpose::MarkDue, "generation"),
+    (Role::Worker, Purpose::MarkIgnored, "claim_id"),
+    (Role::Worker, Purpose::MarkIgnored, "generation"),
+    (Role::Worker, Purpose::MarkIgnored, "status"),
+    (Role::Worker, Purpose::NoteBody, "pk"),
+    (Role::Operator, Purpose::Discard, "claim_id"),
+    (Role::Operator, Purpose::Discard, "generation"),
+    (Role::Operator, Purpose::Force, "body"),
+    (Role::Operator, Purpose::Force, "claim_id"),
+    (Role::Operator, Purpose::Retry, "body"),
+    (Role::Operator, Purpose::Retry, "claim_id"),
+    (Role::Operator, Purpose::Retry, "generation"),
 ];
 
 /// A clause that is added to the protocol needs a mutant that takes it out.
@@ -110,7 +111,7 @@ fn every_clause_of_every_write_has_its_mutant() {
     }
     let mut examples: BTreeMap<Vec<ClauseOf>, (Role, Call)> = BTreeMap::new();
     for (role, call) in CALLS.lock().unwrap().drain(..) {
-        let key = writes(&call).iter().flat_map(|write| clauses(role, purpose(write), write)).collect();
+        let key = writes(&call).iter().flat_map(|write| clauses(role, write)).collect();
         examples.entry(key).or_insert((role, call));
     }
     let mut open: BTreeSet<ClauseOf> = examples.keys().flatten().cloned().collect();
@@ -120,8 +121,8 @@ fn every_clause_of_every_write_has_its_mutant() {
             let mut mutated = call.clone();
             change(*role, &mut mutated);
             for (whole, weakened) in writes(call).iter().zip(writes(&mutated)) {
-                let left = clauses(*role, purpose(whole), weakened);
-                open.retain(|clause| left.contains(clause) || !clauses(*role, purpose(whole), whole).contains(clause));
+                let left = clauses(*role, weakened);
+                open.retain(|clause| left.contains(clause) || !clauses(*role, whole).contains(clause));
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::call::{CancellationReason, HandlerPlan};
 use crate::item::{Item, Value};
 use crate::key::{DomainKey, RecordKind};
 use crate::plan::DomainWrite;
+use crate::purpose::Purpose;
 use crate::record::{Outcome, Record, Status, attribute, remove, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
@@ -60,7 +61,14 @@ pub(super) fn writes(record: &Record, plan: HandlerPlan, timing: &Timing, moment
 /// Ends a PENDING record. The condition is the same whether the write stands alone or in the transaction.
 pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment: Moment) -> Write {
     let from = EpochMs(moment.now.0.max(record.received_at.0));
+    let purpose = match outcome {
+        Outcome::Applied => Purpose::Settle,
+        Outcome::Duplicate => Purpose::MarkDuplicate,
+        Outcome::Ignored => Purpose::MarkIgnored,
+        Outcome::FannedOut => Purpose::CloseEnvelope,
+    };
     Write {
+        purpose,
         table: Table::Inbox,
         key: record.key.as_str().to_owned(),
         action: Action::Update(vec![
@@ -83,6 +91,7 @@ fn domain_key(record: &Record, handler: &str, fact: &DomainKey, timing: &Timing,
         (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(RecordKind::Event, moment.now).0)),
     ]);
     Write {
+        purpose: Purpose::DomainKey,
         table: Table::Domain,
         key: fact.item(handler, &record.key, record.generation),
         action: Action::Put(item),

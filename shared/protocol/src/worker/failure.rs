@@ -2,6 +2,7 @@
 
 use super::{Done, Settled, State, Worker, WorkerStep};
 use crate::call::{Call, Failure, Signal, Step, Written};
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
@@ -48,7 +49,8 @@ impl Worker {
             let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
             changes.push(set(attribute::DUE_AT, due_at.0));
         }
-        self.write_failure(record, changes, wait, reason.is_some())
+        let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
+        self.write_failure(record, purpose, changes, wait)
     }
 
     /// Ends a record whose effect may already have been applied and forgotten.
@@ -56,17 +58,19 @@ impl Worker {
         let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
         changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
-        self.write_failure(record, changes, wait, true)
+        self.write_failure(record, Purpose::DieOfAge, changes, wait)
     }
 
-    fn write_failure(self, record: Box<Record>, changes: Vec<Change>, wait: Millis, dead: bool) -> WorkerStep {
+    fn write_failure(self, record: Box<Record>, purpose: Purpose, changes: Vec<Change>, wait: Millis) -> WorkerStep {
         let write = Write {
+            purpose,
             table: Table::Inbox,
             key: record.key.as_str().to_owned(),
             action: Action::Update(changes),
             // With the count in the condition, two copies that fail together count once.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
         };
+        let dead = purpose != Purpose::CountFailure;
         self.call(State::Failing { record, wait, dead }, Call::Write(write))
     }
 

@@ -3,9 +3,10 @@
 
 use super::{State, Worker, WorkerStep, failure};
 use crate::call::{Call, ChildEvent, Reply, Signal, Split, Written};
-use crate::ingress::{claim_write, quarantined};
+use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
+use crate::purpose::Purpose;
 use crate::record::{Due, Found, Outcome, Record, Status, StoredBody};
 use crate::timing::{Moment, Timing};
 
@@ -15,7 +16,7 @@ impl Worker {
             Some(Split::Events(events)) if events.is_empty() => self.mark(envelope, Outcome::FannedOut, moment),
             Some(Split::Events(events)) => match children(&envelope, &events, &self.timing, moment) {
                 Some(records) => {
-                    let writes = records.iter().map(claim_write).collect();
+                    let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
                     self.call(State::Creating { record: envelope, children: events }, Call::WriteEach(writes))
                 }
                 None => self.fail(envelope, &failure::permanent("ENVELOPE_UNREADABLE"), moment),
@@ -58,7 +59,7 @@ impl Worker {
         }
         let mismatch = !other_bodies.is_empty();
         let step = if mismatch && envelope.quarantine_mismatch {
-            let keep = |record: &Record| claim_write(&quarantined(record, &self.timing, moment));
+            let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
             let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
             self.call(State::Quarantining { record: envelope, fresh }, call)
         } else {

@@ -8,6 +8,7 @@ use super::commit::RECORD;
 use crate::item::{Item, Value};
 use crate::key::first_seen_item;
 use crate::plan::Snapshot;
+use crate::purpose::Purpose;
 use crate::record::{Record, attribute};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
@@ -20,6 +21,7 @@ pub fn note(record: &Record, timing: &Timing, moment: Moment) -> Write {
         (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(record.key.kind(), moment.now).0)),
     ]);
     Write {
+        purpose: Purpose::NoteBody,
         table: Table::Domain,
         key: first_seen_item(endpoint, &record.body_sha256),
         action: Action::Put(item),

@@ -22,10 +22,11 @@ pub mod first_seen;
 use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, HandlerPlan, Machine, Planned, Reply, Signal, Step, Written,
 };
-use crate::ingress::{claim_write, keeps_other_body, quarantined};
+use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError, Payload};
 use crate::plan::WhenConditionFails;
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Outcome, Record, Status};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
@@ -130,7 +131,8 @@ impl Worker {
         if stale {
             bury(&mut record, DeadReason::Stale, &self.timing, moment);
         }
-        let call = Call::Write(claim_write(&record));
+        let purpose = if stale { Purpose::ClaimDead } else { Purpose::Claim };
+        let call = Call::Write(creation(&record, purpose));
         self.call(State::Claiming { record: Box::new(record), stale }, call)
     }
 
@@ -143,7 +145,7 @@ impl Worker {
             }
             // The message holds the only copy of a body that was acknowledged and that the record does not hold.
             Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
-                let call = Call::Write(claim_write(&quarantined(&record, &self.timing, moment)));
+                let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
                 self.call(State::KeepingOther { old }, call).signal(Signal::BodyMismatch)
             }
             Written::ConditionFailed(found) => self.found(found, 0, moment),

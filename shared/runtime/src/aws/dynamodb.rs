@@ -88,7 +88,7 @@ impl DynamoStore {
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
                 Some(PutItemError::TransactionConflictException(_)) => Written::TransactionConflict,
-                _ => unavailable("PutItem", &error),
+                _ => unavailable("PutItem", write, &error),
             },
         }
     }
@@ -112,7 +112,7 @@ impl DynamoStore {
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
                 Some(UpdateItemError::TransactionConflictException(_)) => Written::TransactionConflict,
-                _ => unavailable("UpdateItem", &error),
+                _ => unavailable("UpdateItem", write, &error),
             },
         }
     }
@@ -258,15 +258,14 @@ impl Store for DynamoStore {
             Ok(_) => Committed::Applied,
             Err(error) => match error.as_service_error() {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                    let reasons = cancelled.cancellation_reasons();
-                    Committed::Cancelled(reasons.iter().map(|reason| cancellation_reason(reason.code())).collect())
+                    Committed::Cancelled(cancellation_reasons(writes, cancelled.cancellation_reasons()))
                 }
                 Some(service) if service.code() == Some("ValidationException") => {
-                    log_failure("TransactWriteItems", &error);
+                    log_write_failure("TransactWriteItems", writes, &error);
                     Committed::Invalid
                 }
                 _ => {
-                    log_failure("TransactWriteItems", &error);
+                    log_write_failure("TransactWriteItems", writes, &error);
                     Committed::Unavailable
                 }
             },
@@ -385,6 +384,25 @@ fn condition_failed(item: Option<&HashMap<String, AttributeValue>>) -> Written {
     Written::ConditionFailed(Found::from_item(item.map(from_attributes).as_ref()))
 }
 
+/// One reason for each write. A write that can never be carried out is logged: no other part of the answer names it.
+fn cancellation_reasons(
+    writes: &[Write],
+    reasons: &[aws_sdk_dynamodb::types::CancellationReason],
+) -> Vec<CancellationReason> {
+    let invalid = |reason: &&aws_sdk_dynamodb::types::CancellationReason| {
+        cancellation_reason(reason.code()) == CancellationReason::Invalid
+    };
+    for (write, reason) in writes.iter().zip(reasons).filter(|(_, reason)| invalid(reason)) {
+        tracing::warn!(
+            operation = "TransactWriteItems",
+            write.purpose = write.purpose.as_str(),
+            error = reason.message().unwrap_or_default(),
+            "the store did not carry out a call"
+        );
+    }
+    reasons.iter().map(|reason| cancellation_reason(reason.code())).collect()
+}
+
 fn cancellation_reason(code: Option<&str>) -> CancellationReason {
     match code {
         None | Some("None") => CancellationReason::None,
@@ -395,12 +413,12 @@ fn cancellation_reason(code: Option<&str>) -> CancellationReason {
     }
 }
 
-fn unavailable<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Written
+fn unavailable<E, R>(operation: &'static str, write: &Write, error: &SdkError<E, R>) -> Written
 where
     E: std::error::Error + 'static,
     R: std::fmt::Debug,
 {
-    log_failure(operation, error);
+    log_write_failure(operation, std::slice::from_ref(write), error);
     Written::Unavailable
 }
 
@@ -411,4 +429,16 @@ where
     R: std::fmt::Debug,
 {
     tracing::warn!(operation, error = %chain(error), "the store did not carry out a call");
+}
+
+/// The same for a call that writes: what for.
+fn log_write_failure<E, R>(operation: &'static str, writes: &[Write], error: &SdkError<E, R>)
+where
+    E: std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    let mut purposes: Vec<_> = writes.iter().map(|write| write.purpose.as_str()).collect();
+    purposes.dedup();
+    let purposes = purposes.join(", ");
+    tracing::warn!(operation, write.purpose = purposes, error = %chain(error), "the store did not carry out a call");
 }

@@ -8,7 +8,7 @@ use super::pool::MessageId;
 use super::state::State;
 use super::world::World;
 use super::{Action, Model};
-use crate::label::{kind, purpose};
+use crate::label::kind;
 
 impl Model {
     /// An action in words. Two actions of one state that would read the same are numbered.
@@ -62,8 +62,8 @@ fn words(world: &World, state: &State, action: Action) -> String {
 
 fn call_words(call: &Call, part: usize) -> String {
     match call {
-        Call::Write(write) | Call::WriteBestEffort(write) => format!("{} {}", purpose(write), write.key),
-        Call::WriteEach(writes) => format!("{} {}", purpose(&writes[part]), writes[part].key),
+        Call::Write(write) | Call::WriteBestEffort(write) => format!("{} {}", write.purpose, write.key),
+        Call::WriteEach(writes) => format!("{} {}", writes[part].purpose, writes[part].key),
         Call::Read(key) => format!("read {key}"),
         Call::ReadEach(keys) => format!("read {} records", keys.len()),
         Call::Commit(writes) => format!("commit {}", writes[0].key),

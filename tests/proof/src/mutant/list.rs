@@ -3,15 +3,16 @@
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Reply, Written};
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::message::Message;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
+use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
 
 use super::{Mutant, Mutation};
-use crate::label::{Role, purpose};
+use crate::label::Role;
 
 /// Changes the writes of a role that are for a purpose.
-fn each(role: Role, call: &mut Call, wanted: Role, what: &[&str], change: fn(&mut Write)) {
+fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
     if role != wanted {
         return;
     }
@@ -20,7 +21,7 @@ fn each(role: Role, call: &mut Call, wanted: Role, what: &[&str], change: fn(&mu
         Call::WriteEach(writes) | Call::Commit(writes) => writes,
         _ => return,
     };
-    for write in writes.iter_mut().filter(|write| write.table == Table::Inbox && what.contains(&purpose(write))) {
+    for write in writes.iter_mut().filter(|write| what.contains(&write.purpose)) {
         change(write);
     }
 }
@@ -85,17 +86,10 @@ fn same_resends(write: &mut Write) {
     without_change(write, &[attribute::RESENDS]);
 }
 
-/// Changes the domain key of a commit.
-fn domain_key(call: &mut Call, change: fn(&mut Write)) {
-    if let Call::Commit(writes) = call {
-        writes.iter_mut().skip(1).take(1).for_each(change);
-    }
-}
-
-const FAILURE: &[&str] = &["count failure", "die of failure", "die of age"];
-const DEATH: &[&str] = &["die of failure", "die of age"];
-const SETTLE: &[&str] = &["settle"];
-const MARK: &[&str] = &["mark duplicate"];
+const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge];
+const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge];
+const SETTLE: &[Purpose] = &[Purpose::Settle];
+const MARK: &[Purpose] = &[Purpose::MarkDuplicate];
 
 macro_rules! rewrite {
     ($role:ident, $what:expr, $change:expr) => {
@@ -135,11 +129,11 @@ pub fn all() -> Vec<Mutant> {
 fn ingress() -> Vec<Mutant> {
     mutants! {
         "claim-unconditional", "G1: the claim requires that no record exists", &["two deliveries"],
-            rewrite!(Ingress, &["claim"], unconditional);
+            rewrite!(Ingress, &[Purpose::Claim], unconditional);
         "claim-not-due", "G1: the claim enters the index of due records", &["two deliveries"],
-            rewrite!(Ingress, &["claim"], same_due_entry);
+            rewrite!(Ingress, &[Purpose::Claim], same_due_entry);
         "claim-without-expiry", "G1: the claim sets the TTL", &["two deliveries"],
-            rewrite!(Ingress, &["claim"], same_expiry);
+            rewrite!(Ingress, &[Purpose::Claim], same_expiry);
         "unknown-claim-counts-as-won", "G1: an unknown claim is not acknowledged", &["three deliveries"],
             Mutation { reply: Some(|role, call, reply| {
                 if role == Role::Ingress && matches!(call, Call::Write(_)) && *reply == Reply::Written(Written::Unavailable) {
@@ -159,9 +153,9 @@ fn ingress() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "due-mark-any-status", "G2: the due mark requires PENDING", &["two deliveries"],
-            rewrite!(Ingress, &["move due time"], |write| { any_status(write); any_due_time(write); });
+            rewrite!(Ingress, &[Purpose::MarkDue], |write| { any_status(write); any_due_time(write); });
         "duplicate-count-upserts", "G3: the duplicate count requires that the record exists", &["re-delivery around the expiry"],
-            rewrite!(Ingress, &["count duplicate"], unconditional);
+            rewrite!(Ingress, &[Purpose::CountDuplicate], unconditional);
     }
 }
 
@@ -176,7 +170,7 @@ fn worker() -> Vec<Mutant> {
                 if let Message::Full(payload) = message { payload.accept_before = hookonce_protocol::time::EpochMs(i64::MAX); }
             }), ..NOTHING };
         "payload-claim-unconditional", "W1: its claim requires that no record exists", &["fail-open with dead letters"],
-            rewrite!(Worker, &["claim", "claim dead"], unconditional);
+            rewrite!(Worker, &[Purpose::Claim, Purpose::ClaimDead], unconditional);
         "age-ignored", "W2: nothing older than the commit age is committed", &["one fact, far apart"],
             Mutation { timing: Some(|timing| timing.commit_age_max = Millis(i64::MAX / 4)), ..NOTHING };
         "commit-unconditional", "W4[0]: the commit names the state that it starts from", &["two deliveries"],
@@ -185,11 +179,11 @@ fn worker() -> Vec<Mutant> {
         "commit-stays-due", "W4[0]: the commit leaves the index of due records", &["two deliveries"],
             rewrite!(Worker, SETTLE, same_due_entry);
         "domain-key-unconditional", "W4[1]: the domain key is put only once", &["one fact under two ids"],
-            Mutation { call: Some(|_, call| domain_key(call, unconditional)), ..NOTHING };
+            rewrite!(Worker, &[Purpose::DomainKey], unconditional);
         "domain-key-without-generation", "1.2: a forced generation has a domain key of its own", &["two forces"],
-            Mutation { call: Some(|_, call| domain_key(call, |write| {
+            rewrite!(Worker, &[Purpose::DomainKey], |write| {
                 if let Some(end) = write.key.find("##in#") { write.key.truncate(end); }
-            })), ..NOTHING };
+            });
         "mark-unconditional", "W4: the duplicate mark names the state that it starts from", &["one fact under two ids, forced"],
             rewrite!(Worker, MARK, unconditional);
         "mark-any-generation", "W4: the duplicate mark requires the generation that was read", &["one fact under two ids, forced"],
@@ -224,7 +218,7 @@ fn failures() -> Vec<Mutant> {
 fn fan_out() -> Vec<Mutant> {
     mutants! {
         "child-unconditional", "F1: a child is created only once", &["{a,b} with {b,a}", "{a,b} with {b}"],
-            rewrite!(Worker, &["claim child"], unconditional);
+            rewrite!(Worker, &[Purpose::ClaimChild], unconditional);
         "unknown-child-counts-as-created", "F3: the envelope closes only when every child is known", &["{a,b}, two crashes"],
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Worker, Reply::WrittenEach(each)) = (role, reply) {
@@ -232,20 +226,20 @@ fn fan_out() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "child-not-due", "F1: a child enters the index of due records", &["{a,b}, two crashes"],
-            rewrite!(Worker, &["claim child"], same_due_entry);
+            rewrite!(Worker, &[Purpose::ClaimChild], same_due_entry);
         "close-unconditional", "F3: closing names the state that it starts from", &["{a,b}, given up"],
-            rewrite!(Worker, &["close envelope"], unconditional);
+            rewrite!(Worker, &[Purpose::CloseEnvelope], unconditional);
     }
 }
 
 fn relay() -> Vec<Mutant> {
     mutants! {
-        "re-arm-any-status", "R2: a re-arm requires PENDING", &["two relays at once"], rewrite!(Relay, &["re-arm"], |write| { any_status(write); any_due_time(write); });
+        "re-arm-any-status", "R2: a re-arm requires PENDING", &["two relays at once"], rewrite!(Relay, &[Purpose::Rearm], |write| { any_status(write); any_due_time(write); });
         "re-arm-any-due-time", "R2: a re-arm requires the due time that was seen", &["two relays at once"],
-            rewrite!(Relay, &["re-arm"], any_due_time);
+            rewrite!(Relay, &[Purpose::Rearm], any_due_time);
         "re-arm-keeps-due-time", "R2: a re-arm moves the due time before anything is sent", &["two relays at once"],
-            rewrite!(Relay, &["re-arm"], same_due_time);
-        "re-arm-keeps-expiry", "R2: a re-arm renews the TTL", &["TTL with renewal"], rewrite!(Relay, &["re-arm"], same_expiry);
+            rewrite!(Relay, &[Purpose::Rearm], same_due_time);
+        "re-arm-keeps-expiry", "R2: a re-arm renews the TTL", &["TTL with renewal"], rewrite!(Relay, &[Purpose::Rearm], same_expiry);
         "send-without-re-arm", "R3: only the winner of a re-arm sends", &["two relays at once"],
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Relay, Reply::WrittenEach(each)) = (role, reply) {
@@ -253,7 +247,7 @@ fn relay() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "repair-unconditional", "R3: the repair of a failed send names the state that it starts from", &["two relays at once"],
-            rewrite!(Relay, &["move due time"], unconditional);
+            rewrite!(Relay, &[Purpose::RepairDueTime], unconditional);
     }
 }
 
@@ -264,32 +258,28 @@ fn dead_letters() -> Vec<Mutant> {
                 if role == Role::DeadLetter { *message = Message::Ref { pk: message.record_key().clone() }; }
             }), ..NOTHING };
         "dead-letter-claim-unconditional", "1.8: its claim requires that no record exists", &["fail-open with dead letters"],
-            rewrite!(DeadLetter, &["claim dead"], unconditional);
+            rewrite!(DeadLetter, &[Purpose::ClaimDead], unconditional);
         "dead-letter-unconditional", "1.8: a dead letter names the state that it starts from", &["two deliveries"],
-            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], unconditional);
+            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], unconditional);
         "dead-letter-any-status", "1.8: a dead letter requires PENDING", &["two deliveries", "dead letters never tried"],
-            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], any_status);
+            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], any_status);
     }
 }
 
 fn operators() -> Vec<Mutant> {
     mutants! {
         "retry-any-status", "1.9: a retry requires PENDING or DEAD", &["replay, retry and force"],
-            rewrite!(Operator, &["retry"], any_status);
+            rewrite!(Operator, &[Purpose::Retry], any_status);
         "retry-without-expiry", "1.9: a retry sets the TTL again", &["operators and dead letters"],
-            rewrite!(Operator, &["retry"], same_expiry);
+            rewrite!(Operator, &[Purpose::Retry], same_expiry);
         "retry-not-due", "1.9: a retry enters the index of due records", &["operators and dead letters"],
-            rewrite!(Operator, &["retry"], same_due_entry);
+            rewrite!(Operator, &[Purpose::Retry], same_due_entry);
         "force-any-generation", "1.9: a force requires the generation that was read", &["two forces"],
-            rewrite!(Operator, &["force"], any_generation);
+            rewrite!(Operator, &[Purpose::Force], any_generation);
         "force-keeps-generation", "1.9: a force begins a generation", &["two forces"],
-            Mutation { call: Some(|role, call| {
-                if role == Role::Operator && matches!(call, Call::Write(write) if purpose(write) == "force") {
-                    each(role, call, Role::Operator, &["force"], same_generation);
-                }
-            }), ..NOTHING };
+            rewrite!(Operator, &[Purpose::Force], same_generation);
         "discard-any-status", "1.9: a discard requires DEAD", &["replay, retry and force"],
-            rewrite!(Operator, &["discard"], any_status);
+            rewrite!(Operator, &[Purpose::Discard], any_status);
     }
 }
 
@@ -303,7 +293,7 @@ fn costs() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "due-mark-any-due-time", "G2: the due mark requires its own due time", &["two deliveries, relay and clock"],
-            "cost: at most one send earlier than the schedule", rewrite!(Ingress, &["move due time"], any_due_time);
+            "cost: at most one send earlier than the schedule", rewrite!(Ingress, &[Purpose::MarkDue], any_due_time);
         "unknown-commit-counts-as-applied", "W4: an unknown commit is confirmed by a read", &["two deliveries, relay and clock"],
             "cost: the relay owns the record once its hint is gone",
             Mutation { reply: Some(|_, _, reply| {
@@ -320,18 +310,18 @@ fn costs() -> Vec<Mutant> {
             rewrite!(Worker, SETTLE, any_generation);
         "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
             "cost: an earlier run may close a forced envelope; every child exists by then",
-            rewrite!(Worker, &["close envelope"], any_generation);
+            rewrite!(Worker, &[Purpose::CloseEnvelope], any_generation);
         "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
             "second net: a processed record leaves that status only by a new generation, which the condition names too",
-            rewrite!(Operator, &["force"], any_status);
+            rewrite!(Operator, &[Purpose::Force], any_status);
         "failure-any-generation", "W5: a failure requires the generation that was read", &["replay, retry and force"],
             "cost: a forced generation may count a failure, or die with its payload, that belongs to the one before",
             rewrite!(Worker, FAILURE, any_generation);
         "re-arm-keeps-count", "R2: a re-arm counts the send to come", &["stale reads"],
             "cost: the interval does not grow; the storm simulation, not the model, shows what that costs",
-            rewrite!(Relay, &["re-arm"], same_resends);
+            rewrite!(Relay, &[Purpose::Rearm], same_resends);
         "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
             "cost: two copies of one dead letter may count once",
-            rewrite!(DeadLetter, &["die of dead letter", "re-arm dead letter"], any_dead_letters);
+            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], any_dead_letters);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Record, Status, StoredBody};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
@@ -12,7 +13,7 @@ use hookonce_runtime::body;
 use super::provider::facts_in;
 use super::tables::Changed;
 use super::world::{NEXT_VERSION, readable, version_of};
-use crate::label::{Role, purpose};
+use crate::label::Role;
 use crate::model::edge::Edge;
 use crate::model::rule::{Rule, resends_max};
 use crate::model::view::ItemView;
@@ -63,13 +64,31 @@ impl InvariantChecker {
     }
 
     /// A single write was carried out.
-    pub fn intent(&mut self, role: Role, write: &Write) {
-        let early = ["move due time", "count failure", "re-arm dead letter", "retry", "force"];
-        let purpose = purpose(write);
-        if role == Role::Relay && purpose == "re-arm" {
-            *self.rearmed.entry(write.key.clone()).or_default() += 1;
-        } else if early.contains(&purpose) {
-            *self.excused.entry(write.key.clone()).or_default() += 1;
+    pub fn intent(&mut self, write: &Write) {
+        match write.purpose {
+            Purpose::Rearm => *self.rearmed.entry(write.key.clone()).or_default() += 1,
+            Purpose::MarkDue
+            | Purpose::RepairDueTime
+            | Purpose::CountFailure
+            | Purpose::RearmDeadLetter
+            | Purpose::Retry
+            | Purpose::Force => *self.excused.entry(write.key.clone()).or_default() += 1,
+            Purpose::Claim
+            | Purpose::ClaimChild
+            | Purpose::ClaimDead
+            | Purpose::Quarantine
+            | Purpose::CountDuplicate
+            | Purpose::Settle
+            | Purpose::DomainKey
+            | Purpose::DomainWrite
+            | Purpose::MarkDuplicate
+            | Purpose::MarkIgnored
+            | Purpose::CloseEnvelope
+            | Purpose::DieOfFailure
+            | Purpose::DieOfAge
+            | Purpose::DieOfDeadLetter
+            | Purpose::Discard
+            | Purpose::NoteBody => {}
         }
     }
 

@@ -11,6 +11,7 @@ use hookonce_protocol::call::{Call, CancellationReason, Committed, DueEntry, Rep
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{MESSAGE_VERSION, Message};
 use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -22,7 +23,7 @@ use super::fault::{CallEdge, Side};
 use super::interference::interfere;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::fault::Fault;
-use crate::label::{self, Role, labels, purpose};
+use crate::label::{self, Role, labels};
 
 /// What the other side does on a call.
 type Effect<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
@@ -192,9 +193,9 @@ impl Ports {
 
     /// The call that the machine made: the driver has taken some of them apart.
     fn call_of(&self, write: Write) -> Call {
-        match (self.role, purpose(&write)) {
-            (Role::Relay, _) | (Role::Worker, "claim child") => Call::WriteEach(vec![write]),
-            (Role::Ingress, "count duplicate" | "move due time") => Call::WriteBestEffort(write),
+        match write.purpose {
+            Purpose::Rearm | Purpose::RepairDueTime | Purpose::ClaimChild => Call::WriteEach(vec![write]),
+            Purpose::CountDuplicate | Purpose::MarkDue => Call::WriteBestEffort(write),
             _ => Call::Write(write),
         }
     }
@@ -309,19 +310,19 @@ impl Store for Ports {
     async fn write(&self, write: &Write) -> Written {
         let call = self.mutated(self.call_of(write.clone()));
         let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
-        let purpose = purpose(&carried);
-        if purpose == "claim child" {
+        let purpose = carried.purpose;
+        if purpose == Purpose::ClaimChild {
             self.saw("split -> events"); // Where else would it come from.
         }
         self.let_others_in(&carried).await;
-        let edge = self.edge(purpose, true, Side::Store);
-        let (release, role) = (self.release, self.role);
+        let edge = self.edge(purpose.as_str(), true, Side::Store);
+        let release = self.release;
         let carried = self.dressed(carried);
         let effect = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);
             match inner.tables.write(&carried, seen_at) {
                 Ok(change) => {
-                    inner.invariants.intent(role, &carried);
+                    inner.invariants.intent(&carried);
                     inner.changed(&[change], now);
                     Written::Applied
                 }

@@ -1,0 +1,54 @@
+//! Every purpose is that of a write that some machine makes.
+
+use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::Found;
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::worker::{Worker, first_seen};
+
+use super::a_record;
+
+/// The transitions that the model takes, one a line.
+const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
+
+/// Purposes that the model has no write for, and why.
+const NOT_IN_THE_MODEL: [Purpose; 2] = [
+    // The write is that of a duplicate mark but for its outcome. Every event of the model has a handler.
+    Purpose::MarkIgnored,
+    // Made after a record is settled, outside of the machine: nothing depends on it.
+    Purpose::NoteBody,
+];
+
+#[test]
+fn every_purpose_but_two_is_in_a_transition_of_the_model() {
+    let seen = |purpose: Purpose| {
+        let (asked, cancelled) = (format!(": {purpose} -> "), format!(" -> cancelled by the {purpose}"));
+        TRANSITIONS.lines().any(|label| label.contains(&asked) || label.ends_with(&cancelled))
+    };
+    let unseen: Vec<_> = Purpose::ALL.iter().copied().filter(|purpose| !seen(*purpose)).collect();
+    assert_eq!(unseen, NOT_IN_THE_MODEL);
+}
+
+#[test]
+fn the_two_are_made_all_the_same() {
+    let (timing, moment) = (Timing::standard(), Moment { now: EpochMs(0), entropy: 0 });
+    let record = a_record("in#a#x");
+    let note = first_seen::note(&record, &timing, moment);
+    let started = Worker::start(Ok(Message::Ref { pk: record.key.clone() }), 1, timing, moment);
+    let replies = [Reply::Read(Ok(Found::Record(Box::new(record)))), Reply::Planned(Planned::NoHandler)];
+    let last = replies.into_iter().fold(started, |step, reply| match step.next {
+        Next::Call(worker, _) => worker.step(reply, moment),
+        Next::Done(settled) => panic!("it ended with {settled:?}"),
+    });
+    let Next::Call(_, Call::Write(mark)) = last.next else { panic!("it marks the record") };
+    assert_eq!([mark.purpose, note.purpose], NOT_IN_THE_MODEL);
+}
+
+#[test]
+fn every_purpose_has_a_word_of_its_own() {
+    for purpose in Purpose::ALL {
+        assert_eq!(Purpose::parse(purpose.as_str()), Some(*purpose));
+    }
+}
