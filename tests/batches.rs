@@ -1,6 +1,6 @@
 //! Deliveries that hold several events: the event, not the delivery, is the unit of deduplication.
 
-use hookonce_protocol::record::{DeadReason, Outcome, Status, StoredBody};
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::body::decompress;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
     let dead = tables.record("wamid.poison");
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::Permanent)));
     assert_eq!(dead.last_error.as_deref(), Some("TIMESTAMP_UNREADABLE"));
-    let Some(StoredBody::Inline(stored)) = &dead.body else { panic!("its payload is gone") };
+    let Some(stored) = &dead.body else { panic!("its payload is gone") };
     let payload: Value = serde_json::from_slice(&decompress(stored).unwrap()).unwrap();
     let messages = &payload["entry"][0]["changes"][0]["value"]["messages"];
     assert_eq!(*messages, json!([message("poison")]), "the payload is the delivery with just this event");

@@ -1,9 +1,10 @@
 //! Handlers that fail, records that grow old, versions that do not exist yet.
 
 use hookonce_protocol::call::Written;
+use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::Value;
-use hookonce_protocol::message::{Message, Payload};
+use hookonce_protocol::message::Message;
 use hookonce_protocol::operator;
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status, attribute};
 use hookonce_protocol::time::Millis;
@@ -12,7 +13,7 @@ use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::json;
 
-use crate::protocol::a_record;
+use crate::protocol::{a_claim, a_record};
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::samples::{messaged, whatsapp_message, whatsapp_of};
 use crate::support::{Harness, Script, Verdict, word};
@@ -125,8 +126,8 @@ async fn a_payload_that_waited_too_long_in_the_queue_is_kept_dead() {
 #[tokio::test]
 async fn a_payload_in_the_dead_letter_queue_becomes_a_dead_record_and_a_late_copy_changes_nothing() {
     let harness = Harness::with(counting).await;
-    let record = Record { provider: "standard_webhooks".to_owned(), ..a_record("in#standard_webhooks#msg_1") };
-    let message = Message::Full(Box::new(Payload::of_claim(&record, &harness.timing).unwrap()));
+    let claim = Claim { provider: "standard_webhooks".to_owned(), ..a_claim("in#standard_webhooks#msg_1") };
+    let message = Message::Full(Box::new(claim));
     for _ in 0..2 {
         let response = harness.bury_under(&Script::none(), &message.encode()).await.unwrap();
         assert_eq!(response["batchItemFailures"], json!([]));

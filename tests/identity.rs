@@ -1,6 +1,6 @@
 //! What counts as the same delivery, and what becomes of another body under a known id.
 
-use hookonce_protocol::record::{DeadReason, Outcome, Status, StoredBody};
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_runtime::body::decompress;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
     assert_eq!(tables.verdict(&[built("aaaa")]), Verdict::applied(1).dead(1));
     let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
-    let Some(StoredBody::Inline(stored)) = &dead.body else { panic!("its payload is gone") };
+    let Some(stored) = &dead.body else { panic!("its payload is gone") };
     assert_eq!(decompress(stored).unwrap(), push("quarantine", "bbbb").body);
 }
 

@@ -1,12 +1,15 @@
 //! Queue messages, also those of versions that do not exist yet.
 
+use std::collections::BTreeMap;
+
+use hookonce_protocol::claim::Claim;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Message, MessageError, Payload};
+use hookonce_protocol::message::{Message, MessageError};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use proptest::prelude::*;
 
-use super::a_record;
+use super::{a_claim, a_record};
 use crate::support::clock::START;
 
 #[test]
@@ -40,30 +43,20 @@ fn what_a_later_version_adds_is_left_for_it() {
 }
 
 #[test]
-fn a_payload_is_the_claim_that_it_stands_for() {
+fn a_claim_made_late_counts_its_ages_from_the_receipt_and_its_lease_from_now() {
     let timing = Timing::standard();
-    let record = a_record("in#stripe#evt_1");
-    let payload = Payload::of_claim(&record, &timing).unwrap();
-    assert_eq!(payload.record(&timing, START), record, "claimed at once");
-    assert_eq!(payload.accept_before, START.plus(timing.accept_age_max));
-    let later = payload.record(&timing, EpochMs(START.0 + 3_600_000));
-    assert_eq!(
-        (later.received_at, later.expires_at),
-        (record.received_at, record.expires_at),
-        "ages count from receipt"
-    );
-    assert_eq!(later.due.unwrap().at, EpochMs(START.0 + 3_600_000 + timing.lease.0), "the lease counts from the claim");
-    assert_eq!(Payload::of_claim(&hookonce_protocol::record::Record { body: None, ..record }, &timing), None);
+    let (at_once, now) = (a_record("in#stripe#evt_1"), EpochMs(START.0 + 3_600_000));
+    let later = a_claim("in#stripe#evt_1").record(&timing, now);
+    assert_eq!((later.received_at, later.expires_at), (START, at_once.expires_at));
+    assert_eq!(later.due.unwrap().at, now.plus(timing.lease));
 }
 
 proptest! {
     #[test]
     fn a_payload_survives_the_queue(body in proptest::collection::vec(any::<u8>(), 0..300), word in "\\PC{0,20}") {
-        let mut record = a_record("in#stripe#evt_1");
-        record.body = Some(hookonce_protocol::record::StoredBody::Inline(body));
-        record.headers.insert("x-note".to_owned(), word.clone());
-        record.event_type = word;
-        let message = Message::Full(Box::new(Payload::of_claim(&record, &Timing::standard()).unwrap()));
+        let headers = BTreeMap::from([("x-note".to_owned(), word.clone())]);
+        let claim = Claim { body, headers, event_type: word, ..a_claim("in#stripe#evt_1") };
+        let message = Message::Full(Box::new(claim));
         prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
     }
 

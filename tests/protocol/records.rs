@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::invariant::{FactViolation, IllegalStep, Violation, fact_violation, illegal_step, violations};
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::ClaimId;
-use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, StoredBody, Unreadable, attribute};
+use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, Unreadable, attribute};
 use hookonce_protocol::time::{EpochMs, EpochSec};
 use hookonce_protocol::timing::Timing;
 use proptest::option;
@@ -42,7 +42,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             provider: identity.3,
             event_type: identity.4,
             body_sha256: identity.5,
-            body: content.0.map(StoredBody::Inline),
+            body: content.0,
             headers: content.1,
             secret_index: content.2,
             received_at: EpochMs(content.3),
@@ -211,7 +211,7 @@ fn a_fact_stands_as_often_as_it_is_expected() {
 #[test]
 fn a_body_is_not_printed() {
     let mut record = a_record("in#a#x");
-    record.body = Some(StoredBody::Inline(b"LEAKMENOT".to_vec()));
+    record.body = Some(b"LEAKMENOT".to_vec());
     let printed = format!("{:?}", record.encode());
     assert!(printed.contains("<9 bytes>") && !printed.contains("LEAKMENOT"), "{printed}");
 }

@@ -4,8 +4,9 @@
 //! applied long ago, so a record dies only by a write that names the state it was read in.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
+use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
-use crate::message::{Message, MessageError, Payload};
+use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
@@ -48,7 +49,7 @@ impl DeadLetter {
     pub fn start(message: Result<Message, MessageError>, timing: Timing, moment: Moment) -> Step<Self, Settled> {
         match message {
             Ok(Message::Ref { pk }) => Step::call(Self { timing, state: State::Reading }, Call::Read(pk)),
-            Ok(Message::Full(payload)) => Self { timing, state: State::Reading }.claim(&payload, moment),
+            Ok(Message::Full(claim)) => Self { timing, state: State::Reading }.claim(&claim, moment),
             Err(MessageError::UnknownVersion) => Step::done(Settled::Keep).signal(Signal::UnknownVersion),
             // Nothing of ours is in it; a person can look at it until the queue lets it go.
             Err(MessageError::Malformed) => Step::done(Settled::Keep).signal(Signal::MessageMalformed),
@@ -56,9 +57,9 @@ impl DeadLetter {
     }
 
     /// The payload must not be lost with the message: the record is claimed, dead from the start.
-    fn claim(mut self, payload: &Payload, moment: Moment) -> Step<Self, Settled> {
-        let mut record = payload.record(&self.timing, moment.now);
-        let stale = moment.now > payload.accept_before;
+    fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, Settled> {
+        let mut record = claim.record(&self.timing, moment.now);
+        let stale = moment.now > claim.accept_before;
         let reason = if stale { DeadReason::Stale } else { DeadReason::DeadLetter };
         bury(&mut record, reason, &self.timing, moment);
         let call = Call::Write(creation(&record, Purpose::ClaimDead));

@@ -11,8 +11,9 @@
 //! these cases: a won claim, the own retry's record, another delivery's record, a confirmed fail-open message.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
+use crate::claim::Claim;
 use crate::item::Value;
-use crate::message::{Message, Payload};
+use crate::message::Message;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Guard, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
@@ -65,7 +66,7 @@ pub struct Rules {
 /// One delivery on its way in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ingress {
-    claim: Box<Record>,
+    claim: Box<Claim>,
     rules: Rules,
     timing: Timing,
     state: State,
@@ -119,8 +120,8 @@ pub(crate) fn keeps_other_body(claim: &Record, old: &Record) -> bool {
 }
 
 impl Ingress {
-    /// Starts with the claim. `claim` is the record as it is to be written: PENDING, generation 0.
-    pub fn start(claim: Record, rules: Rules, timing: Timing) -> Step<Self, Answer> {
+    /// Starts with the claim.
+    pub fn start(claim: Claim, rules: Rules, timing: Timing) -> Step<Self, Answer> {
         Self { claim: Box::new(claim), rules, timing, state: State::Claiming { again: false } }.claim(false)
     }
 
@@ -129,13 +130,18 @@ impl Ingress {
         Step::call(self, call)
     }
 
+    /// The record as it is written: the lease begins with the receipt.
+    fn record(&self) -> Record {
+        self.claim.record(&self.timing, self.claim.received_at)
+    }
+
     fn claim(self, again: bool) -> Step<Self, Answer> {
-        let write = claim_write(&self.claim);
+        let write = claim_write(&self.record());
         self.call(State::Claiming { again }, Call::Write(write))
     }
 
     fn hint(self) -> Step<Self, Answer> {
-        let message = Message::Ref { pk: self.claim.key.clone() };
+        let message = Message::Ref { pk: self.claim.pk.clone() };
         self.call(State::Hinting, Call::Send(message))
     }
 
@@ -155,7 +161,7 @@ impl Ingress {
     }
 
     fn check(self, again: bool) -> Step<Self, Answer> {
-        let key = self.claim.key.clone();
+        let key = self.claim.pk.clone();
         self.call(State::Checking { again }, Call::Read(key))
     }
 
@@ -163,7 +169,7 @@ impl Ingress {
         let mismatch = old.body_sha256 != self.claim.body_sha256;
         match (mismatch, self.rules.on_body_mismatch) {
             (true, OnBodyMismatch::Quarantine) => {
-                let write = creation(&quarantined(&self.claim, &self.timing, moment), Purpose::Quarantine);
+                let write = creation(&quarantined(&self.record(), &self.timing, moment), Purpose::Quarantine);
                 self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch)
             }
             (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch),
@@ -190,11 +196,11 @@ impl Ingress {
 
     fn mark_due(self, moment: Moment) -> Step<Self, Answer> {
         let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0 };
-        let mine = self.claim.due.as_ref().map_or(moment.now, |due| due.at);
+        let mine = self.record().due.map_or(moment.now, |due| due.at);
         let write = Write {
             purpose: Purpose::MarkDue,
             table: Table::Inbox,
-            key: self.claim.key.as_str().to_owned(),
+            key: self.claim.pk.as_str().to_owned(),
             action: Action::Update(vec![set(attribute::DUE_AT, moment.now.0)]),
             condition: guard.condition([equals(attribute::DUE_AT, Value::from(mine.0))]),
         };
@@ -209,10 +215,7 @@ impl Ingress {
     }
 
     fn enqueue(self) -> Step<Self, Answer> {
-        let Some(payload) = Payload::of_claim(&self.claim, &self.timing) else {
-            return Step::done(Answer::RetryPlease);
-        };
-        let message = Message::Full(Box::new(payload));
+        let message = Message::Full(self.claim.clone());
         if message.encode().len() > self.rules.message_bytes_max {
             return Step::done(Answer::RetryPlease);
         }

@@ -12,7 +12,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`time`], [`timing`] | units, the protocol's durations and the inequalities between them |
-//! | [`key`], [`item`], [`write`](mod@write), [`record`], [`message`] | what is stored and sent, and the language of conditions |
+//! | [`key`], [`item`], [`write`](mod@write), [`claim`], [`record`], [`message`] | what is claimed, stored and sent, and the language of conditions |
 //! | [`purpose`] | what each write is for |
 //! | [`plan`] | what a handler sees and returns: event, snapshot, plan |
 //! | [`call`] | the calls a machine can ask for, and their replies |
@@ -20,6 +20,7 @@
 //! | [`invariant`] | what holds for every stored record, as a check |
 
 pub mod call;
+pub mod claim;
 pub mod dead_letter;
 pub mod ingress;
 pub mod invariant;

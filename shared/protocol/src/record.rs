@@ -169,14 +169,6 @@ pub fn journal_shard(moment: EpochMs, shard: u16) -> String {
     format!("{}#{shard}", moment.0.div_euclid(3_600_000))
 }
 
-/// The stored payload.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum StoredBody {
-    /// In the record itself, zstd-compressed. (A claim check into object storage would be the second variant, stored
-    /// under `body_ref`.)
-    Inline(Vec<u8>),
-}
-
 /// One record. `Option` means that the attribute may be absent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
@@ -192,8 +184,8 @@ pub struct Record {
     pub provider: String,
     /// The provider's word for what happened.
     pub event_type: String,
-    /// The payload, unless it is gone for good (never while PENDING or DEAD).
-    pub body: Option<StoredBody>,
+    /// The payload, zstd-compressed, unless it is gone for good (never while PENDING or DEAD).
+    pub body: Option<Vec<u8>>,
     /// Hash of the raw bytes; of the item's bytes for one event out of a batch.
     pub body_sha256: [u8; 32],
     /// The request headers that were kept.
@@ -332,7 +324,7 @@ impl Record {
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         put(attribute::HEADERS, Value::Map(headers));
         let optional = [
-            (attribute::BODY, self.body.as_ref().map(|StoredBody::Inline(bytes)| Value::Bytes(bytes.clone()))),
+            (attribute::BODY, self.body.clone().map(Value::Bytes)),
             (attribute::DUE_SHARD, self.due.as_ref().map(|due| due.shard.as_str().into())),
             (attribute::DUE_AT, self.due.as_ref().map(|due| due.at.0.into())),
             (attribute::PARENT, self.parent.as_ref().map(|parent| parent.as_str().into())),
@@ -380,7 +372,7 @@ impl Record {
             generation: number(attribute::GENERATION)?,
             provider: text(attribute::PROVIDER)?.to_owned(),
             event_type: text(attribute::EVENT_TYPE)?.to_owned(),
-            body: item.get(attribute::BODY).and_then(Value::as_bytes).map(|bytes| StoredBody::Inline(bytes.to_vec())),
+            body: item.get(attribute::BODY).and_then(Value::as_bytes).map(<[u8]>::to_vec),
             body_sha256: item.get(attribute::BODY_SHA256)?.as_bytes()?.try_into().ok()?,
             headers: decode_headers(item.get(attribute::HEADERS)?)?,
             secret_index: number(attribute::SECRET_INDEX)?,

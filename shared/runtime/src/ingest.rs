@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::{Answer, Ingress};
 use hookonce_protocol::item::size_bytes;
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::message::Payload;
-use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Contents, VerifiedDelivery};
 
@@ -69,20 +68,20 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         policy: Policy,
     ) -> Result<Ingested, IngestError> {
         let claim = self.claim(endpoint, delivery, policy)?;
-        let key = claim.key.clone();
+        let key = claim.pk.clone();
         let first = Ingress::start(claim, policy.rules(self.message_bytes_max), self.timing);
         let remote = Remote { store: &self.store, queue: &self.queue };
         let driven = drive(first, &remote, &self.ambient).await;
         Ok(Ingested { key, driven })
     }
 
-    fn claim(&self, endpoint: &EndpointId, delivery: &VerifiedDelivery, policy: Policy) -> Result<Record, IngestError> {
+    fn claim(&self, endpoint: &EndpointId, delivery: &VerifiedDelivery, policy: Policy) -> Result<Claim, IngestError> {
         let (event_type, raw, body_sha256) = match delivery.contents() {
             Contents::Single(part) => (part.event_type.clone(), part.body.as_slice(), part.sha256),
             Contents::Several(parts) => (format!("batch.{}", parts.len()), delivery.body(), delivery.body_sha256()),
         };
         let now = self.ambient.moment().now;
-        let payload = Payload {
+        let claim = Claim {
             pk: delivery.record_key(endpoint),
             claim_id: self.ambient.claim_id(),
             provider: delivery.provider_id().to_owned(),
@@ -95,8 +94,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
             quarantine_mismatch: policy.quarantines(),
         };
-        let record = payload.record(&self.timing, now);
-        let fits = size_bytes(&record.encode()) + ITEM_BYTES_RESERVED <= ITEM_BYTES_MAX;
-        if fits { Ok(record) } else { Err(IngestError::TooLarge) }
+        let fits = size_bytes(&claim.record(&self.timing, now).encode()) + ITEM_BYTES_RESERVED <= ITEM_BYTES_MAX;
+        if fits { Ok(claim) } else { Err(IngestError::TooLarge) }
     }
 }

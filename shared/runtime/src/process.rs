@@ -11,7 +11,7 @@ use hookonce_protocol::call::{
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
-use hookonce_protocol::record::{Record, StoredBody};
+use hookonce_protocol::record::Record;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX, Worker, first_seen};
@@ -188,7 +188,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     }
 
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
-        let Some(StoredBody::Inline(stored)) = &record.body else { return Err(permanent("BODY_MISSING")) };
+        let Some(stored) = &record.body else { return Err(permanent("BODY_MISSING")) };
         let raw = body::decompress(stored).map_err(|_| permanent("BODY_UNREADABLE"))?;
         // A provider that was taken out of the catalog can come back with a deployment.
         let provider = self.catalog.provider(&record.provider).ok_or_else(|| retryable("PROVIDER_UNKNOWN"))?;

@@ -7,7 +7,7 @@ use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
 use crate::purpose::Purpose;
-use crate::record::{Due, Found, Outcome, Record, Status, StoredBody};
+use crate::record::{Due, Found, Outcome, Record, Status};
 use crate::timing::{Moment, Timing};
 
 impl Worker {
@@ -102,7 +102,7 @@ fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: M
             claim_id: ClaimId::of_child(&envelope.key, &envelope.claim_id, &key),
             generation: 0,
             event_type: event.event_type.clone(),
-            body: Some(StoredBody::Inline(event.body.clone())),
+            body: Some(event.body.clone()),
             body_sha256: event.sha256,
             due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
             attempts: 0,

@@ -22,9 +22,10 @@ pub mod first_seen;
 use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, HandlerPlan, Machine, Planned, Reply, Signal, Step, Written,
 };
+use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::key::{RecordKey, RecordKind};
-use crate::message::{Message, MessageError, Payload};
+use crate::message::{Message, MessageError};
 use crate::plan::WhenConditionFails;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Outcome, Record, Status};
@@ -110,7 +111,7 @@ impl Worker {
         let worker = |state| Self { timing, receives, state };
         match message {
             Ok(Message::Ref { pk }) => Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk)),
-            Ok(Message::Full(payload)) => worker(State::Reading { replans: 0 }).claim(&payload, moment),
+            Ok(Message::Full(claim)) => worker(State::Reading { replans: 0 }).claim(&claim, moment),
             Err(MessageError::UnknownVersion) => {
                 worker(State::Reading { replans: 0 }).transient(0, moment).signal(Signal::UnknownVersion)
             }
@@ -125,9 +126,9 @@ impl Worker {
     }
 
     /// A message that carries its payload makes the claim that ingress could not confirm.
-    fn claim(self, payload: &Payload, moment: Moment) -> WorkerStep {
-        let mut record = payload.record(&self.timing, moment.now);
-        let stale = moment.now > payload.accept_before;
+    fn claim(self, claim: &Claim, moment: Moment) -> WorkerStep {
+        let mut record = claim.record(&self.timing, moment.now);
+        let stale = moment.now > claim.accept_before;
         if stale {
             bury(&mut record, DeadReason::Stale, &self.timing, moment);
         }

@@ -239,14 +239,14 @@ impl Model {
     }
 
     fn attempt(&self, world: &mut World, state: &mut State, delivery: usize) -> bool {
-        let record = self.claim(world, state, delivery);
+        let claim = self.claim(world, state, delivery);
         state.attempts[delivery] -= 1;
         let rules = Rules {
             on_store_outage: self.scenario.on_outage,
             on_body_mismatch: self.scenario.on_mismatch,
             message_bytes_max: 1 << 20,
         };
-        let first = Ingress::start(record, rules, world.timing);
+        let first = Ingress::start(claim, rules, world.timing);
         let outcome = world.begin(Actor::ingress(first, byte(delivery)), state.now);
         enter(state, outcome)
     }

@@ -28,9 +28,8 @@ mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hookonce_protocol::claim::Claim;
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
-use hookonce_protocol::message::Payload;
-use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use rustc_hash::FxHashSet;
 
@@ -148,12 +147,12 @@ impl Model {
         }
     }
 
-    /// The record that an attempt of a delivery claims.
-    fn claim(&self, world: &World, state: &State, delivery: usize) -> Record {
+    /// What an attempt of a delivery claims.
+    fn claim(&self, world: &World, state: &State, delivery: usize) -> Claim {
         let made = self.scenario.deliveries[delivery];
         let now = EpochMs(state.now);
         let attempt = made.attempts - state.attempts[delivery];
-        let payload = Payload {
+        Claim {
             pk: key_of(&self.endpoint, &made),
             claim_id: ClaimId(format!("c{delivery}{attempt}")),
             provider: "p".to_owned(),
@@ -165,8 +164,7 @@ impl Model {
             headers: std::collections::BTreeMap::default(),
             secret_index: 0,
             quarantine_mismatch: self.scenario.on_mismatch == hookonce_protocol::ingress::OnBodyMismatch::Quarantine,
-        };
-        payload.record(&world.timing, now)
+        }
     }
 
     /// The labels of every step that was taken.

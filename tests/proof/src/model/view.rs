@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::invariant;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{Outcome, Record, Status, StoredBody, attribute};
+use hookonce_protocol::record::{Outcome, Record, Status, attribute};
 use hookonce_protocol::timing::Timing;
 
 use super::state::{FACTS, SLOTS};
@@ -139,7 +139,7 @@ fn owned(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
 
 /// The business fact that a record's body names; none for an envelope.
 pub(super) fn fact_of(record: &Record) -> Option<usize> {
-    let StoredBody::Inline(body) = record.body.as_ref()?;
+    let body = record.body.as_ref()?;
     FACT_NAMES.iter().position(|name| name.as_bytes() == body)
 }
 

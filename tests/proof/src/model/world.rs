@@ -11,7 +11,7 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
-use hookonce_protocol::record::{Found, Record, StoredBody};
+use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::{Action, Change, Table, Write};
@@ -501,7 +501,7 @@ fn immediate(call: &Call) -> Option<Reply> {
 }
 
 fn events(record: &Record) -> Vec<ChildEvent> {
-    let Some(StoredBody::Inline(body)) = &record.body else { return Vec::new() };
+    let Some(body) = &record.body else { return Vec::new() };
     let event = |byte: &u8| ChildEvent {
         event_id: char::from(*byte).to_string(),
         event_type: "t".to_owned(),

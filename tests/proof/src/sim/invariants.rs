@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Record, Status, StoredBody};
+use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_runtime::body;
@@ -146,6 +146,6 @@ impl InvariantChecker {
 
 /// The facts that a record's body tells.
 pub fn facts_of(record: &Record) -> Vec<String> {
-    let Some(StoredBody::Inline(stored)) = &record.body else { return Vec::new() };
+    let Some(stored) = &record.body else { return Vec::new() };
     body::decompress(stored).map(|raw| facts_in(&raw)).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{Found, Record, StoredBody};
+use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::port::Store as _;
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 fn show(record: &Record, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.body {
-        let Some(StoredBody::Inline(stored)) = &record.body else { return Ok(Exit::No) };
+        let Some(stored) = &record.body else { return Ok(Exit::No) };
         let raw = decompress(stored).map_err(|error| Failure::usage(error.to_string(), "the record may be damaged"))?;
         output::bytes(&raw);
     } else if arguments.json {

@@ -1,0 +1,90 @@
+//! The claim: everything that is known of a delivery once it was verified.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::base64_bytes;
+use crate::key::{ClaimId, RecordKey};
+use crate::record::{Due, Record, Status, journal_shard};
+use crate::time::EpochMs;
+use crate::timing::Timing;
+
+/// What is claimed. Ingress makes it; the record and the message that stands in for the record are made from it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// The record to be claimed.
+    pub pk: RecordKey,
+    /// Who claims it: made once for each request.
+    pub claim_id: ClaimId,
+    /// The provider's id in the catalog.
+    pub provider: String,
+    /// The provider's word for what happened.
+    pub event_type: String,
+    /// When the delivery was received.
+    pub received_at: EpochMs,
+    /// Until when it may be claimed. Later, its dedup record may have expired.
+    pub accept_before: EpochMs,
+    /// The compressed payload.
+    #[serde(with = "base64_bytes")]
+    pub body: Vec<u8>,
+    /// Hash of the raw bytes.
+    #[serde(with = "base64_array")]
+    pub body_sha256: [u8; 32],
+    /// The kept headers.
+    pub headers: BTreeMap<String, String>,
+    /// Which secret verified the delivery.
+    pub secret_index: i64,
+    /// The endpoint's policy on another body under a known id.
+    pub quarantine_mismatch: bool,
+}
+
+impl Claim {
+    /// The record that the claim creates: PENDING, due one lease after `now`.
+    pub fn record(&self, timing: &Timing, now: EpochMs) -> Record {
+        Record {
+            key: self.pk.clone(),
+            status: Status::Pending,
+            claim_id: self.claim_id.clone(),
+            generation: 0,
+            provider: self.provider.clone(),
+            event_type: self.event_type.clone(),
+            body: Some(self.body.clone()),
+            body_sha256: self.body_sha256,
+            headers: self.headers.clone(),
+            secret_index: self.secret_index,
+            received_at: self.received_at,
+            journal_shard: journal_shard(self.received_at, self.pk.shard(timing.shards)),
+            due: Some(Due::pending(&self.pk, timing.shards, now.plus(timing.lease))),
+            attempts: 0,
+            resends: 0,
+            dead_letters: 0,
+            parent: None,
+            expires_at: Some(timing.expiry(self.pk.kind(), self.received_at)),
+            outcome: None,
+            last_error: None,
+            dead_reason: None,
+            duplicate_count: 0,
+            last_seen_at: None,
+            processed_at: None,
+            dead_at: None,
+            discarded_at: None,
+            accept_duplicate: false,
+            quarantine_mismatch: self.quarantine_mismatch,
+        }
+    }
+}
+
+mod base64_array {
+    use serde::{Deserializer, Serializer, de};
+
+    use crate::item::base64_bytes;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        base64_bytes::serialize(bytes, serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        base64_bytes::deserialize(deserializer)?.try_into().map_err(|_| de::Error::custom("not 32 bytes"))
+    }
+}
