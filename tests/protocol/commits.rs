@@ -1,25 +1,25 @@
 //! What a cancelled commit means, over every list of reasons that a short transaction can have.
 
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
-use hookonce_protocol::worker::Verdict;
+use hookonce_protocol::worker::Cancellation;
 
 const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
 
 /// The rule in the words of a table: the first line that fits counts.
-fn expected(reasons: &[CancellationReason]) -> Verdict {
+fn expected(reasons: &[CancellationReason]) -> Cancellation {
     if reasons.first() == Some(&ConditionFailed) {
-        return Verdict::Elsewhere;
+        return Cancellation::Elsewhere;
     }
     if reasons.get(1) == Some(&ConditionFailed) {
-        return Verdict::DuplicateFact;
+        return Cancellation::DuplicateFact;
     }
     if reasons.contains(&Invalid) {
-        return Verdict::Invalid;
+        return Cancellation::Invalid;
     }
     if reasons.iter().skip(2).any(|reason| *reason == ConditionFailed) {
-        return Verdict::Overtaken;
+        return Cancellation::Overtaken;
     }
-    Verdict::Transient
+    Cancellation::Transient
 }
 
 fn lists(length: usize) -> Vec<Vec<CancellationReason>> {
@@ -32,7 +32,7 @@ fn lists(length: usize) -> Vec<Vec<CancellationReason>> {
 fn every_list_of_reasons_has_its_meaning() {
     let mut cases = 0;
     for reasons in (0..=5).flat_map(lists) {
-        assert_eq!(Verdict::of(&reasons), expected(&reasons), "{reasons:?}");
+        assert_eq!(Cancellation::of(&reasons), expected(&reasons), "{reasons:?}");
         cases += 1;
     }
     println!("{cases} lists of reasons");
@@ -41,13 +41,17 @@ fn every_list_of_reasons_has_its_meaning() {
 #[test]
 fn someone_else_wins_over_every_other_reason() {
     for others in lists(3) {
-        assert_eq!(Verdict::of(&[&[ConditionFailed], &others[..]].concat()), Verdict::Elsewhere, "{others:?}");
+        assert_eq!(
+            Cancellation::of(&[&[ConditionFailed], &others[..]].concat()),
+            Cancellation::Elsewhere,
+            "{others:?}"
+        );
     }
 }
 
 #[test]
 fn a_list_that_names_no_reason_is_tried_again() {
-    assert_eq!(Verdict::of(&[]), Verdict::Transient);
-    assert_eq!(Verdict::of(&[Fine, Fine]), Verdict::Transient);
-    assert_eq!(Verdict::of(&[Transient, Fine, Fine]), Verdict::Transient);
+    assert_eq!(Cancellation::of(&[]), Cancellation::Transient);
+    assert_eq!(Cancellation::of(&[Fine, Fine]), Cancellation::Transient);
+    assert_eq!(Cancellation::of(&[Transient, Fine, Fine]), Cancellation::Transient);
 }

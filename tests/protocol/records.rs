@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::invariant::{FactViolation, IllegalStep, Violation, fact_violation, illegal_step, violations};
+use hookonce_protocol::invariant::{
+    FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
+};
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, Unreadable, attribute};
@@ -133,14 +135,17 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     let timing = Timing::standard();
     let whole = a_record("in#a#x");
     assert_eq!(violations(&whole, &timing), []);
-    let broken: [(Violation, Record); 7] = [
-        (Violation::BodyMissing, Record { body: None, ..whole.clone() }),
-        (Violation::Expiry, Record { expires_at: None, ..whole.clone() }),
-        (Violation::DueEntry, Record { due: None, ..whole.clone() }),
-        (Violation::DueEntry, Record { due: Some(Due::dead(&whole.key, timing.shards, EpochMs(0))), ..whole.clone() }),
-        (Violation::OutcomeMissing, Record { status: Status::Processed, due: None, ..whole.clone() }),
+    let broken: [(RecordViolation, Record); 7] = [
+        (RecordViolation::BodyMissing, Record { body: None, ..whole.clone() }),
+        (RecordViolation::Expiry, Record { expires_at: None, ..whole.clone() }),
+        (RecordViolation::DueEntry, Record { due: None, ..whole.clone() }),
         (
-            Violation::ReasonMissing,
+            RecordViolation::DueEntry,
+            Record { due: Some(Due::dead(&whole.key, timing.shards, EpochMs(0))), ..whole.clone() },
+        ),
+        (RecordViolation::OutcomeMissing, Record { status: Status::Processed, due: None, ..whole.clone() }),
+        (
+            RecordViolation::ReasonMissing,
             Record {
                 status: Status::Dead,
                 due: Some(Due::dead(&whole.key, timing.shards, EpochMs(0))),
@@ -148,7 +153,7 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
                 ..whole.clone()
             },
         ),
-        (Violation::NegativeCounter, Record { attempts: -1, ..whole.clone() }),
+        (RecordViolation::NegativeCounter, Record { attempts: -1, ..whole.clone() }),
     ];
     for (expected, record) in broken {
         assert_eq!(violations(&record, &timing), [expected]);

@@ -3,7 +3,7 @@
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, EpochSec, Millis};
-use hookonce_protocol::timing::{Moment, Timing, Violation};
+use hookonce_protocol::timing::{Moment, Timing, TimingViolation};
 use proptest::prelude::*;
 
 use super::a_record;
@@ -17,33 +17,33 @@ fn the_values_that_ship_break_no_rule() {
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(Violation, Timing); 14] = [
-        (Violation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
-        (Violation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
-        (Violation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
-        (Violation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
-        (Violation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
+    let broken: [(TimingViolation, Timing); 14] = [
+        (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
+        (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
+        (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
+        (TimingViolation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
+        (TimingViolation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
         (
-            Violation::DeliveryRetentionTooShort,
+            TimingViolation::DeliveryRetentionTooShort,
             Timing { provider_window: Millis::days(35), effect_retention: Millis::days(99), ..whole },
         ),
-        (Violation::DeliveryRetentionTooShort, Timing { zombie_age_max: Millis::days(6), ..whole }),
-        (Violation::AcceptAge, Timing { accept_age_max: Millis::days(7), ..whole }),
+        (TimingViolation::DeliveryRetentionTooShort, Timing { zombie_age_max: Millis::days(6), ..whole }),
+        (TimingViolation::AcceptAge, Timing { accept_age_max: Millis::days(7), ..whole }),
         (
-            Violation::AcceptAge,
+            TimingViolation::AcceptAge,
             Timing { queue_retention: Millis::days(21), dead_letter_retention: Millis::days(22), ..whole },
         ),
-        (Violation::EffectRetentionTooShort, Timing { commit_age_max: Millis::days(65), ..whole }),
-        (Violation::DeadLetterRetentionTooShort, Timing { dead_letter_retention: Millis::days(7), ..whole }),
-        (Violation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
-        (Violation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
-        (Violation::Counts, Timing { attempts_max: 0, ..whole }),
+        (TimingViolation::EffectRetentionTooShort, Timing { commit_age_max: Millis::days(65), ..whole }),
+        (TimingViolation::DeadLetterRetentionTooShort, Timing { dead_letter_retention: Millis::days(7), ..whole }),
+        (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
+        (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
+        (TimingViolation::Counts, Timing { attempts_max: 0, ..whole }),
     ];
     for (expected, timing) in broken {
         assert_eq!(timing.violations(), [expected]);
     }
-    assert_eq!(Timing { shards: 0, ..whole }.violations(), [Violation::Counts]);
-    assert_eq!(Timing { backoff_base: Millis(0), ..whole }.violations(), [Violation::Counts]);
+    assert_eq!(Timing { shards: 0, ..whole }.violations(), [TimingViolation::Counts]);
+    assert_eq!(Timing { backoff_base: Millis(0), ..whole }.violations(), [TimingViolation::Counts]);
 }
 
 #[test]
@@ -63,7 +63,10 @@ fn each_rule_holds_at_its_limit() {
 #[test]
 fn several_broken_rules_are_reported_at_once() {
     let timing = Timing { lease: Millis(0), attempts_max: 0, accept_age_max: Millis(0), ..Timing::standard() };
-    assert_eq!(timing.violations(), [Violation::LeaseTooShort, Violation::AcceptAge, Violation::Counts]);
+    assert_eq!(
+        timing.violations(),
+        [TimingViolation::LeaseTooShort, TimingViolation::AcceptAge, TimingViolation::Counts]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The relay function: on its schedule it re-sends what is due; dead letters come to it as a batch.
 
-use hookonce_protocol::dead_letter::Settled;
+use hookonce_protocol::dead_letter::DeadLetterOutcome;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::maintain::RelayParts;
@@ -58,8 +58,10 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
             let driven = self.parts.bury(&message.body).await;
             counts.signals(&driven.signals);
             match driven.output {
-                Settled::Dead | Settled::Rearmed | Settled::Elsewhere => counts.add("dead_letter_settled", 1),
-                Settled::Keep => {
+                DeadLetterOutcome::Dead | DeadLetterOutcome::Rearmed | DeadLetterOutcome::Elsewhere => {
+                    counts.add("dead_letter_settled", 1);
+                }
+                DeadLetterOutcome::Keep => {
                     counts.add("dead_letter_kept", 1);
                     response.keep(message.message_id);
                 }

@@ -20,9 +20,9 @@ pub enum Call {
     WriteEach(Vec<Write>),
     /// One strongly consistent read of a record. Reply: [`Reply::Read`].
     Read(RecordKey),
-    /// Strongly consistent reads of records without their bodies: there may be hundreds. Reply: [`Reply::ReadEach`], in
+    /// Strongly consistent reads of records without their bodies: there may be hundreds. Reply: [`Reply::ReadHeads`], in
     /// order.
-    ReadEach(Vec<RecordKey>),
+    ReadHeads(Vec<RecordKey>),
     /// All writes or none. Reply: [`Reply::Committed`].
     Commit(Vec<Write>),
     /// One message. Reply: [`Reply::Sent`].
@@ -65,7 +65,7 @@ pub enum Reply {
     /// To a read.
     Read(Result<Found, Unavailable>),
     /// To reads.
-    ReadEach(Vec<Result<Found, Unavailable>>),
+    ReadHeads(Vec<Result<Found, Unavailable>>),
     /// To a commit.
     Committed(Committed),
     /// To a send.
@@ -168,6 +168,18 @@ pub struct Failure {
     pub code: String,
     /// Whether another attempt can succeed.
     pub retryable: bool,
+}
+
+impl Failure {
+    /// Another attempt can succeed.
+    pub fn retryable(code: &str) -> Self {
+        Self { code: code.to_owned(), retryable: true }
+    }
+
+    /// No attempt can succeed.
+    pub fn permanent(code: &str) -> Self {
+        Self { code: code.to_owned(), retryable: false }
+    }
 }
 
 /// What came of taking an envelope apart.
@@ -312,8 +324,8 @@ impl Reply {
     }
 
     /// As the replies to `count` reads.
-    pub fn read_each(self, count: usize) -> Vec<Result<Found, Unavailable>> {
-        let mut each = if let Self::ReadEach(each) = self { each } else { Vec::new() };
+    pub fn read_heads(self, count: usize) -> Vec<Result<Found, Unavailable>> {
+        let mut each = if let Self::ReadHeads(each) = self { each } else { Vec::new() };
         each.resize(count, Err(Unavailable));
         each
     }

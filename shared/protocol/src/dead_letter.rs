@@ -18,7 +18,7 @@ pub const UNTRIED_MAX: i64 = 2;
 
 /// What becomes of the dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Settled {
+pub enum DeadLetterOutcome {
     /// Its record is dead; delete the message.
     Dead,
     /// Its record falls due again; delete the message.
@@ -46,18 +46,22 @@ enum State {
 
 impl DeadLetter {
     /// Starts on a message as it was decoded.
-    pub fn start(message: Result<Message, MessageError>, timing: Timing, moment: Moment) -> Step<Self, Settled> {
+    pub fn start(
+        message: Result<Message, MessageError>,
+        timing: Timing,
+        moment: Moment,
+    ) -> Step<Self, DeadLetterOutcome> {
         match message {
             Ok(Message::Ref { pk }) => Step::call(Self { timing, state: State::Reading }, Call::Read(pk)),
             Ok(Message::Full(claim)) => Self { timing, state: State::Reading }.claim(&claim, moment),
-            Err(MessageError::UnknownVersion) => Step::done(Settled::Keep).signal(Signal::UnknownVersion),
+            Err(MessageError::UnknownVersion) => Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
             // Nothing of ours is in it; a person can look at it until the queue lets it go.
-            Err(MessageError::Malformed) => Step::done(Settled::Keep).signal(Signal::MessageMalformed),
+            Err(MessageError::Malformed) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageMalformed),
         }
     }
 
     /// The payload must not be lost with the message: the record is claimed, dead from the start.
-    fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, Settled> {
+    fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
         let reason = if stale { DeadReason::Stale } else { DeadReason::DeadLetter };
@@ -68,7 +72,7 @@ impl DeadLetter {
     }
 
     /// The claim lost. A body that the record does not hold is kept first, where the endpoint wants that.
-    fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, Settled> {
+    fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         match found {
             Found::Record(old) if keeps_other_body(record, &old) => {
                 let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
@@ -79,12 +83,12 @@ impl DeadLetter {
         }
     }
 
-    fn found(mut self, found: &Found, moment: Moment) -> Step<Self, Settled> {
+    fn found(mut self, found: &Found, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         let record = match found {
-            Found::Nothing => return Step::done(Settled::Elsewhere).signal(Signal::RecordAbsent),
-            Found::Unreadable(_) => return Step::done(Settled::Keep).signal(Signal::UnknownVersion),
+            Found::Nothing => return Step::done(DeadLetterOutcome::Elsewhere).signal(Signal::RecordAbsent),
+            Found::Unreadable(_) => return Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
             Found::Record(record) if record.status == Status::Pending => record,
-            Found::Record(_) => return Step::done(Settled::Elsewhere),
+            Found::Record(_) => return Step::done(DeadLetterOutcome::Elsewhere),
         };
         let dies = record.attempts > 0 || record.dead_letters >= UNTRIED_MAX;
         self.state = State::Writing { dies };
@@ -114,31 +118,31 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
 }
 
 impl Machine for DeadLetter {
-    type Output = Settled;
+    type Output = DeadLetterOutcome;
 
-    fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, Settled> {
+    fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         match std::mem::replace(&mut self.state, State::Reading) {
             State::Reading => match reply.read() {
                 Ok(found) => self.found(&found, moment),
-                Err(_) => Step::done(Settled::Keep),
+                Err(_) => Step::done(DeadLetterOutcome::Keep),
             },
             State::Claiming { record } => match reply.written() {
-                Written::Applied => Step::done(Settled::Dead).signal(Signal::RecordDead),
+                Written::Applied => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
-                    Step::done(Settled::Keep)
+                    Step::done(DeadLetterOutcome::Keep)
                 }
                 Written::ConditionFailed(found) => self.lost(found, &record, moment),
             },
             State::KeepingOther { old } => match reply.written() {
                 Written::Applied | Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
-                Written::TransactionConflict | Written::Unavailable => Step::done(Settled::Keep),
+                Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
             },
             State::Writing { dies } => match reply.written() {
-                Written::Applied if dies => Step::done(Settled::Dead).signal(Signal::RecordDead),
-                Written::Applied => Step::done(Settled::Rearmed),
+                Written::Applied if dies => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
+                Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
                 // Someone changed the record since it was read; it is theirs, or the relay's.
-                Written::ConditionFailed(_) => Step::done(Settled::Elsewhere),
-                Written::TransactionConflict | Written::Unavailable => Step::done(Settled::Keep),
+                Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),
+                Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
             },
         }
     }

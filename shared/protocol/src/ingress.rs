@@ -11,30 +11,41 @@
 //! these cases: a won claim, the own retry's record, another delivery's record, a confirmed fail-open message.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
+use serde::{Deserialize, Serialize};
+
 use crate::claim::Claim;
 use crate::item::Value;
 use crate::message::Message;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Guard, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
+use crate::words::words;
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
-/// What to answer while the store cannot confirm a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnStoreOutage {
-    /// Ask the provider to retry (fail-closed).
-    Reject,
-    /// Acknowledge on the strength of a queue message that carries the payload (fail-open).
-    Enqueue,
+words! {
+    /// What to answer while the store cannot confirm a claim.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    OnStoreOutage {
+        /// Ask the provider to retry (fail-closed).
+        #[default]
+        Reject = "reject",
+        /// Acknowledge on the strength of a queue message that carries the payload (fail-open).
+        Enqueue = "enqueue",
+    }
 }
 
-/// What to do when an id that was seen comes with another body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnBodyMismatch {
-    /// Treat it as a duplicate; some providers render a retry anew.
-    Duplicate,
-    /// Keep the other body as a dead record for an operator to look at.
-    Quarantine,
+words! {
+    /// What to do when an id that was seen comes with another body.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    OnBodyMismatch {
+        /// Treat it as a duplicate; some providers render a retry anew.
+        #[default]
+        Duplicate = "duplicate",
+        /// Keep the other body as a dead record for an operator to look at.
+        Quarantine = "quarantine",
+    }
 }
 
 /// Proof that a durable copy of the delivery was seen to exist.

@@ -9,7 +9,7 @@ use crate::timing::Timing;
 
 /// A stored record that cannot have come from this protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Violation {
+pub enum RecordViolation {
     /// A1, A4: what is owed must still have its payload.
     #[error("a PENDING or DEAD record has no body")]
     BodyMissing,
@@ -31,21 +31,21 @@ pub enum Violation {
 }
 
 /// Everything that is wrong with a record.
-pub fn violations(record: &Record, timing: &Timing) -> Vec<Violation> {
+pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let owed = matches!(record.status, Status::Pending | Status::Dead);
     let dead = record.status == Status::Dead;
     let processed = record.status == Status::Processed;
     let counters = [record.generation, record.attempts, record.resends, record.dead_letters, record.duplicate_count];
     let rules = [
-        (Violation::BodyMissing, !owed || record.body.is_some()),
-        (Violation::Expiry, record.expires_at.is_none() == dead),
+        (RecordViolation::BodyMissing, !owed || record.body.is_some()),
+        (RecordViolation::Expiry, record.expires_at.is_none() == dead),
         (
-            Violation::DueEntry,
+            RecordViolation::DueEntry,
             due_shard(record).as_deref() == expected_shard(&record.key, record.status, timing).as_deref(),
         ),
-        (Violation::OutcomeMissing, !processed || record.outcome.is_some()),
-        (Violation::ReasonMissing, !dead || record.dead_reason.is_some()),
-        (Violation::NegativeCounter, counters.iter().all(|counter| *counter >= 0)),
+        (RecordViolation::OutcomeMissing, !processed || record.outcome.is_some()),
+        (RecordViolation::ReasonMissing, !dead || record.dead_reason.is_some()),
+        (RecordViolation::NegativeCounter, counters.iter().all(|counter| *counter >= 0)),
     ];
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
 }

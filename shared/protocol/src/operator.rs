@@ -19,7 +19,7 @@ pub enum Refusal {
     #[error("only DEAD records can be discarded")]
     NotDiscardable,
     /// The effect may already stand.
-    #[error("its effect may already have been applied; pass --accept-duplicate to take that risk")]
+    #[error("its effect may already have been applied; check the business data, then retry it with accept_duplicate")]
     EffectUnknown,
     /// Nothing to run again.
     #[error("its payload is gone")]

@@ -118,8 +118,6 @@ words! {
         DeadLetter = "DEAD_LETTER",
         /// Another body came under an id that was seen before.
         IdCollision = "ID_COLLISION",
-        /// An external effect may or may not have happened.
-        UnknownOutcome = "UNKNOWN_OUTCOME",
     }
 }
 
@@ -127,7 +125,7 @@ impl DeadReason {
     /// Whether the effect may already have been applied, so that a retry could double it.
     pub const fn effect_unknown(self) -> bool {
         match self {
-            Self::Stale | Self::UnknownOutcome => true,
+            Self::Stale => true,
             Self::AttemptsExhausted | Self::Permanent | Self::DeadLetter | Self::IdCollision => false,
         }
     }

@@ -163,7 +163,7 @@ impl Relay {
             return Step::done(self.report);
         }
         let keys = entries.iter().map(|entry| entry.key.clone()).collect();
-        self.call(State::Reading { entries }, Call::ReadEach(keys))
+        self.call(State::Reading { entries }, Call::ReadHeads(keys))
     }
 
     /// The index is stale and carries keys only, so each record is read for how often it has been sent.
@@ -274,7 +274,7 @@ impl Machine for Relay {
                 self.queried(reply.due(), shard, sends_max, entries, moment)
             }
             State::Reading { entries } => {
-                let found = reply.read_each(entries.len());
+                let found = reply.read_heads(entries.len());
                 self.rearm(&entries, found, moment)
             }
             State::Rearming { rearms } => {

@@ -105,39 +105,39 @@ impl Timing {
     }
 
     /// Everything that is wrong with these values, all at once.
-    pub fn violations(&self) -> Vec<Violation> {
+    pub fn violations(&self) -> Vec<TimingViolation> {
         let skew = self.clock_skew_max.0.saturating_mul(2);
         let edge = self.claim_timeout.0 + self.send_timeout.0 + 300;
         let window = self.provider_window.0.max(self.accept_age_max.0);
         let rules = [
-            (Violation::WebhookTimeoutTooShort, edge < self.webhook_timeout.0),
-            (Violation::WebhookTimeoutTooLong, self.webhook_timeout.0 < self.provider_timeout.0),
-            (Violation::LeaseTooShort, self.lease.0 >= self.webhook_timeout.0 + skew),
+            (TimingViolation::WebhookTimeoutTooShort, edge < self.webhook_timeout.0),
+            (TimingViolation::WebhookTimeoutTooLong, self.webhook_timeout.0 < self.provider_timeout.0),
+            (TimingViolation::LeaseTooShort, self.lease.0 >= self.webhook_timeout.0 + skew),
             (
-                Violation::VisibilityTooShort,
+                TimingViolation::VisibilityTooShort,
                 self.visibility_timeout.0 >= 6 * self.worker_timeout.0 + self.batching_window.0,
             ),
             (
-                Violation::DeliveryRetentionTooShort,
+                TimingViolation::DeliveryRetentionTooShort,
                 self.delivery_retention.0 > window + self.zombie_age_max.0 + skew
                     && self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(96),
             ),
             (
-                Violation::AcceptAge,
+                TimingViolation::AcceptAge,
                 self.accept_age_max.0 > self.queue_retention.0 && self.accept_age_max.0 < self.delivery_retention.0,
             ),
             (
-                Violation::EffectRetentionTooShort,
+                TimingViolation::EffectRetentionTooShort,
                 self.effect_retention.0 > self.provider_window.0 + self.commit_age_max.0 + skew,
             ),
-            (Violation::DeadLetterRetentionTooShort, self.dead_letter_retention.0 > self.queue_retention.0),
+            (TimingViolation::DeadLetterRetentionTooShort, self.dead_letter_retention.0 > self.queue_retention.0),
             (
-                Violation::ResendIntervalTooLong,
+                TimingViolation::ResendIntervalTooLong,
                 self.resend_interval_max.0.saturating_mul(96) < self.delivery_retention.0
                     && self.resend_interval_max.0 >= self.lease.0,
             ),
             (
-                Violation::Counts,
+                TimingViolation::Counts,
                 self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.lease.0 >= 1,
             ),
         ];
@@ -147,7 +147,7 @@ impl Timing {
 
 /// An inequality that does not hold. The sentence names the values to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Violation {
+pub enum TimingViolation {
     /// Q1, lower half.
     #[error("the webhook time-out must be longer than the claim's and the send's time-outs together plus 300 ms")]
     WebhookTimeoutTooShort,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +30,10 @@ pub struct EndpointDocument {
     pub settings: BTreeMap<String, String>,
     /// While the store is down: `reject` (please retry) or `enqueue` (accept on the strength of the queue).
     #[serde(default)]
-    pub on_store_outage: OutagePolicy,
+    pub on_store_outage: OnStoreOutage,
     /// When a known id comes with another body: `duplicate` or `quarantine`.
     #[serde(default)]
-    pub on_body_mismatch: MismatchPolicy,
+    pub on_body_mismatch: OnBodyMismatch,
     /// How far the signed timestamp may be off; the provider's own value if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance_seconds: Option<i64>,
@@ -46,28 +47,6 @@ pub struct EndpointDocument {
 
 fn body_bytes_default() -> usize {
     BODY_BYTES_DEFAULT
-}
-
-/// The stored form of [`OnStoreOutage`](hookonce_protocol::ingress::OnStoreOutage).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OutagePolicy {
-    /// Fail-closed.
-    #[default]
-    Reject,
-    /// Fail-open.
-    Enqueue,
-}
-
-/// The stored form of [`OnBodyMismatch`](hookonce_protocol::ingress::OnBodyMismatch).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MismatchPolicy {
-    /// A duplicate like any other.
-    #[default]
-    Duplicate,
-    /// Kept apart, dead.
-    Quarantine,
 }
 
 impl fmt::Debug for EndpointDocument {

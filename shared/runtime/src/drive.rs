@@ -80,7 +80,7 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
                 Reply::WrittenEach(written)
             }
             Call::Read(key) => Reply::Read(self.store.read(&key).await),
-            Call::ReadEach(keys) => Reply::ReadEach(self.store.read_heads(&keys).await),
+            Call::ReadHeads(keys) => Reply::ReadHeads(self.store.read_heads(&keys).await),
             Call::Commit(writes) => Reply::Committed(self.store.commit(&writes).await),
             Call::Send(message) => Reply::Sent(self.queue.send(&message).await),
             Call::SendEach(messages) => Reply::SentEach(self.queue.send_each(&messages).await),

@@ -10,7 +10,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Catalog, Keyring, KeyringError, Provider, Settings};
 use ipnet::IpNet;
 
-use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError, MismatchPolicy, OutagePolicy};
+use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
 use crate::per_minute::PerMinute;
 use crate::port::EndpointSource;
 
@@ -36,29 +36,19 @@ pub const CACHE_ENTRIES_MAX: usize = 1_000;
 /// The endpoint's choices that the protocol depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    outage: OutagePolicy,
-    mismatch: MismatchPolicy,
+    on_store_outage: OnStoreOutage,
+    on_body_mismatch: OnBodyMismatch,
 }
 
 impl Policy {
     /// As the protocol's rules.
     pub fn rules(self, message_bytes_max: usize) -> Rules {
-        Rules {
-            on_store_outage: match self.outage {
-                OutagePolicy::Reject => OnStoreOutage::Reject,
-                OutagePolicy::Enqueue => OnStoreOutage::Enqueue,
-            },
-            on_body_mismatch: match self.mismatch {
-                MismatchPolicy::Duplicate => OnBodyMismatch::Duplicate,
-                MismatchPolicy::Quarantine => OnBodyMismatch::Quarantine,
-            },
-            message_bytes_max,
-        }
+        Rules { on_store_outage: self.on_store_outage, on_body_mismatch: self.on_body_mismatch, message_bytes_max }
     }
 
     /// Whether another body under a known id is kept apart.
     pub fn quarantines(self) -> bool {
-        self.mismatch == MismatchPolicy::Quarantine
+        self.on_body_mismatch == OnBodyMismatch::Quarantine
     }
 }
 
@@ -112,7 +102,7 @@ impl Endpoint {
             provider,
             keyring: provider.keyring(&document.secrets).map_err(EndpointError::Keyring)?,
             settings: Settings::from(document.settings),
-            policy: Policy { outage: document.on_store_outage, mismatch: document.on_body_mismatch },
+            policy: Policy { on_store_outage: document.on_store_outage, on_body_mismatch: document.on_body_mismatch },
             tolerance: document.tolerance_seconds.map(Millis::seconds),
             body_bytes_max: document.body_bytes_max,
             source_ranges: document.source_ranges,

@@ -52,7 +52,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     }
 
     /// Settles one dead letter.
-    pub async fn bury(&self, body: &str) -> Driven<dead_letter::Settled> {
+    pub async fn bury(&self, body: &str) -> Driven<dead_letter::DeadLetterOutcome> {
         let first = DeadLetter::start(Message::decode(body), self.timing, self.ambient.moment());
         drive(first, &self.remote(), &self.ambient).await
     }

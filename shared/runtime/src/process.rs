@@ -151,11 +151,11 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             Err(failure) => return Planned::Failed(failure),
         };
         if !recognised.domain_key.is_named() {
-            return Planned::Failed(permanent("FACT_MISSING"));
+            return Planned::Failed(Failure::permanent("FACT_MISSING"));
         }
         let reads = &recognised.reads;
         if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(event.endpoint.as_str())) {
-            return Planned::Failed(permanent("HANDLER_ASKED_TOO_MUCH"));
+            return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
         }
         let keys: Vec<_> = reads.iter().map(ToString::to_string).collect();
         let Ok(snapshot) = self.store.read_domain(&keys).await else { return Planned::Unavailable };
@@ -169,11 +169,13 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     /// The event as its handler sees it: the one part of the stored delivery.
     fn event(&self, record: &Record) -> Result<Event, Failure> {
         let mut parts = self.parts(record)?;
-        let (Some(part), true) = (parts.pop(), parts.is_empty()) else { return Err(permanent("BODY_UNREADABLE")) };
+        let (Some(part), true) = (parts.pop(), parts.is_empty()) else {
+            return Err(Failure::permanent("BODY_UNREADABLE"));
+        };
         let (endpoint, _) = record.key.parts();
         Ok(Event {
             version: EVENT_VERSION,
-            endpoint: EndpointId::parse(endpoint).map_err(|_| permanent("BODY_UNREADABLE"))?,
+            endpoint: EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?,
             provider: record.provider.clone(),
             record: record.key.clone(),
             key: match part.key {
@@ -188,11 +190,11 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     }
 
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
-        let Some(stored) = &record.body else { return Err(permanent("BODY_MISSING")) };
-        let raw = body::decompress(stored).map_err(|_| permanent("BODY_UNREADABLE"))?;
+        let Some(stored) = &record.body else { return Err(Failure::permanent("BODY_MISSING")) };
+        let raw = body::decompress(stored).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
         // A provider that was taken out of the catalog can come back with a deployment.
-        let provider = self.catalog.provider(&record.provider).ok_or_else(|| retryable("PROVIDER_UNKNOWN"))?;
-        provider.split(&raw, &record.headers).map_err(|_| permanent("BODY_UNREADABLE"))
+        let provider = self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable("PROVIDER_UNKNOWN"))?;
+        provider.split(&raw, &record.headers).map_err(|_| Failure::permanent("BODY_UNREADABLE"))
     }
 
     fn split(&self, record: &Record) -> Split {
@@ -200,7 +202,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             let event_id = match part.key {
                 EventKey::Delivery(key) | EventKey::Event(key) => key,
             };
-            let body = body::compress(&part.body).map_err(|_| retryable("BODY_NOT_COMPRESSED"))?;
+            let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
             Ok(ChildEvent { event_id, event_type: part.event_type, body, sha256: part.sha256 })
         };
         match self.parts(record).and_then(|parts| parts.into_iter().map(child).collect()) {
@@ -251,14 +253,6 @@ fn guarded<T>(code: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, Failu
     match std::panic::catch_unwind(AssertUnwindSafe(code)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(Failure { code: error.code.to_owned(), retryable: error.retryable }),
-        Err(_) => Err(retryable("HANDLER_PANICKED")),
+        Err(_) => Err(Failure::retryable("HANDLER_PANICKED")),
     }
-}
-
-fn permanent(code: &str) -> Failure {
-    Failure { code: code.to_owned(), retryable: false }
-}
-
-fn retryable(code: &str) -> Failure {
-    Failure { code: code.to_owned(), retryable: true }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_runtime::document::{MismatchPolicy, OutagePolicy};
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 
 use crate::fault::Fault;
 use crate::mutant::Mutation;
@@ -81,11 +81,11 @@ impl GridScenario {
     }
 
     fn enqueues(self) -> Self {
-        self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue))
+        self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_store_outage = OnStoreOutage::Enqueue))
     }
 
     fn quarantines(self) -> Self {
-        let keep = MismatchPolicy::Quarantine;
+        let keep = OnBodyMismatch::Quarantine;
         self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_body_mismatch = keep))
     }
 

@@ -97,8 +97,8 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
             writes.iter().zip(each).flat_map(|(write, result)| one(write.purpose.as_str(), written(result))).collect()
         }
         (Call::Read(_), Reply::Read(result)) => one("read", found(result)),
-        (Call::ReadEach(_), Reply::ReadEach(each)) => {
-            each.iter().flat_map(|result| one("read each", found(result))).collect()
+        (Call::ReadHeads(_), Reply::ReadHeads(each)) => {
+            each.iter().flat_map(|result| one("read heads", found(result))).collect()
         }
         (Call::Commit(writes), Reply::Committed(result)) => one("commit", &committed(writes, result)),
         (Call::Send(message), Reply::Sent(result)) => one(kind(message), sent(result.is_ok())),

@@ -16,7 +16,7 @@ pub(super) const RECORD: &str = "record";
 /// What a cancelled commit means, read from its reasons by position: 0 is the record, 1 the domain key, the rest the
 /// handler's own writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum Cancellation {
     /// The record is no longer as it was read: someone finished, killed, replayed or expired it. Wins over all others.
     Elsewhere,
     /// The business fact has been applied before.
@@ -29,7 +29,7 @@ pub enum Verdict {
     Transient,
 }
 
-impl Verdict {
+impl Cancellation {
     /// Reads the reasons of a cancelled commit.
     pub fn of(reasons: &[CancellationReason]) -> Self {
         let failed = |reason: &CancellationReason| *reason == CancellationReason::ConditionFailed;

@@ -12,16 +12,6 @@ use crate::write::{Action, Change, Table, Write};
 /// and the record falls due when the back-off ends.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
-/// The last error of a record whose handler, or whose body, can never succeed.
-pub(super) fn permanent(code: &str) -> Failure {
-    Failure { code: code.to_owned(), retryable: false }
-}
-
-/// The last error of a record that may succeed on another attempt.
-pub(super) fn retryable(code: &str) -> Failure {
-    Failure { code: code.to_owned(), retryable: true }
-}
-
 impl Worker {
     /// Nothing is known against this event: back off without counting. The receives stand in for attempts, so that an
     /// outage of hours does not use up the receives after which the queue gives a message up.

@@ -1,8 +1,8 @@
 //! An envelope is taken apart into one record per event. The event, not the delivery, is the unit of deduplication,
 //! because no provider promises that a retry keeps the same grouping.
 
-use super::{State, Worker, WorkerStep, failure};
-use crate::call::{Call, ChildEvent, Reply, Signal, Split, Written};
+use super::{State, Worker, WorkerStep};
+use crate::call::{Call, ChildEvent, Failure, Reply, Signal, Split, Written};
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
@@ -19,7 +19,7 @@ impl Worker {
                     let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
                     self.call(State::Creating { record: envelope, children: events }, Call::WriteEach(writes))
                 }
-                None => self.fail(envelope, &failure::permanent("ENVELOPE_UNREADABLE"), moment),
+                None => self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
             },
             Some(Split::Failed(failure)) => self.fail(envelope, &failure, moment),
             None => self.transient(envelope.attempts, moment),
@@ -43,7 +43,7 @@ impl Worker {
             return self.transient(envelope.attempts, moment);
         }
         let Some(records) = children(&envelope, events, &self.timing, moment) else {
-            return self.fail(envelope, &failure::permanent("ENVELOPE_UNREADABLE"), moment);
+            return self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
         };
         let mut fresh = Vec::new();
         let mut other_bodies = Vec::new();

@@ -20,7 +20,8 @@ mod fan_out;
 pub mod first_seen;
 
 use crate::call::{
-    Call, CancellationReason, ChildEvent, Committed, HandlerPlan, Machine, Planned, Reply, Signal, Step, Written,
+    Call, CancellationReason, ChildEvent, Committed, Failure, HandlerPlan, Machine, Planned, Reply, Signal, Step,
+    Written,
 };
 use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
@@ -33,7 +34,7 @@ use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::write::Write;
 
-pub use commit::Verdict;
+pub use commit::Cancellation;
 pub use failure::VISIBILITY_MAX;
 pub(crate) use failure::death;
 
@@ -199,7 +200,7 @@ impl Worker {
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
         let (endpoint, _) = record.key.parts();
         if plan.plan.check(endpoint).is_err() {
-            return self.fail(record, &failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
+            return self.fail(record, &Failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
         }
         let when_condition_fails = plan.plan.when_condition_fails;
         let writes = commit::writes(&record, plan, &self.timing, moment);
@@ -216,7 +217,7 @@ impl Worker {
         match committed {
             Committed::Applied => Step::done(Settled::Ack(Done::Settled(Outcome::Applied))),
             Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
-            Committed::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
+            Committed::Invalid => self.fail(attempt.record, &Failure::permanent("PLAN_INVALID"), moment),
             Committed::Unavailable => {
                 let call = Call::Read(attempt.record.key.clone());
                 self.call(State::Confirming { record: attempt.record }, call).signal(Signal::CommitUnknown)
@@ -225,26 +226,26 @@ impl Worker {
     }
 
     fn cancelled(self, reasons: &[CancellationReason], mut attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
-        match Verdict::of(reasons) {
-            Verdict::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
-            Verdict::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
-            Verdict::Invalid => self.fail(attempt.record, &failure::permanent("PLAN_INVALID"), moment),
-            Verdict::Overtaken => match attempt.when_condition_fails {
+        match Cancellation::of(reasons) {
+            Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
+            Cancellation::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
+            Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent("PLAN_INVALID"), moment),
+            Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {
-                    self.fail(attempt.record, &failure::permanent("CONDITION_FAILED"), moment)
+                    self.fail(attempt.record, &Failure::permanent("CONDITION_FAILED"), moment)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.fail(attempt.record, &failure::retryable("CONDITION_FAILED"), moment)
+                    self.fail(attempt.record, &Failure::retryable("CONDITION_FAILED"), moment)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());
                     self.call(State::Reading { replans: attempt.replans + 1 }, call)
                 }
             },
-            Verdict::Transient if attempt.recommits >= RECOMMITS_MAX => {
+            Cancellation::Transient if attempt.recommits >= RECOMMITS_MAX => {
                 self.transient(attempt.record.attempts, moment).signal(Signal::CommitConflict)
             }
-            Verdict::Transient => {
+            Cancellation::Transient => {
                 let wait = moment.uniform(commit::pause_bound(attempt.recommits));
                 attempt.recommits += 1;
                 self.call(State::Pausing { attempt }, Call::Wait(wait)).signal(Signal::CommitConflict)

@@ -65,7 +65,7 @@ fn call_words(call: &Call, part: usize) -> String {
         Call::Write(write) | Call::WriteBestEffort(write) => format!("{} {}", write.purpose, write.key),
         Call::WriteEach(writes) => format!("{} {}", writes[part].purpose, writes[part].key),
         Call::Read(key) => format!("read {key}"),
-        Call::ReadEach(keys) => format!("read {} records", keys.len()),
+        Call::ReadHeads(keys) => format!("read {} records", keys.len()),
         Call::Commit(writes) => format!("commit {}", writes[0].key),
         Call::Send(message) => format!("{} {}", kind(message), message.record_key()),
         Call::SendEach(messages) => format!("send {} hints", messages.len()),

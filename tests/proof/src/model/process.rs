@@ -111,8 +111,8 @@ impl Actor {
     }
 
     /// The first or a later step on a dead letter.
-    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::Settled>, message: MessageId) -> Advanced {
-        use dead_letter::Settled as Buried;
+    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::DeadLetterOutcome>, message: MessageId) -> Advanced {
+        use dead_letter::DeadLetterOutcome as Buried;
         match step.next {
             Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message)), call),
             Next::Done(Buried::Dead | Buried::Rearmed | Buried::Elsewhere) => Advanced::Ended(End::Deleted),

@@ -285,7 +285,7 @@ impl World {
             Call::Write(one) => write(one, false),
             Call::WriteBestEffort(one) => write(one, true),
             Call::WriteEach(each) => write(&each[part], false),
-            Call::Read(_) | Call::ReadEach(_) => Class::Read,
+            Call::Read(_) | Call::ReadHeads(_) => Class::Read,
             Call::Commit(writes) => Class::Commit { slot: self.slot(&writes[0].key) },
             Call::Send(_) | Call::SendEach(_) => Class::Send,
             Call::QueryDue { .. } => Class::Query,
@@ -298,7 +298,7 @@ impl World {
     pub(super) fn reads(&self, call: CallId) -> Vec<usize> {
         match self.calls.value(call).as_ref() {
             Call::Read(key) => vec![self.slot(key.as_str())],
-            Call::ReadEach(keys) => keys.iter().map(|key| self.slot(key.as_str())).collect(),
+            Call::ReadHeads(keys) => keys.iter().map(|key| self.slot(key.as_str())).collect(),
             _ => Vec::new(),
         }
     }
@@ -433,8 +433,8 @@ impl World {
             },
             Answer::Unavailable => unavailable(call),
             Answer::Seen(seen) => match call {
-                Call::ReadEach(keys) => {
-                    Reply::ReadEach(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
+                Call::ReadHeads(keys) => {
+                    Reply::ReadHeads(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
                 }
                 _ => Reply::Read(Ok(self.found(seen[0]))),
             },
@@ -515,7 +515,7 @@ fn unavailable(call: &Call) -> Reply {
     match call {
         Call::Write(_) | Call::WriteBestEffort(_) | Call::WriteEach(_) => Reply::Written(Written::Unavailable),
         Call::Read(_) => Reply::Read(Err(Unavailable)),
-        Call::ReadEach(keys) => Reply::ReadEach(vec![Err(Unavailable); keys.len()]),
+        Call::ReadHeads(keys) => Reply::ReadHeads(vec![Err(Unavailable); keys.len()]),
         Call::Commit(_) => Reply::Committed(Committed::Unavailable),
         Call::Send(_) => Reply::Sent(Err(Unavailable)),
         Call::SendEach(messages) => Reply::SentEach(vec![Err(Unavailable); messages.len()]),

@@ -276,7 +276,7 @@ pub async fn dead_letter_source(world: World) {
             let mut settled = Vec::new();
             for receipt in &receipts {
                 let driven = parts.bury(&ports.read_text(&receipt.body)).await;
-                settled.extend((driven.output != dead_letter::Settled::Keep).then_some(receipt.handle));
+                settled.extend((driven.output != dead_letter::DeadLetterOutcome::Keep).then_some(receipt.handle));
             }
             settled
         };

@@ -1,8 +1,8 @@
 //! What a day is like: drawn from its seed.
 
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_runtime::document::{MismatchPolicy, OutagePolicy};
 
 use super::fault::{Outage, Rates, Side};
 use super::rng::Rng;
@@ -17,9 +17,9 @@ const HOUR: i64 = 60 * MINUTE;
 #[derive(Debug, Clone, Copy)]
 pub struct Choices {
     /// While the store is down.
-    pub on_store_outage: OutagePolicy,
+    pub on_store_outage: OnStoreOutage,
     /// When an id comes with another body.
-    pub on_body_mismatch: MismatchPolicy,
+    pub on_body_mismatch: OnBodyMismatch,
     /// When the provider begins to sign with the next secret, in milliseconds of the day.
     pub rotates_at: i64,
 }
@@ -89,8 +89,8 @@ impl Config {
     /// A day on which nothing goes wrong by itself.
     pub fn calm() -> Self {
         let choices = Choices {
-            on_store_outage: OutagePolicy::Reject,
-            on_body_mismatch: MismatchPolicy::Duplicate,
+            on_store_outage: OnStoreOutage::Reject,
+            on_body_mismatch: OnBodyMismatch::Duplicate,
             rotates_at: i64::MAX,
         };
         Self {
@@ -129,8 +129,8 @@ impl Config {
     pub fn draw(rng: &mut Rng) -> Self {
         let timing = draw_timing(rng);
         let choices = |rng: &mut Rng| Choices {
-            on_store_outage: rng.pick(&[OutagePolicy::Reject, OutagePolicy::Enqueue]),
-            on_body_mismatch: rng.pick(&[MismatchPolicy::Duplicate, MismatchPolicy::Quarantine]),
+            on_store_outage: rng.pick(&[OnStoreOutage::Reject, OnStoreOutage::Enqueue]),
+            on_body_mismatch: rng.pick(&[OnBodyMismatch::Duplicate, OnBodyMismatch::Quarantine]),
             rotates_at: if rng.chance(3_000) { rng.between(0, DAY) } else { i64::MAX },
         };
         let from = rng.between(0, DAY);
@@ -209,7 +209,7 @@ impl Config {
                 self.queue_trouble = 2_000;
                 let down = from + rng.between(0, horizon / 2);
                 self.outages.push(Outage { side: Side::Store, from: down, until: down + 20 * MINUTE });
-                self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OutagePolicy::Enqueue);
+                self.endpoints.iter_mut().for_each(|one| one.on_store_outage = OnStoreOutage::Enqueue);
             }
             4..7 => {
                 // What waits in the dead-letter queue comes back older than anything may be, and the TTL is near.

@@ -391,11 +391,11 @@ impl Store for Ports {
         }
         // The worker's batch is read ahead of its machines, each of which takes its own as the answer to a read.
         let each = self.role != Role::Worker;
-        let call = |key: &RecordKey| if each { Call::ReadEach(vec![key.clone()]) } else { Call::Read(key.clone()) };
+        let call = |key: &RecordKey| if each { Call::ReadHeads(vec![key.clone()]) } else { Call::Read(key.clone()) };
         let noted = keys.iter().zip(found).map(|(key, found)| {
-            let reply = if each { Reply::ReadEach(vec![found]) } else { Reply::Read(found) };
+            let reply = if each { Reply::ReadHeads(vec![found]) } else { Reply::Read(found) };
             let noted = self.note_reply(&call(key), reply);
-            if each { noted.read_each(1).remove(0) } else { noted.read() }
+            if each { noted.read_heads(1).remove(0) } else { noted.read() }
         });
         noted.collect()
     }

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, Provider};
-use hookonce_runtime::document::{BODY_BYTES_DEFAULT, EndpointDocument, MismatchPolicy, OutagePolicy};
+use hookonce_runtime::document::{BODY_BYTES_DEFAULT, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
 use serde_json::json;
 
@@ -48,30 +50,26 @@ pub(crate) struct Add {
     /// What else the scheme needs, such as verify_token=…
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// While the store is down.
-    #[arg(long, value_enum, default_value = "reject")]
-    on_store_outage: Outage,
-    /// When a known id comes with another body.
-    #[arg(long, value_enum, default_value = "duplicate")]
-    on_body_mismatch: Mismatch,
+    /// While the store is down: ask the provider to retry, or accept on the strength of the queue.
+    #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
+    on_store_outage: OnStoreOutage,
+    /// When a known id comes with another body: a duplicate like any other, or keep that body apart, dead.
+    #[arg(long, default_value = "duplicate", value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
+    on_body_mismatch: OnBodyMismatch,
     #[command(flatten)]
     folder: DataFolder,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Outage {
-    /// Ask the provider to retry.
-    Reject,
-    /// Accept on the strength of the queue.
-    Enqueue,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mismatch {
-    /// A duplicate like any other.
-    Duplicate,
-    /// Keep the other body apart, dead.
-    Quarantine,
+/// Reads one of the words that these values have.
+fn word<T: Copy + Send + Sync>(
+    values: &'static [T],
+    as_str: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> + use<T>
+where
+    T: 'static,
+{
+    let words = PossibleValuesParser::new(values.iter().map(|value| as_str(*value)));
+    words.try_map(move |word| values.iter().copied().find(|value| as_str(*value) == word).ok_or("no such word"))
 }
 
 #[derive(Debug, Args)]
@@ -188,8 +186,8 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
         provider: provider.id().to_owned(),
         secrets: make_secret(provider).into_iter().collect(),
         settings,
-        on_store_outage: OutagePolicy::Reject,
-        on_body_mismatch: MismatchPolicy::Duplicate,
+        on_store_outage: OnStoreOutage::default(),
+        on_body_mismatch: OnBodyMismatch::default(),
         tolerance_seconds: None,
         body_bytes_max: BODY_BYTES_DEFAULT,
         source_ranges: Vec::new(),
@@ -246,14 +244,8 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
-    document.on_store_outage = match arguments.on_store_outage {
-        Outage::Reject => OutagePolicy::Reject,
-        Outage::Enqueue => OutagePolicy::Enqueue,
-    };
-    document.on_body_mismatch = match arguments.on_body_mismatch {
-        Mismatch::Duplicate => MismatchPolicy::Duplicate,
-        Mismatch::Quarantine => MismatchPolicy::Quarantine,
-    };
+    document.on_store_outage = arguments.on_store_outage;
+    document.on_body_mismatch = arguments.on_body_mismatch;
     store(&arguments.folder, &id, &document)?;
     output::note(&format!("endpoint {id} receives from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
