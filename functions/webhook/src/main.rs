@@ -26,7 +26,7 @@ async fn main() -> Result<(), Error> {
     match config.endpoints.clone() {
         EndpointLocation::Ssm(prefix) => {
             let endpoints = SsmEndpoints::new(ssm_client(&sdk, config.common.timing.claim_timeout), prefix);
-            serve(config, &sdk, endpoints).await
+            Box::pin(serve(config, &sdk, endpoints)).await
         }
         EndpointLocation::Folder(folder) => serve(config, &sdk, EndpointFolder::new(folder)).await,
     }
