@@ -1,4 +1,4 @@
-//! The relay function: on its schedule it re-sends what is due; dead letters come to it as a batch.
+//! The relay function: resends due records on a schedule, and settles dead letters.
 
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
 use hookonce_runtime::ambient::Ambient;
@@ -8,7 +8,7 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 
-/// The relay.
+/// The relay function.
 #[derive(Debug)]
 pub struct RelayFunction<S, Q, A> {
     parts: RelayParts<S, Q, A>,
@@ -16,17 +16,17 @@ pub struct RelayFunction<S, Q, A> {
 }
 
 impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
-    /// A relay of these parts.
+    /// Creates the function from its parts.
     pub fn new(parts: RelayParts<S, Q, A>, telemetry: Telemetry) -> Self {
         Self { parts, telemetry }
     }
 
-    /// Takes whatever invoked the function: a batch of dead letters, or anything else as the schedule.
+    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise.
     pub async fn handle(&self, event: Value) -> Value {
         if event.get("Records").is_none() {
             return self.run().await;
         }
-        // A batch that is not one keeps all its messages: the response names none, so it must be an error.
+        // Keep every message of a malformed batch: Lambda takes an empty id as a failure of the whole batch.
         match serde_json::from_value::<Batch>(event) {
             Ok(batch) => json!(self.bury(batch).await),
             Err(_) => json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
@@ -43,7 +43,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         counts.add("relay_failed", report.failed);
         counts.add("relay_shards_unavailable", report.shards_unavailable);
         counts.set("relay_untried_resends", report.untried_resends);
-        // Nothing due is no age; nothing seen is not nothing due.
+        // The age is 0 when nothing is due. It is unknown when a shard did not answer and no other shard had a due
+        // record.
         if report.shards_unavailable == 0 || report.oldest_age.is_some() {
             counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
         }

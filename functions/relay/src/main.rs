@@ -12,8 +12,8 @@ use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use serde_json::Value;
 
-/// How long one call may take, own retries included. A run asks up to 16 shards one after the other, and those that do not
-/// answer must leave it time for the others.
+/// How long one call may take, including the SDK's retries. A run queries up to 16 shards in turn, so shards that time
+/// out must leave time for the others.
 const CALL_MAX: Millis = Millis::seconds(2);
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! What the caller hears: fixed codes, and never a detail that helps a forger.
+//! Responses to the caller: fixed codes, with no detail that would help a forger.
 
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::RecordKey;
@@ -7,31 +7,31 @@ use serde_json::json;
 
 use crate::gateway::Outbound;
 
-/// A request that is not accepted.
+/// Why a request was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// Not an HTTP request of ours, or a body that cannot be decoded.
+    /// The event is not an HTTP request, or its body cannot be decoded.
     Malformed,
-    /// No such endpoint, or no such path.
+    /// The path or the endpoint does not exist.
     UnknownEndpoint,
-    /// Called from outside the endpoint's networks.
+    /// The caller's address is outside the endpoint's networks.
     SourceNotAllowed,
-    /// Larger than the endpoint, or one stored item, takes.
+    /// The body exceeds the endpoint's limit or the size of one stored item.
     BodyTooLarge,
-    /// The provider's scheme refuses it, with the status that this provider wants to see.
+    /// The provider's scheme refused the request. The number is the status that this provider expects.
     Refused(Refusal, u16),
     /// The endpoint lacks a setting that the provider's scheme needs.
     NotConfigured(RetryPlease),
-    /// The store cannot confirm the delivery.
+    /// The store could not confirm the delivery.
     StoreUnavailable(RetryPlease),
-    /// The endpoint's document cannot be had.
+    /// The endpoint's document could not be loaded.
     EndpointUnavailable,
-    /// A certificate or public key of the provider cannot be had.
+    /// A certificate or public key of the provider could not be loaded.
     MaterialUnavailable(RetryPlease),
 }
 
 impl Denial {
-    /// The status and the fixed code.
+    /// The status and the fixed error code.
     pub const fn parts(self) -> (u16, &'static str) {
         match self {
             Self::Malformed => (400, "malformed"),
@@ -46,8 +46,8 @@ impl Denial {
         }
     }
 
-    /// Refused by the provider's scheme. A refused signature takes the status that the provider's file names for it, and
-    /// an endpoint that lacks a setting asks for a retry as this provider understands it.
+    /// Turns a refusal into a denial. A refused signature gets the status that the provider's file names. A missing
+    /// setting asks for a retry in the form that this provider understands.
     pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
         match (refusal, refusal.status()) {
             (Refusal::NotConfigured, _) => Self::NotConfigured(answers.retry_please),
@@ -56,13 +56,13 @@ impl Denial {
         }
     }
 
-    /// How the provider is asked to come again, where the same request may succeed later.
+    /// How to ask the provider to retry, if the same request may succeed later.
     pub fn retry(self) -> Option<RetryPlease> {
         match self {
             Self::NotConfigured(retry) | Self::StoreUnavailable(retry) | Self::MaterialUnavailable(retry) => {
                 Some(retry)
             }
-            // Which provider calls is not known without the endpoint's document.
+            // The provider is unknown until the endpoint's document is loaded.
             Self::EndpointUnavailable => Some(RetryPlease::default()),
             Self::Malformed
             | Self::UnknownEndpoint
@@ -77,7 +77,7 @@ impl Denial {
         self.retry().is_some()
     }
 
-    /// As an answer.
+    /// The HTTP response.
     pub fn outbound(self) -> Outbound {
         let (status, code) = self.parts();
         let outbound = Outbound::json(status, &json!({ "error": code }));
@@ -88,7 +88,7 @@ impl Denial {
     }
 }
 
-/// The answer to a delivery, in the form that its provider wants.
+/// The response to a delivery, in the format that its provider expects.
 pub fn delivered(answer: Answer, key: &RecordKey, answers: &Answers) -> Outbound {
     let (wanted, status) = match answer {
         Answer::Accepted(_) => (&answers.accepted, "accepted"),
@@ -98,7 +98,7 @@ pub fn delivered(answer: Answer, key: &RecordKey, answers: &Answers) -> Outbound
     report(wanted, status, key.parts().1)
 }
 
-/// A success in the form that its provider wants.
+/// A success in the format that its provider expects.
 pub fn report(wanted: &hookonce_providers::Answer, status: &str, id: &str) -> Outbound {
     match &wanted.body {
         AnswerBody::Report => Outbound::json(wanted.status, &json!({ "status": status, "id": id })),
@@ -107,7 +107,7 @@ pub fn report(wanted: &hookonce_providers::Answer, status: &str, id: &str) -> Ou
     }
 }
 
-/// The answer to a handshake.
+/// The response to a handshake.
 pub fn handshake(answer: HandshakeAnswer) -> Outbound {
     let outbound = Outbound::new(answer.status, &answer.content_type, answer.body);
     answer.headers.into_iter().fold(outbound, |outbound, (name, value)| outbound.header(&name, value))

@@ -1,10 +1,10 @@
-//! The way in and out: a gateway's event becomes a request, and the answer takes the form that this gateway wants.
+//! The gateway edge: turns a gateway's event into a request, and the response into the format of that gateway.
 //!
-//! `lambda_http` knows the events of REST APIs, HTTP APIs (payload 1.0 and 2.0), Function URLs and Application Load
-//! Balancers as types, and writes the answer for each. A request is read from the typed event here, because the
-//! conversion to an `http::Request` panics on what a stranger may send (malformed base64, a path or a host that is no
-//! URI), keeps one of several headers of a name, and changes the path and the query. That conversion only ever sees a
-//! blank event.
+//! `lambda_http` has types for the events of REST APIs, HTTP APIs (payload 1.0 and 2.0), Function URLs and Application
+//! Load Balancers, and writes the response for each. This module reads the request from the typed event itself. The
+//! conversion to an `http::Request` panics on input that any caller can send (malformed base64, a path or host that is
+//! not a URI), keeps only one of several headers with one name, and changes the path and the query. That conversion
+//! only ever gets a blank event.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,24 +23,24 @@ use lambda_http::{Adapter, Body, Context, IntoResponse, LambdaEvent, Service, se
 use serde::Serialize;
 use serde_json::Value;
 
-/// An HTTP request as the function sees it. Nothing about it is believed yet.
+/// An HTTP request. Nothing in it is trusted yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Inbound {
     /// The method, in upper case.
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The query without its question mark, empty if there is none.
+    /// The query without its question mark; empty if there is none.
     pub query: String,
-    /// The domain name that the gateway was called by, as the gateway says.
+    /// The domain name that the gateway was called by, as the gateway reports it.
     pub domain: Option<String>,
-    /// Header names in lower case, and values; a name may come several times.
+    /// Header names in lower case, with values. A name may repeat.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body, byte for byte.
+    /// The raw bytes of the body.
     pub body: Vec<u8>,
-    /// The caller's address, as the gateway says.
+    /// The caller's address, as the gateway reports it.
     pub source: Option<IpAddr>,
-    /// The gateway's id of the request.
+    /// The gateway's request id.
     pub request_id: String,
 }
 
@@ -55,8 +55,8 @@ impl std::fmt::Debug for Inbound {
 #[error("the event is not an HTTP request with a readable body")]
 pub struct Malformed;
 
-/// A service that the Lambda runtime can run, of a function from requests to answers. It never fails: what is no
-/// request has an answer, too.
+/// Makes a Lambda service of a function from requests to responses. It never fails: an event that is not an HTTP
+/// request gets a response, too.
 pub fn service<F, R>(
     function: F,
 ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send>
@@ -75,23 +75,23 @@ where
     })
 }
 
-/// Calls a [`service`] with an event as JSON, as the Lambda runtime would, and returns its answer as JSON.
+/// Calls a [`service`] with a JSON event, as the Lambda runtime would, and returns its response as JSON.
 pub async fn call<S>(mut service: S, event: Value) -> Value
 where
     S: Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible>,
 {
-    // JSON of any other form passes through; it is never an error.
+    // JSON of any other shape passes through. It is never an error.
     let event = serde_json::from_value(event).unwrap_or(LambdaRequest::PassThrough(String::new()));
     let Ok(answer) = service.call(LambdaEvent::new(event, Context::default())).await;
     serde_json::to_value(answer).unwrap_or_default()
 }
 
-/// An empty event of the same kind: the kind decides the form of the answer.
+/// An empty event of the same kind. The kind decides the format of the response.
 fn blank(event: &LambdaRequest) -> LambdaRequest {
     match event {
         LambdaRequest::ApiGatewayV2(_) => LambdaRequest::ApiGatewayV2(ApiGatewayV2httpRequest::default()),
         LambdaRequest::Alb(_) => LambdaRequest::Alb(AlbTargetGroupRequest::default()),
-        // The answer for a REST API has no field that another gateway would refuse.
+        // Every gateway accepts all fields of a REST API's response.
         _ => LambdaRequest::ApiGatewayV1(ApiGatewayProxyRequest::default()),
     }
 }
@@ -100,7 +100,7 @@ impl Inbound {
     /// Reads the request from an event.
     ///
     /// # Errors
-    /// [`Malformed`] when the event is of no known kind, or its body cannot be decoded.
+    /// [`Malformed`] when the kind of event is unknown, or the body cannot be decoded.
     pub fn read(event: LambdaRequest) -> Result<Self, Malformed> {
         match event {
             LambdaRequest::ApiGatewayV2(event) => Self::read_v2(event),
@@ -110,7 +110,7 @@ impl Inbound {
         }
     }
 
-    /// Payload 2.0: HTTP API and Function URL.
+    /// Reads payload 2.0: HTTP API and Function URL.
     fn read_v2(event: ApiGatewayV2httpRequest) -> Result<Self, Malformed> {
         let context = event.request_context;
         let mut headers = pairs(&event.headers, &HeaderMap::new());
@@ -130,8 +130,8 @@ impl Inbound {
         })
     }
 
-    /// Payload 1.0: REST API, or HTTP API if it is set up so. The gateway hands the query over decoded, so it is
-    /// encoded again.
+    /// Reads payload 1.0: REST API, or an HTTP API configured for it. The gateway decodes the query, so this encodes it
+    /// again.
     fn read_v1(event: ApiGatewayProxyRequest) -> Result<Self, Malformed> {
         let context = event.request_context;
         let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
@@ -147,8 +147,9 @@ impl Inbound {
         })
     }
 
-    /// An Application Load Balancer hands the query over as it was sent. It appends the caller's address to
-    /// `x-forwarded-for`, so only the last one there is its own word. It does not say by which name it was called.
+    /// Reads the event of an Application Load Balancer, which passes the query on as it was sent. The balancer
+    /// appends the caller's address to `x-forwarded-for`, so only the last entry can be trusted. It does not report the
+    /// domain name that it was called by.
     fn read_alb(event: AlbTargetGroupRequest) -> Result<Self, Malformed> {
         let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
         let parameters: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -168,13 +169,13 @@ impl Inbound {
     }
 }
 
-/// Headers with all their values where the event has them, in their order, and else with the single ones.
+/// Headers in order, with all values if the event lists them, or with single values otherwise.
 fn pairs(multiple: &HeaderMap, single: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     let headers = if multiple.is_empty() { single } else { multiple };
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// The parameters of a query by name, and those of one name in their order: the gateway keeps no other order.
+/// Query parameters sorted by name. The gateway keeps only the order of values under one name.
 fn parameters<'a>(multiple: &'a QueryMap, single: &'a QueryMap) -> Vec<(&'a str, &'a str)> {
     let mut parameters: Vec<_> = if multiple.is_empty() { single } else { multiple }.iter().collect();
     parameters.sort_by_key(|(name, _)| *name);
@@ -186,34 +187,34 @@ fn decode(body: Option<String>, is_base64: bool) -> Result<Vec<u8>, Malformed> {
     if is_base64 { STANDARD.decode(body).map_err(|_| Malformed) } else { Ok(body.into_bytes()) }
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outbound {
     /// The status.
     pub status: u16,
-    /// Headers, each once.
+    /// Headers, each name once.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Outbound {
-    /// An answer with a body of this type.
+    /// A response with a body of this content type.
     pub fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         Self { body, ..Self::empty(status).header("content-type", content_type) }
     }
 
-    /// An answer with a JSON body.
+    /// A response with a JSON body.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::new(status, "application/json", body.to_string().into_bytes())
     }
 
-    /// An answer without a body.
+    /// A response without a body.
     pub fn empty(status: u16) -> Self {
         Self { status, headers: BTreeMap::new(), body: Vec::new() }
     }
 
-    /// The same answer with one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.insert(name.to_owned(), value.into());
@@ -221,8 +222,8 @@ impl Outbound {
     }
 }
 
-/// Text goes as text, all else as base64, whatever the content type says. A header that cannot be sent makes the answer
-/// a bare 500, so that the sender comes again.
+/// Sends text as text and everything else as base64, whatever the content type says. A header that cannot be sent turns
+/// the response into a bare 500, so that the sender retries.
 impl IntoResponse for Outbound {
     fn into_response(self) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
         let body = String::from_utf8(self.body).map_or_else(|bytes| Body::from(bytes.into_bytes()), Body::from);

@@ -1,9 +1,9 @@
-//! The webhook function: a gateway event in, an answer out.
+//! The webhook function: takes a gateway event and returns a response.
 //!
 //! ```text
 //! read the event ─▶ endpoint ─▶ source, size ─▶ verify on the raw bytes ─▶ handshake | claim ─▶ hint ─▶ answer
 //! ```
-//! It holds no business rule, and parses nothing before it has verified it.
+//! It has no business rules. It parses nothing before it has verified the raw bytes.
 
 pub mod answer;
 pub mod gateway;
@@ -27,7 +27,7 @@ use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The path segment before the endpoint's id.
+/// The path segment before the endpoint id.
 pub const PATH_SEGMENT: &str = "webhooks";
 
 /// The webhook function.
@@ -41,7 +41,8 @@ pub struct WebhookFunction<S, Q, E, M, A> {
 }
 
 impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, E, M, A> {
-    /// A function of these parts. `public_url` is what providers call, up to the path, where it is not the gateway's.
+    /// Creates the function from its parts. Set `public_url` if providers call another origin than the gateway's own:
+    /// the URL up to the path.
     pub fn new(
         ingress: IngressParts<S, Q, A>,
         endpoints: Endpoints<E>,
@@ -52,7 +53,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         Self { ingress, endpoints, materials, public_url, telemetry }
     }
 
-    /// The function as the Lambda runtime runs it.
+    /// This function as a service that the Lambda runtime can run.
     pub fn service(
         self: Arc<Self>,
     ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
@@ -62,7 +63,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         })
     }
 
-    /// Answers one event. Both are JSON, as at the Lambda service.
+    /// Handles one event. Event and response are JSON, as in the Lambda service.
     pub async fn invoke(self: &Arc<Self>, event: Value) -> Value {
         gateway::call(Arc::clone(self).service(), event).await
     }
@@ -116,17 +117,17 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         match self.endpoints.get(id, now).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
-            // Said when it failed; a stranger must not fill the log.
+            // The failure itself was logged. Logging these too would let any caller flood the log.
             Err(LookupError::JustFailed | LookupError::TooManyAbsent) => Err(Denial::EndpointUnavailable),
             Err(error) => {
-                tracing::error!(endpoint.id = %id, error = %chain(&error), "an endpoint could not be had");
+                tracing::error!(endpoint.id = %id, error = %chain(&error), "endpoint lookup failed");
                 Err(Denial::EndpointUnavailable)
             }
         }
     }
 
-    /// Verifies, with the endpoint's document fetched anew when no secret of the cached one matches: a rotation must
-    /// not cost deliveries until the cache expires.
+    /// Verifies the request. If no secret of the cached document matches, fetches the document and verifies once more,
+    /// so that a secret rotation costs no deliveries until the cache expires.
     async fn receive(&self, endpoint: Arc<Endpoint>, inbound: &Inbound) -> Result<(Arc<Endpoint>, Received), Denial> {
         match self.verify(&endpoint, inbound).await {
             Err(Refusal::SignatureMismatch) => {
@@ -144,7 +145,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    /// Judges the request, once more with the provider's certificate or key where its scheme asks for one.
+    /// Checks the request. If the scheme needs the provider's certificate or key, fetches it and checks again.
     async fn verify(&self, endpoint: &Endpoint, inbound: &Inbound) -> Result<Received, Refusal> {
         let url = self.public_url(inbound);
         let request = Request { method: &inbound.method, url: &url, headers: &inbound.headers, body: &inbound.body };
@@ -161,7 +162,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    /// Visits the address that confirms a subscription, where the handshake has one. It was verified to be the provider's.
+    /// Visits the URL that confirms a subscription, if the handshake has one. Verification showed that it is the
+    /// provider's.
     async fn confirm(&self, endpoint: &Endpoint, handshake: &HandshakeAnswer) -> Result<(), Denial> {
         let Some(url) = &handshake.visit else { return Ok(()) };
         let now = self.ingress.ambient.moment().now;
@@ -169,7 +171,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         visited.map_err(|_| Denial::MaterialUnavailable(endpoint.provider.answers().retry_please))
     }
 
-    /// The URL that some schemes sign: from configuration, or as the gateway names itself; never from `Host`.
+    /// The URL that some schemes sign: from the configuration or the gateway's domain, never from the `Host` header.
     fn public_url(&self, inbound: &Inbound) -> String {
         let origin = match (&self.public_url, &inbound.domain) {
             (Some(url), _) => url.trim_end_matches('/').to_owned(),
@@ -192,7 +194,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
         let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy).await.map_err(|error| {
             if let IngestError::Compress(_) = error {
-                tracing::error!(error = %chain(&error), "a delivery could not be prepared");
+                tracing::error!(error = %chain(&error), "preparing a delivery for storage failed");
                 return Denial::StoreUnavailable(endpoint.provider.answers().retry_please);
             }
             Denial::BodyTooLarge
@@ -215,7 +217,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     }
 }
 
-/// The endpoint's id out of `…/webhooks/{id}`: a gateway may put a stage or a mapping before it.
+/// The endpoint id in `…/webhooks/{id}`. A gateway may add a stage or a base path mapping in front.
 fn endpoint_id(path: &str) -> Option<EndpointId> {
     let mut segments = path.trim_end_matches('/').rsplit('/');
     let id = segments.next()?;

@@ -1,7 +1,7 @@
-//! The worker function: an SQS batch in, the failed messages out.
+//! The worker function: takes an SQS batch and returns the failed messages.
 //!
-//! Each message's body is parsed on its own, so one that is not ours fails alone. The list of failures that is returned
-//! is the one that was computed: an empty one would acknowledge everything.
+//! It parses each message on its own, so one foreign message fails alone. It always returns the failures that it
+//! computed: an empty list would acknowledge everything.
 
 pub mod handlers;
 
@@ -14,7 +14,7 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 
-/// The worker.
+/// The worker function.
 #[derive(Debug)]
 pub struct WorkerFunction<S, Q, A> {
     parts: WorkerParts<S, Q, A>,
@@ -22,12 +22,12 @@ pub struct WorkerFunction<S, Q, A> {
 }
 
 impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
-    /// A worker of these parts.
+    /// Creates the function from its parts.
     pub fn new(parts: WorkerParts<S, Q, A>, telemetry: Telemetry) -> Self {
         Self { parts, telemetry }
     }
 
-    /// Works on a batch.
+    /// Processes a batch.
     pub async fn handle(&self, batch: Batch) -> BatchResponse {
         let received: Vec<_> = batch
             .records
@@ -62,12 +62,12 @@ fn acknowledged(processed: &Processed) -> bool {
 fn count(counts: &mut Counts, processed: &Processed) {
     let Processed::Settled(driven) = processed else {
         counts.add("message_panicked", 1);
-        tracing::error!("working on a message panicked; it stays in the queue");
+        tracing::error!("processing a message panicked; the message stays in the queue");
         return;
     };
     counts.signals(&driven.signals);
     if driven.signals.contains(&Signal::RecordDead) {
-        tracing::warn!("a record died; `hookonce list --state DEAD` shows it");
+        tracing::warn!("a record died; list dead records with `hookonce list --state DEAD`");
     }
     match &driven.output {
         Settled::Ack(Done::Settled(outcome)) => counts.add(metric(*outcome), 1),

@@ -13,7 +13,7 @@ use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use hookonce_worker::{WorkerFunction, handlers};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 
-/// How long one call may take, own retries included: far below the function's time-out.
+/// How long one call may take, including the SDK's retries. Far below the function's time-out.
 const CALL_MAX: Millis = Millis::seconds(8);
 
 #[tokio::main(flavor = "current_thread")]

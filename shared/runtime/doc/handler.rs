@@ -5,7 +5,7 @@ use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError, read};
 use serde::Deserialize;
 
-/// Keeps each signed contract once, and counts the contracts of each customer.
+/// Stores each signed contract once, and counts the contracts of each customer.
 #[derive(Debug)]
 pub struct Contracts;
 

@@ -1,4 +1,4 @@
-//! The clock and the source of randomness: the only place that reads either.
+//! The clock and the random number generator. Nothing else reads either.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,16 +7,16 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Moment;
 use uuid::Uuid;
 
-/// Time and randomness. Tests and simulators bring their own.
+/// Time and randomness. Tests and simulators have their own.
 pub trait Ambient: Send + Sync + 'static {
-    /// Now, with fresh random bits.
+    /// The current time, with fresh random bits.
     fn moment(&self) -> Moment;
 
-    /// A claim id that nobody else makes.
+    /// A new, unique claim id.
     fn claim_id(&self) -> ClaimId;
 }
 
-/// The system's clock and generator.
+/// The system's clock and random number generator.
 #[derive(Debug, Clone, Copy)]
 pub struct System;
 

@@ -1,10 +1,10 @@
-//! Batches of queue messages, as an event source delivers them and wants them answered.
+//! Batches of queue messages: what the event source sends and the response it expects.
 //!
-//! A message's body is left as text: one that is not ours must not fail the batch that it came in.
+//! Message bodies stay text, so that one foreign message does not fail the whole batch.
 
 use serde::{Deserialize, Serialize};
 
-/// A batch as the event source delivers it: what the worker needs of it.
+/// The fields of an event source's batch that the worker needs.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Batch {
     /// The messages.
@@ -22,30 +22,30 @@ pub struct QueueMessage {
     pub receipt_handle: String,
     /// Its text.
     pub body: String,
-    /// What the queue knows about it.
+    /// The queue's own attributes of the message.
     #[serde(default)]
     pub attributes: QueueAttributes,
 }
 
-/// What the queue knows about a message.
+/// The queue's own attributes of a message.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct QueueAttributes {
-    /// How often it has been handed out, as decimal text.
+    /// How often the message was received, as decimal text.
     pub approximate_receive_count: String,
 }
 
 impl QueueMessage {
-    /// How often it has been handed out, this time included; 1 where the queue does not say.
+    /// How often the message was received, this time included. 1 if the queue does not say.
     pub fn receives(&self) -> i64 {
         self.attributes.approximate_receive_count.parse().unwrap_or(1)
     }
 }
 
-/// The messages that stay in the queue.
+/// The response: the messages that stay in the queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchResponse {
-    /// One entry for each.
+    /// One entry per message.
     #[serde(rename = "batchItemFailures")]
     pub failures: Vec<BatchItemFailure>,
 }

@@ -7,30 +7,30 @@ use std::thread::LocalKey;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
-/// The longest payload that is taken apart again, in bytes. Nothing larger can have been accepted.
+/// The longest payload that is decompressed, in bytes. No accepted payload is longer.
 pub const BODY_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
-/// Level 3: the library's own default, fast enough for the hot path.
+/// Level 3: zstd's default, and fast enough for the hot path.
 const LEVEL: i32 = 3;
 
 /// A stored payload that cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// Not compressed as expected.
+    /// Not a zstd frame of known length.
     #[error("the stored body is not a zstd frame")]
     Unreadable(#[source] std::io::Error),
-    /// Larger than anything that was ever accepted.
+    /// Longer than any accepted payload.
     #[error("the stored body is longer than {BODY_BYTES_MAX} bytes")]
     TooLong,
 }
 
 thread_local! {
-    // Making one costs more than compressing a small body.
+    // Creating one costs more than compressing a small body.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Runs code with this thread's one of something, made at the first time.
+/// Runs code with this thread's instance, created on first use.
 fn with<T, U>(
     slot: &'static LocalKey<RefCell<Option<T>>>,
     make: impl FnOnce() -> io::Result<T>,
@@ -46,18 +46,18 @@ fn with<T, U>(
 /// Compresses raw bytes for storage.
 ///
 /// # Errors
-/// [`BodyError::Unreadable`] when the compressor fails, which it does only for lack of memory.
+/// [`BodyError::Unreadable`] when the compressor fails, which it does only when memory runs out.
 pub fn compress(raw: &[u8]) -> Result<Vec<u8>, BodyError> {
-    // In one piece: a stream would set up tables for a body of any length, which costs more than a small body itself.
+    // Not as a stream: a stream's tables, sized for any length, cost more than compressing a small body.
     with(&COMPRESSOR, || Compressor::new(LEVEL), |compressor| compressor.compress(raw))
 }
 
-/// The raw bytes of a stored payload.
+/// Decompresses a stored payload.
 ///
 /// # Errors
-/// [`BodyError`] when it is not a compressed payload, or longer than any accepted one.
+/// [`BodyError`] when it is not a compressed payload, or is longer than any accepted one.
 pub fn decompress(stored: &[u8]) -> Result<Vec<u8>, BodyError> {
-    // What is compressed in one piece says how long it was.
+    // A frame that was compressed in one call records its length.
     let length = zstd_safe::get_frame_content_size(stored).ok().flatten();
     let length = length.ok_or_else(|| BodyError::Unreadable(io::ErrorKind::InvalidData.into()))?;
     if length > BODY_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The environment, parsed once into types. Everything that is wrong with it is reported at once.
+//! Configuration from the environment: parsed once into types, with all errors reported at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -11,11 +11,11 @@ use tracing::level_filters::LevelFilter;
 
 use crate::telemetry::NAMESPACE;
 
-/// All variables of this project begin with this; one that does and is not known is a fault.
+/// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
 pub const PREFIX: &str = "HOOKONCE_";
 
-/// Every variable that any function reads. One environment may serve all three, as under an emulator; a name that none
-/// of them knows is a misspelling.
+/// All variables of all functions. One environment may serve all three functions, as under an emulator, so only a name
+/// that none of them reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
     "HOOKONCE_ACCEPT_AGE_DAYS",
     "HOOKONCE_ATTEMPTS_MAX",
@@ -45,10 +45,10 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_WORKER_TIMEOUT_SECONDS",
 ];
 
-/// The longest message that SQS takes, in bytes.
+/// The longest message that SQS accepts, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
-/// The environment as name and value.
+/// Environment variables by name.
 pub type Environment = BTreeMap<String, String>;
 
 /// Reads the process's environment.
@@ -58,12 +58,12 @@ pub fn environment() -> Environment {
         .collect()
 }
 
-/// Everything that is wrong with a configuration.
+/// All errors in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration has {} fault(s): {}", .0.len(), .0.join("; "))]
 pub struct ConfigError(pub Vec<String>);
 
-/// What every function reads.
+/// What all functions read.
 #[derive(Debug, Clone)]
 pub struct Common {
     /// The inbox table's name.
@@ -72,9 +72,9 @@ pub struct Common {
     pub domain_table: String,
     /// The queue's URL.
     pub queue_url: String,
-    /// The least level that is logged.
+    /// The lowest level that is logged.
     pub log: LevelFilter,
-    /// The namespace of the metrics, so that two stacks in one account are told apart.
+    /// The namespace of the metrics. It tells two stacks in one account apart.
     pub metrics_namespace: String,
     /// The protocol's durations.
     pub timing: Timing,
@@ -83,7 +83,7 @@ pub struct Common {
 /// Where endpoint documents are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointLocation {
-    /// Parameters below this prefix, which ends with a slash.
+    /// SSM parameters under this prefix, which ends with a slash.
     Ssm(String),
     /// Files in this folder.
     Folder(PathBuf),
@@ -92,37 +92,37 @@ pub enum EndpointLocation {
 /// The webhook function's configuration.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
-    /// What every function reads.
+    /// What all functions read.
     pub common: Common,
     /// Where endpoint documents are.
     pub endpoints: EndpointLocation,
-    /// What the provider sees of the URL, up to the path, where it differs from the gateway's own.
+    /// The origin that the provider calls, if it is not the gateway's own: the URL up to the path.
     pub public_url: Option<String>,
-    /// The longest message that the queue takes.
+    /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
 }
 
 /// The worker function's configuration.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// What every function reads.
+    /// What all functions read.
     pub common: Common,
 }
 
 /// The relay function's configuration.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
-    /// What every function reads.
+    /// What all functions read.
     pub common: Common,
-    /// How much it may send.
+    /// How much the relay may send.
     pub budget: Budget,
 }
 
 impl WebhookConfig {
-    /// From the environment.
+    /// Reads the configuration from the environment.
     ///
     /// # Errors
-    /// [`ConfigError`] with every fault.
+    /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(environment);
         let config = Self::take(&mut reader);
@@ -142,10 +142,10 @@ impl WebhookConfig {
 }
 
 impl WorkerConfig {
-    /// From the environment.
+    /// Reads the configuration from the environment.
     ///
     /// # Errors
-    /// [`ConfigError`] with every fault.
+    /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(environment);
         let common = reader.common();
@@ -154,10 +154,10 @@ impl WorkerConfig {
 }
 
 impl RelayConfig {
-    /// From the environment.
+    /// Reads the configuration from the environment.
     ///
     /// # Errors
-    /// [`ConfigError`] with every fault.
+    /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(environment);
         let config = Self::take(&mut reader);
@@ -180,7 +180,7 @@ impl RelayConfig {
     }
 }
 
-/// Reads variables and collects faults.
+/// Reads variables and collects errors.
 struct Reader<'a> {
     environment: &'a Environment,
     asked: BTreeSet<&'static str>,

@@ -1,4 +1,4 @@
-//! An endpoint's document: its configuration as it is stored.
+//! Endpoint documents: the stored configuration of endpoints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,13 +7,14 @@ use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// The longest raw body that an endpoint accepts unless its document says otherwise, in bytes.
+/// The default limit for a raw body, in bytes.
 pub const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 
-/// The longest raw body that a document may allow, in bytes: a Lambda request holds 6 MB, base64 and all.
+/// The highest limit for a raw body that a document may set, in bytes. A Lambda request holds 6 MB, including the
+/// base64 overhead.
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// An endpoint's configuration as it is stored: one JSON document.
+/// An endpoint's configuration, stored as one JSON document.
 ///
 /// ```json
 /// {"provider": "stripe", "secrets": ["whsec_..."], "on_store_outage": "enqueue"}
@@ -25,22 +26,23 @@ pub struct EndpointDocument {
     pub provider: String,
     /// The secrets, newest first.
     pub secrets: Vec<String>,
-    /// What else the provider's scheme needs, such as `verify_token` or `public_url`.
+    /// Other settings that the provider's scheme needs, such as `verify_token` or `public_url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// While the store is down: `reject` (please retry) or `enqueue` (accept on the strength of the queue).
+    /// What to do while the store is down: `reject` (ask for a retry) or `enqueue` (accept once the queue has the
+    /// payload).
     #[serde(default)]
     pub on_store_outage: OnStoreOutage,
-    /// When a known id comes with another body: `duplicate` or `quarantine`.
+    /// What to do with another body under a known id: `duplicate` or `quarantine`.
     #[serde(default)]
     pub on_body_mismatch: OnBodyMismatch,
-    /// How far the signed timestamp may be off; the provider's own value if absent.
+    /// How far the signed timestamp may be off, in seconds. The provider's own tolerance if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance_seconds: Option<i64>,
     /// The longest raw body, in bytes.
     #[serde(default = "body_bytes_default")]
     pub body_bytes_max: usize,
-    /// Networks that may deliver; any if empty.
+    /// Networks that may deliver. Any network if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_ranges: Vec<IpNet>,
 }
@@ -57,27 +59,27 @@ impl fmt::Debug for EndpointDocument {
 }
 
 impl EndpointDocument {
-    /// From JSON text.
+    /// Parses JSON text.
     ///
     /// # Errors
-    /// [`FetchError::Malformed`] with the place of the fault, never with its text.
+    /// [`FetchError::Malformed`] with the position of the error, but never with the text.
     pub fn parse(text: &str) -> Result<Self, FetchError> {
         serde_json::from_str(text).map_err(|error| FetchError::Malformed { line: error.line(), column: error.column() })
     }
 }
 
-/// Why an endpoint's document could not be had.
+/// Why an endpoint's document could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The source did not answer.
-    #[error("the source of endpoint documents did not answer")]
+    /// The source did not answer, or refused the read.
+    #[error("the source of endpoint documents is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The document is not valid. Its text is not repeated here: it holds secrets.
-    #[error("the endpoint document is not valid JSON of the expected form (line {line}, column {column})")]
+    /// The document is not valid. The error never repeats its text, because it contains secrets.
+    #[error("the endpoint document is not valid JSON in the expected format (line {line}, column {column})")]
     Malformed {
-        /// Where.
+        /// The line of the error.
         line: usize,
-        /// Where.
+        /// The column of the error.
         column: usize,
     },
 }

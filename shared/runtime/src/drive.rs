@@ -1,4 +1,4 @@
-//! The one driver: it carries out what a machine asks for, until the machine ends.
+//! The driver: carries out a machine's calls until the machine ends.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use hookonce_protocol::time::Millis;
 use crate::ambient::Ambient;
 use crate::port::{Queue, Store};
 
-/// How long a write may take whose loss does not matter.
+/// How long a best-effort write may take.
 pub const BEST_EFFORT_MAX: Duration = Duration::from_millis(150);
 
-/// How many independent writes are under way at once.
+/// How many independent writes run at once.
 pub const WRITES_IN_FLIGHT_MAX: usize = 16;
 
 /// Carries out calls.
 pub trait Carry: Sync {
-    /// Carries out one call. A call that this carrier does not know is answered with [`Reply::Done`], which every
-    /// machine takes as "unavailable".
+    /// Carries out one call. A call that this carrier does not support gets [`Reply::Done`], which every machine treats
+    /// as "unavailable".
     fn carry(&self, call: Call) -> impl Future<Output = Reply> + Send;
 }
 
-/// What a machine ended with, and what it signalled on the way.
+/// A machine's output and signals.
 #[derive(Debug)]
 pub struct Driven<Output> {
     /// The output.
@@ -52,7 +52,7 @@ pub async fn drive<M: Machine>(
     }
 }
 
-/// Carries out the calls that go to the store and the queue.
+/// Carries out calls to the store and the queue.
 #[derive(Debug)]
 pub struct Remote<'a, S, Q> {
     /// The store.
@@ -66,7 +66,7 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
         match call {
             Call::Write(write) => Reply::Written(self.store.write(&write).await),
             Call::WriteBestEffort(write) => {
-                // Dropped when it takes long, or fails: nothing depends on it.
+                // It may time out or fail: nothing depends on it.
                 if tokio::time::timeout(BEST_EFFORT_MAX, self.store.write(&write)).await.is_err() {
                     tracing::info!(write.purpose = write.purpose.as_str(), "a best-effort write was dropped");
                 }
@@ -97,7 +97,7 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
     }
 }
 
-/// A length of the protocol as the standard library's.
+/// Converts a protocol duration to the standard library's.
 pub fn duration(length: Millis) -> Duration {
     Duration::from_millis(u64::try_from(length.0).unwrap_or(0))
 }

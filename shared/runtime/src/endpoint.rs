@@ -1,4 +1,4 @@
-//! Endpoints: their documents checked against the catalog and cached.
+//! Endpoints: documents that are checked against the catalog and cached.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,23 +14,23 @@ use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
 use crate::per_minute::PerMinute;
 use crate::port::EndpointSource;
 
-/// How long a document is used before it is fetched again.
+/// How long a document is cached.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(300);
 
-/// How long the absence of a document is remembered.
+/// How long the absence of a document is cached.
 pub const ABSENCE_AGE_MAX: Millis = Millis::seconds(30);
 
-/// How soon after one fetch a failed verification may cause another.
+/// After a fetch, how long a failed verification must wait to cause another.
 pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
 
-/// How soon after a failure a document of which nothing is known is asked for again.
+/// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
 
-/// How many ids one minute may show to name no endpoint. Anyone can invent ids, and each costs a read of a source that
-/// answers only so many.
+/// How many lookups per minute may find no endpoint. Anyone can invent ids, and each lookup reads from a source with a
+/// limited rate.
 pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
-/// How many endpoints are remembered at once, absent ones included.
+/// How many endpoints are cached at once, including absent ones.
 pub const CACHE_ENTRIES_MAX: usize = 1_000;
 
 /// The endpoint's choices that the protocol depends on.
@@ -52,36 +52,36 @@ impl Policy {
     }
 }
 
-/// One configured receiver, ready to verify.
+/// A configured endpoint, ready to verify requests.
 #[derive(Debug)]
 pub struct Endpoint {
     /// Its id.
     pub id: EndpointId,
-    /// Who calls it.
+    /// The provider that calls it.
     pub provider: &'static Provider,
-    /// Its secrets.
+    /// The secrets.
     pub keyring: Keyring,
-    /// What else the scheme needs.
+    /// Other settings that the scheme needs.
     pub settings: Settings,
-    /// Its choices.
+    /// The choices that the protocol depends on.
     pub policy: Policy,
-    /// Its own tolerance, if it has one.
+    /// The endpoint's own timestamp tolerance, if set.
     pub tolerance: Option<Millis>,
-    /// The longest raw body.
+    /// The longest raw body, in bytes.
     pub body_bytes_max: usize,
     source_ranges: Vec<IpNet>,
 }
 
-/// A document that cannot become an endpoint.
+/// Why a document is not a valid endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// No such provider.
-    #[error("the catalog has no provider of this id")]
+    /// The catalog does not have this provider.
+    #[error("the catalog has no provider with this id")]
     UnknownProvider,
-    /// The secrets are unusable.
-    #[error("the secrets cannot be used with this provider")]
+    /// The secrets are invalid for this provider.
+    #[error("the secrets are invalid for this provider")]
     Keyring(#[source] KeyringError),
-    /// A number outside its range.
+    /// A number is out of range.
     #[error("tolerance_seconds must be 1 to 3600 and body_bytes_max 1 to {BODY_BYTES_MAX}")]
     OutOfRange,
 }
@@ -90,7 +90,7 @@ impl Endpoint {
     /// Checks a document against the catalog.
     ///
     /// # Errors
-    /// [`EndpointError`] names what is wrong with it.
+    /// [`EndpointError`] says what is wrong with the document.
     pub fn new(id: EndpointId, document: EndpointDocument, catalog: &'static Catalog) -> Result<Self, EndpointError> {
         let provider = catalog.provider(&document.provider).ok_or(EndpointError::UnknownProvider)?;
         let tolerance_fits = document.tolerance_seconds.is_none_or(|seconds| (1..=3_600).contains(&seconds));
@@ -109,31 +109,31 @@ impl Endpoint {
         })
     }
 
-    /// Whether this address may deliver. An unknown address may only where any may.
+    /// Whether this address may deliver. An unknown address may only if any address may.
     pub fn allows_source(&self, address: Option<IpAddr>) -> bool {
         self.source_ranges.is_empty()
             || address.is_some_and(|address| self.source_ranges.iter().any(|range| range.contains(&address)))
     }
 }
 
-/// Why an endpoint could not be had.
+/// Why an endpoint lookup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// Its document could not be fetched.
-    #[error("the endpoint's document could not be had")]
+    /// The document could not be fetched.
+    #[error("fetching the endpoint document failed")]
     Fetch(#[source] FetchError),
-    /// Its document is not an endpoint's.
-    #[error("the endpoint's document is not valid")]
+    /// The document is not valid.
+    #[error("the endpoint document is not valid")]
     Invalid(#[source] EndpointError),
-    /// It was one of the others a moment ago.
-    #[error("the endpoint's document could not be had a moment ago")]
+    /// A recent lookup failed, and it is too early for another.
+    #[error("a recent lookup of the endpoint failed")]
     JustFailed,
-    /// Too many ids named no endpoint within this minute.
-    #[error("too many ids of unknown endpoints")]
+    /// Too many ids in this minute had no endpoint.
+    #[error("too many lookups of unknown endpoint ids in this minute")]
     TooManyAbsent,
 }
 
-/// Endpoints by id, cached.
+/// A cache of endpoints by id.
 #[derive(Debug)]
 pub struct Endpoints<S> {
     source: S,
@@ -150,18 +150,18 @@ struct State {
 #[derive(Debug, Clone)]
 struct Cached {
     known: Known,
-    /// Until when it is used without asking.
+    /// Until then, the source is not asked.
     fresh_until: EpochMs,
-    /// When the source was last asked. One that is down must not cost every delivery its time-out.
+    /// When the source was last asked. While it is down, not every delivery must wait for its time-out.
     asked_at: EpochMs,
 }
 
-/// What is known of an id.
+/// What the cache knows about an id.
 #[derive(Debug, Clone)]
 enum Known {
     Endpoint(Arc<Endpoint>),
     Absent,
-    /// The document could not be had, or is not valid, and no earlier one is known.
+    /// The document could not be fetched or is not valid, and no earlier one is cached.
     Failed,
 }
 
@@ -176,17 +176,17 @@ impl Known {
 }
 
 impl<S: EndpointSource> Endpoints<S> {
-    /// Nothing cached yet.
+    /// Creates an empty cache.
     pub fn new(source: S, catalog: &'static Catalog) -> Self {
         Self { source, catalog, state: Mutex::default() }
     }
 
-    /// The endpoint, from the cache while that is fresh. A stale one is used while the source does not answer, which is
-    /// then asked at most once per [`REFRESH_PAUSE`].
+    /// Looks up an endpoint. If the cached one has expired, fetches it again. If that fails, returns the stale one and
+    /// waits [`REFRESH_PAUSE`] before the next fetch.
     ///
     /// # Errors
-    /// [`LookupError`] when the source does not answer and nothing is cached, the document is not valid, or it may not be
-    /// asked for now.
+    /// [`LookupError`] when the source is unavailable and nothing is cached, when the document is not valid, or when it
+    /// is too early to ask again.
     pub async fn get(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
         match self.cached(id) {
             Some(cached) if now < cached.fresh_until => cached.known.answer(),
@@ -202,8 +202,8 @@ impl<S: EndpointSource> Endpoints<S> {
         }
     }
 
-    /// The endpoint fetched anew, for a delivery that no cached secret matches: at most once per [`REFRESH_PAUSE`].
-    /// `None` when it is too early. The one that is cached when the document cannot be had.
+    /// Fetches an endpoint again because no cached secret verified a delivery. At most once per [`REFRESH_PAUSE`];
+    /// `None` if it is too early. If the fetch fails, returns the cached endpoint.
     pub async fn refresh(&self, id: &EndpointId, now: EpochMs) -> Option<Arc<Endpoint>> {
         match self.cached(id)? {
             Cached { known: Known::Endpoint(cached), asked_at, .. } if now >= asked_at.plus(REFRESH_PAUSE) => {
@@ -213,7 +213,7 @@ impl<S: EndpointSource> Endpoints<S> {
         }
     }
 
-    /// Asks the source. `stale` is the endpoint as it was known.
+    /// Fetches from the source. `stale` is the cached endpoint, if any.
     async fn fetch(
         &self,
         id: &EndpointId,
@@ -245,7 +245,7 @@ impl<S: EndpointSource> Endpoints<S> {
         self.state().cache.get(id).cloned()
     }
 
-    /// Whether an id of which nothing is known may be asked for.
+    /// Whether the source may be asked for an id that is not cached.
     fn may_ask(&self, now: EpochMs) -> bool {
         *self.state().absent.count((), now) < ABSENT_PER_MINUTE_MAX
     }
@@ -255,7 +255,7 @@ impl<S: EndpointSource> Endpoints<S> {
         *state.absent.count((), cached.asked_at) += usize::from(matches!(cached.known, Known::Absent));
         let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
-            // Callers can invent endpoint ids, so absent ones are the first to go.
+            // Anyone can invent endpoint ids, so evict absent endpoints first.
             cache.retain(|_, cached| matches!(cached.known, Known::Endpoint(_)));
             if cache.len() >= CACHE_ENTRIES_MAX {
                 cache.clear();

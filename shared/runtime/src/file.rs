@@ -1,4 +1,4 @@
-//! Endpoint documents in a folder, one `<id>.json` each: for a laptop.
+//! Endpoint documents in a folder, one `<id>.json` each. For a laptop.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ pub struct EndpointFolder {
 }
 
 impl EndpointFolder {
-    /// The folder; it need not exist yet.
+    /// Creates the source. The folder need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Where the document of an endpoint is kept. An endpoint id holds no character that could leave the folder.
+    /// The path of an endpoint's document. An endpoint id contains no character that could leave the folder.
     pub fn path(&self, id: &EndpointId) -> PathBuf {
         self.folder.join(format!("{id}.json"))
     }

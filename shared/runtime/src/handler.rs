@@ -1,7 +1,7 @@
 //! Business rules.
 //!
-//! A [`Handler`] is pure: the same event and the same snapshot give the same plan. It never calls anything; the
-//! runtime reads what it asks for and commits what it plans, in one transaction with the record and the domain key.
+//! A [`Handler`] is pure: the same event and the same snapshot give the same plan. It calls nothing. The runtime reads
+//! the items that it asks for, and commits its plan in one transaction with the record and the domain key.
 
 use std::fmt;
 
@@ -11,52 +11,51 @@ use serde::de::DeserializeOwned;
 
 /// A business rule for some events.
 ///
-/// It recognises an event once for each attempt; what it has read then is its `Fact`, and all that follows works on that.
-/// It never names an endpoint: the protocol puts it into the stored domain key, and [`Event::item_key`] and
-/// [`Event::once`] put it into the keys of items. An endpoint is a tenant, so the same fact at two endpoints is applied
-/// at both.
+/// A handler reads an event once per attempt into its `Fact`; the other methods work on the fact. It never names an
+/// endpoint: the protocol adds the endpoint to the stored domain key, and [`Event::item_key`] and [`Event::once`] add
+/// it to the keys of items. An endpoint is a tenant, so the same fact at two endpoints is applied at both.
 ///
 /// ```
 #[doc = include_str!("../doc/handler.rs")]
 /// ```
 pub trait Handler: Send + Sync + fmt::Debug + 'static {
-    /// What it reads out of an event that it wants.
+    /// What the handler reads from an event.
     type Fact: Send;
 
-    /// Its name: part of its domain keys, so it must never change.
+    /// The handler's name. It is part of its domain keys, so it must never change.
     fn name(&self) -> &'static str;
 
-    /// Reads an event. `None` when it does not want it; the next handler is asked then.
+    /// Reads an event. Returns `None` if the handler does not want it; then the next handler is asked.
     ///
     /// # Errors
-    /// [`HandlerError`] when it wants the event and cannot read it.
+    /// [`HandlerError`] when the handler wants the event but cannot read it.
     fn recognise(&self, event: &Event) -> Result<Option<Self::Fact>, HandlerError>;
 
-    /// Names the business fact, never the delivery: providers report one fact under several delivery ids.
+    /// Names the business fact, not the delivery: providers report one fact under several delivery ids.
     fn domain_key(&self, fact: &Self::Fact) -> DomainKey;
 
-    /// The domain items that it needs to see. None by default.
+    /// The domain items that the handler needs to see. None by default.
     fn reads(&self, event: &Event, fact: &Self::Fact) -> Vec<ItemKey> {
         let _ = (event, fact);
         Vec::new()
     }
 
-    /// What the event changes, given what it asked to see.
+    /// Plans the changes, given the items that the handler asked for.
     ///
     /// # Errors
-    /// [`HandlerError`] when it cannot be applied, now or ever.
+    /// [`HandlerError`] when the event cannot be applied, now or ever.
     fn plan(&self, event: &Event, fact: &Self::Fact, snapshot: &Snapshot) -> Result<Plan, HandlerError>;
 }
 
-/// The event's JSON body in a handler's own words.
+/// Parses the event's JSON body.
 ///
 /// # Errors
-/// A permanent [`HandlerError`] with this code: a body that does not fit never will.
+/// A permanent [`HandlerError`] with this code if the body does not fit, because no retry can help.
 pub fn read<T: DeserializeOwned>(event: &Event, code: &'static str) -> Result<T, HandlerError> {
     serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent(code))
 }
 
-/// Why a handler could not plan. The code goes into logs, metrics and the record: never put a byte of the event in it.
+/// Why a handler failed. Logs, metrics and the record show the code, so it must never contain a byte of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the handler failed: {code}")]
 pub struct HandlerError {
@@ -67,12 +66,12 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// Another attempt can succeed.
+    /// An error that another attempt can resolve.
     pub const fn retryable(code: &'static str) -> Self {
         Self { code, retryable: true }
     }
 
-    /// No attempt can succeed.
+    /// An error that no attempt can resolve.
     pub const fn permanent(code: &'static str) -> Self {
         Self { code, retryable: false }
     }
@@ -83,22 +82,22 @@ impl HandlerError {
 pub struct Handlers(Vec<Box<dyn Recognise>>);
 
 impl Handlers {
-    /// No handler yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a handler behind those that are there.
+    /// Adds a handler at the end.
     #[must_use]
     pub fn with(mut self, handler: impl Handler) -> Self {
         self.0.push(Box::new(handler));
         self
     }
 
-    /// Asks one handler after the other.
+    /// Asks the handlers in order until one wants the event.
     ///
     /// # Errors
-    /// [`HandlerError`] of the first handler that wants the event, when it cannot read it.
+    /// [`HandlerError`] of the first handler that wants the event but cannot read it.
     pub fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
         self.0.iter().find_map(|handler| handler.recognise(event).transpose()).transpose()
     }
@@ -106,8 +105,8 @@ impl Handlers {
 
 type PlanStep<'a> = Box<dyn FnOnce(&Snapshot) -> Result<Plan, HandlerError> + Send + 'a>;
 
-/// What a handler says about an event that it wants. But for the step that is left, it is plain data, and that step maps
-/// data to data: another language can answer both over the wire.
+/// A handler's answer about an event that it wants: plain data, and one last step from a snapshot to a plan. Both are
+/// data in and data out, so a handler in another language can answer over the wire.
 pub struct Recognised<'a> {
     /// The handler's name.
     pub handler: &'static str,
@@ -119,10 +118,10 @@ pub struct Recognised<'a> {
 }
 
 impl Recognised<'_> {
-    /// What the event changes, given these items.
+    /// Plans the changes, given these items.
     ///
     /// # Errors
-    /// [`HandlerError`] when it cannot be applied, now or ever.
+    /// [`HandlerError`] when the event cannot be applied, now or ever.
     pub fn plan(self, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
         (self.plan)(snapshot)
     }
@@ -136,7 +135,7 @@ impl fmt::Debug for Recognised<'_> {
     }
 }
 
-/// A handler of whatever facts, so that handlers of different facts stand in one list.
+/// A handler without its `Fact` type, so that handlers of different facts fit in one list.
 trait Recognise: Send + Sync + fmt::Debug {
     fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError>;
 }

@@ -1,4 +1,4 @@
-//! A verified delivery on its way into the store.
+//! Ingest: stores a verified delivery.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::drive::{Driven, Remote, drive};
 use crate::endpoint::Policy;
 use crate::port::{Queue, Store};
 
-/// The largest item that the store takes, in bytes.
+/// The largest item that DynamoDB accepts, in bytes.
 pub const ITEM_BYTES_MAX: usize = 400 * 1024;
 
-/// What later updates may add to a record, in bytes: error codes, counters, times.
+/// Space that later updates of a record may need, in bytes: error codes, counters, times.
 pub const ITEM_BYTES_RESERVED: usize = 2 * 1024;
 
-/// What ingress needs.
+/// The parts that ingress needs.
 #[derive(Debug)]
 pub struct IngressParts<S, Q, A> {
     /// The tables.
@@ -32,27 +32,27 @@ pub struct IngressParts<S, Q, A> {
     pub ambient: A,
     /// The protocol's durations.
     pub timing: Timing,
-    /// The longest message that the queue takes, in bytes.
+    /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
 }
 
-/// Why a delivery could not even be offered to the store.
+/// Why a delivery was not sent to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// Larger than one item holds, compressed.
-    #[error("the delivery is larger than one stored item")]
+    /// Even compressed, it does not fit into one item.
+    #[error("the delivery does not fit into one stored item")]
     TooLarge,
     /// The compressor failed.
     #[error("the delivery could not be compressed")]
     Compress(#[source] BodyError),
 }
 
-/// A delivery that was offered to the store.
+/// The result of a claim.
 #[derive(Debug)]
 pub struct Ingested {
-    /// The record that it stands for.
+    /// The key of the record.
     pub key: RecordKey,
-    /// What to answer, and what was noticed.
+    /// The answer, with the signals.
     pub driven: Driven<Answer>,
 }
 
@@ -60,7 +60,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
     /// Claims a verified delivery and sends its hint.
     ///
     /// # Errors
-    /// [`IngestError`] before anything is written.
+    /// [`IngestError`] if it fails before anything is written.
     pub async fn ingest(
         &self,
         endpoint: &EndpointId,

@@ -1,20 +1,20 @@
-//! Ports, adapters and drivers: what carries out the decisions of `hookonce-protocol`.
+//! Ports, adapters and drivers: they carry out what `hookonce-protocol` decides.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, the clock |
 //! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
-//! | [`drive`] | the one driver: carries out a machine's calls until it ends |
-//! | [`batch`], [`ingest`], [`process`], [`maintain`] | a delivery, a batch, a relay run, dead letters |
+//! | [`drive`] | the driver: carries out a machine's calls until it ends |
+//! | [`batch`], [`ingest`], [`process`], [`maintain`] | deliveries, batches, relay runs, dead letters |
 //! | [`handler`] | the trait that business rules implement |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
-//! | [`material`] | certificates and keys of providers, fetched and kept |
-//! | `per_minute` | what bounds how often strangers make an instance ask elsewhere |
+//! | [`material`] | certificates and keys of providers, fetched and cached |
+//! | `per_minute` | limits how often callers can make an instance call other services |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
-//! | [`ambient`] | the one place that reads the clock and draws randomness |
+//! | [`ambient`] | the only place that reads the clock and random numbers |
 //!
-//! Architecture Invariant: no rule of the protocol stands here. A driver never decides whether to write, send or
-//! acknowledge; it only says what came of what the machine asked for.
+//! Architecture Invariant: this crate holds no rule of the protocol. A driver never decides whether to write, send or
+//! acknowledge. It carries out the machine's calls and reports the results.
 
 pub mod ambient;
 #[cfg(feature = "aws")]

@@ -1,4 +1,4 @@
-//! What keeps the inbox whole: relay runs and dead letters.
+//! Maintenance: relay runs and dead letters.
 
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::message::Message;
@@ -10,14 +10,14 @@ use crate::ambient::Ambient;
 use crate::drive::{Driven, Remote, drive};
 use crate::port::{Queue, Store};
 
-/// Runs of the relay in one period, at most.
+/// The most relay runs in one period.
 pub const RUNS_MAX: usize = 64;
 
-/// How long after the first of them another may begin: each ends before the function's time does. What it leaves is due
+/// How long after the first run another may start, so that each ends before the function times out. What is left is due
 /// in the next period.
 pub const RUNS_BEGIN_WITHIN: Millis = Millis::seconds(20);
 
-/// What the relay needs.
+/// The parts that the relay needs.
 #[derive(Debug)]
 pub struct RelayParts<S, Q, A> {
     /// The tables.
@@ -28,12 +28,12 @@ pub struct RelayParts<S, Q, A> {
     pub ambient: A,
     /// The protocol's durations.
     pub timing: Timing,
-    /// How much it may send.
+    /// How much the relay may send.
     pub budget: Budget,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
-    /// Sends what is due, within the budget of one period: as many runs as that takes, up to [`RUNS_MAX`], begun within
+    /// Sends due records within the budget of one period: at most [`RUNS_MAX`] runs, all started within
     /// [`RUNS_BEGIN_WITHIN`].
     pub async fn run(&self) -> Driven<Report> {
         let mut total = Driven { output: Report::default(), signals: Vec::new() };

@@ -1,7 +1,7 @@
-//! Certificates and public keys of providers: fetched when a scheme asks for them, and kept.
+//! Certificates and public keys of providers: fetched when a scheme asks for them, and cached.
 //!
-//! The scheme has checked the host against the provider's own before it asks; here the number of fetches, their time and
-//! their size are bounded, because a forger can make a scheme ask.
+//! The scheme first checks that the host is one of the provider's. This module limits the number, duration and size of
+//! the fetches, because a forger can make a scheme ask.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,23 +18,23 @@ use crate::port::MaterialSource;
 /// How long a certificate or key is used before it is fetched again.
 pub const MATERIAL_AGE_MAX: Millis = Millis::hours(6);
 
-/// How long one is used at most, while it cannot be fetched again.
+/// How long it may be used at most, if fetching it again fails.
 pub const STALE_AGE_MAX: Millis = Millis::hours(24);
 
-/// How soon after a failed fetch the same is fetched again.
+/// How long to wait after a failed fetch.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(10);
 
-/// How many certificates and keys are kept at once.
+/// How many certificates and keys are cached at once.
 pub const MATERIALS_MAX: usize = 64;
 
-/// How many fetches one minute may see on behalf of one endpoint: whoever knows its address can make it ask, and takes
-/// nothing from the others.
+/// How many fetches per minute one endpoint may cause. Anyone who knows its URL can cause them; the limit is per
+/// endpoint, so others are not affected.
 pub const FETCHES_PER_MINUTE_MAX: usize = 60;
 
-/// How long one fetch may take: a sender is waiting.
+/// How long one fetch may take. It is short, because a sender is waiting.
 pub const FETCH_MAX: Duration = Duration::from_millis(1_500);
 
-/// Certificates and keys by name, cached.
+/// A cache of certificates and keys by name.
 #[derive(Debug)]
 pub struct Materials<M> {
     source: M,
@@ -47,14 +47,14 @@ struct State {
     fetches: PerMinute<EndpointId>,
 }
 
-/// What came of the fetches of one name.
+/// The cached result for one name.
 #[derive(Debug, Clone)]
 struct Kept {
-    /// The last that was had.
+    /// The last one fetched.
     material: Option<Material>,
-    /// Until when that may be used.
+    /// Until when it may be used.
     usable_until: EpochMs,
-    /// When to fetch again.
+    /// When to fetch it again.
     again_at: EpochMs,
 }
 
@@ -65,15 +65,16 @@ impl Kept {
 }
 
 impl<M: MaterialSource> Materials<M> {
-    /// Nothing kept yet.
+    /// Creates an empty cache.
     pub fn new(source: M) -> Self {
         Self { source, state: Mutex::new(State::default()) }
     }
 
-    /// What the scheme of an endpoint asked for. One that is kept is used for longer while it cannot be fetched again.
+    /// Returns the certificate or key that an endpoint's scheme asked for. If fetching it again fails, the cached one
+    /// stays in use for longer.
     ///
     /// # Errors
-    /// [`Unavailable`] when it cannot be had now.
+    /// [`Unavailable`] when neither a fetch nor the cache provides it.
     pub async fn get(
         &self,
         endpoint: &EndpointId,
@@ -88,10 +89,10 @@ impl<M: MaterialSource> Materials<M> {
         }
     }
 
-    /// Visits an address once, to confirm a subscription.
+    /// Visits a URL once, to confirm a subscription.
     ///
     /// # Errors
-    /// [`Unavailable`] when it did not answer with success.
+    /// [`Unavailable`] when the response is not a success, or there are too many fetches in this minute.
     pub async fn visit(&self, endpoint: &EndpointId, url: &str, now: EpochMs) -> Result<(), Unavailable> {
         if !self.may_fetch(endpoint, now) {
             return Err(Unavailable);
@@ -118,7 +119,7 @@ impl<M: MaterialSource> Materials<M> {
     fn remember(&self, name: &str, kept: Kept) {
         let mut state = self.state();
         if state.kept.len() >= MATERIALS_MAX && !state.kept.contains_key(name) {
-            // Failures go first: a forger can name addresses that fail, and must not push out the certificates in use.
+            // Evict failures first. A forger can name addresses that fail, and must not push out certificates in use.
             state.kept.retain(|_, kept| kept.material.is_some());
             if state.kept.len() >= MATERIALS_MAX {
                 state.kept.clear();

@@ -1,18 +1,18 @@
-//! How often something has happened within the present minute.
+//! Counters that start again every minute.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use hookonce_protocol::time::EpochMs;
 
-/// Counts by key, which begin anew with every minute of the clock.
+/// Counters by key. All start again at zero with each clock minute.
 #[derive(Debug)]
 pub(crate) struct PerMinute<K> {
     minute: i64,
     counts: HashMap<K, usize>,
 }
 
-// Derived, it would ask for a key that has a default, too.
+// A derived `Default` would require `K: Default`.
 impl<K> Default for PerMinute<K> {
     fn default() -> Self {
         Self { minute: 0, counts: HashMap::new() }
@@ -20,7 +20,7 @@ impl<K> Default for PerMinute<K> {
 }
 
 impl<K: Eq + Hash> PerMinute<K> {
-    /// The count of a key in the minute of `now`.
+    /// The counter of a key in the minute of `now`.
     pub(crate) fn count(&mut self, key: K, now: EpochMs) -> &mut usize {
         let minute = now.0.div_euclid(60_000);
         if self.minute != minute {

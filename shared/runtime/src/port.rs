@@ -1,7 +1,7 @@
-//! What the drivers need from outside.
+//! Ports: what the drivers need from outside.
 //!
-//! Each port has one contract suite, which runs on every implementation of it. No method writes part of what belongs
-//! together: the record of an event, its domain key and its mutations can be written only through [`Store::commit`].
+//! Each port has one contract suite, which every implementation must pass. No method writes a part of what belongs
+//! together: the record of an event, its domain key and its mutations can only be written through [`Store::commit`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::document::{EndpointDocument, FetchError};
 
 /// The two tables.
 pub trait Store: Send + Sync + 'static {
-    /// One conditional write. A failed condition shows the item as it was.
+    /// Carries out one conditional write. If the condition fails, returns the item as it was.
     fn write(&self, write: &Write) -> impl Future<Output = Written> + Send;
 
-    /// All writes or none. The implementation uses one request token for the call and its own retries.
+    /// Carries out all writes or none. The implementation uses one request token for the call and its own retries.
     fn commit(&self, writes: &[Write]) -> impl Future<Output = Committed> + Send;
 
-    /// One strongly consistent read of a record.
+    /// Reads a record, strongly consistent.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
     fn read(&self, key: &RecordKey) -> impl Future<Output = Result<Found, Unavailable>> + Send;
 
-    /// Strongly consistent reads of records, in order.
+    /// Reads records in order, strongly consistent.
     fn read_each(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
 
-    /// The same without their bodies, which may not fit into memory where there are many.
+    /// Reads records without their bodies, because many bodies may not fit into memory.
     fn read_heads(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
 
-    /// Strongly consistent reads of domain items.
+    /// Reads domain items, strongly consistent.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store did not answer for every one of them.
+    /// [`Unavailable`] when the store did not answer for all of them.
     fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// PENDING records of a shard that fell due, oldest first. May be stale.
+    /// Queries the PENDING records of a shard that are due, oldest first. The result may be stale.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -53,7 +53,7 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<DueEntry>, Unavailable>> + Send;
 
-    /// How many records of one journal shard were received in a span. May be stale.
+    /// Counts the records of one journal shard that were received in a span. The result may be stale.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -73,10 +73,10 @@ pub trait Queue: Send + Sync + 'static {
     /// [`Unavailable`] when the queue did not confirm it.
     fn send(&self, message: &Message) -> impl Future<Output = Result<(), Unavailable>> + Send;
 
-    /// Sends messages, each on its own, in as few calls as the queue allows.
+    /// Sends messages independently of each other, in as few calls as possible.
     fn send_each(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), Unavailable>>> + Send;
 
-    /// Hides a received message for so long.
+    /// Hides a received message for this long.
     ///
     /// # Errors
     /// [`Unavailable`] when the queue did not confirm it; the message then returns after its visibility timeout.
@@ -85,19 +85,19 @@ pub trait Queue: Send + Sync + 'static {
 
 /// Where endpoint documents come from.
 pub trait EndpointSource: Send + Sync + 'static {
-    /// The document of an endpoint, `None` where there is no such endpoint.
+    /// Fetches the document of an endpoint. `None` if there is no such endpoint.
     ///
     /// # Errors
-    /// [`FetchError`] when the source did not answer or the document is not one.
+    /// [`FetchError`] when the source did not answer or the document is not valid.
     fn fetch(&self, id: &EndpointId) -> impl Future<Output = Result<Option<EndpointDocument>, FetchError>> + Send;
 }
 
 /// Where certificates and public keys of providers come from.
 pub trait MaterialSource: Send + Sync + 'static {
-    /// The body at an address: `GET`, or `POST` of a JSON body. Redirects are not followed.
+    /// Fetches the body at a URL: with `GET`, or with `POST` if there is a JSON body. Does not follow redirects.
     ///
     /// # Errors
-    /// [`Unavailable`] when there was no answer, or one without success, or one that is too long.
+    /// [`Unavailable`] when there was no response, an unsuccessful one, or one that is too long.
     fn fetch(&self, url: &str, post_body: Option<&str>) -> impl Future<Output = Result<Vec<u8>, Unavailable>> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! A batch of messages: each is worked on apart from the others, and each is settled on its own.
+//! Processes a batch: each message independently of the others.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -24,10 +24,10 @@ use crate::drive::{Carry, Driven, Remote, drive};
 use crate::handler::{HandlerError, Handlers};
 use crate::port::{Queue, Store};
 
-/// The most domain items that a handler may ask to see.
+/// The most domain items that a handler may ask for.
 pub const READS_MAX: usize = 100;
 
-/// What the worker needs.
+/// The parts that the worker needs.
 #[derive(Debug)]
 pub struct WorkerParts<S, Q, A> {
     /// The tables.
@@ -38,7 +38,7 @@ pub struct WorkerParts<S, Q, A> {
     pub ambient: A,
     /// The business rules.
     pub handlers: Handlers,
-    /// The providers, for taking envelopes apart.
+    /// The provider catalog, for splitting envelopes.
     pub catalog: &'static Catalog,
     /// The protocol's durations.
     pub timing: Timing,
@@ -51,21 +51,21 @@ pub struct Received {
     pub body: String,
     /// Its receipt handle.
     pub receipt_handle: String,
-    /// How often it has been handed out, this time included.
+    /// How often the message was received, this time included.
     pub receives: i64,
 }
 
-/// What became of one message.
+/// The result of one message.
 #[derive(Debug)]
 pub enum Processed {
     /// The machine settled it.
     Settled(Driven<Settled>),
-    /// The machine or its driver panicked; the message stays.
+    /// The machine or its driver panicked. The message stays in the queue.
     Panicked,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
-    /// Works on every message of a batch and says what became of each, in order.
+    /// Processes every message of a batch. The results are in the order of the messages.
     pub async fn process(&self, messages: &[Received]) -> Vec<Processed> {
         let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
         let mut records = self.prefetch(&decoded).await;
@@ -99,7 +99,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         ended.into_iter().map(|ended| ended.map_or(Processed::Panicked, Processed::Settled)).collect()
     }
 
-    /// One read for all records that the batch names. What could not be read is read again by its own machine.
+    /// Reads all records that the batch names at once. If a read fails, the message's own machine reads the record
+    /// again.
     async fn prefetch<E>(
         &self,
         messages: &[Result<Message, E>],
@@ -121,15 +122,15 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     async fn hide(&self, received: &Received, settled: &Settled) {
         if let Settled::Retry(length) = settled {
             let length = Millis(length.0.clamp(0, VISIBILITY_MAX.0));
-            // Best effort: without it, the message comes back after the queue's own visibility timeout.
+            // Best effort: if it fails, the message returns after the queue's visibility timeout.
             if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
-                tracing::warn!(error = %crate::telemetry::chain(&error), "message visibility was not changed");
+                tracing::warn!(error = %crate::telemetry::chain(&error), "changing a message's visibility timeout failed");
             }
         }
     }
 
-    /// Notes which record a body came with, and says whether it came with another before. Best effort: it is counted and
-    /// nothing else depends on it.
+    /// Notes which record a body came with, and returns whether it came with another record before. Best effort: it is
+    /// only counted.
     async fn came_with_another(&self, note: &Write) -> bool {
         match self.store.write(note).await {
             Written::ConditionFailed(_) => {
@@ -166,7 +167,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         }
     }
 
-    /// The event as its handler sees it: the one part of the stored delivery.
+    /// The event that the handler gets: the only part of the stored delivery.
     fn event(&self, record: &Record) -> Result<Event, Failure> {
         let mut parts = self.parts(record)?;
         let (Some(part), true) = (parts.pop(), parts.is_empty()) else {
@@ -192,7 +193,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
         let Some(stored) = &record.body else { return Err(Failure::permanent("BODY_MISSING")) };
         let raw = body::decompress(stored).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
-        // A provider that was taken out of the catalog can come back with a deployment.
+        // Retryable: a later deployment may put the provider back into the catalog.
         let provider = self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable("PROVIDER_UNKNOWN"))?;
         provider.split(&raw, &record.headers).map_err(|_| Failure::permanent("BODY_UNREADABLE"))
     }
@@ -212,12 +213,12 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     }
 }
 
-/// Carries out the calls of the machine that works on one message.
+/// Carries out the calls of one message's machine.
 #[derive(Debug)]
 struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
-    /// The note that is due once the record is settled: at a provider that does not sign its ids, for what was
-    /// delivered.
+    /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
+    /// ids.
     first_seen: OnceLock<Write>,
 }
 
@@ -248,7 +249,7 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
     }
 }
 
-/// Runs a handler's code; a panic there is its own failure, not the batch's.
+/// Runs a handler's code and turns a panic into a failure of this message alone.
 fn guarded<T>(code: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, Failure> {
     match std::panic::catch_unwind(AssertUnwindSafe(code)) {
         Ok(Ok(value)) => Ok(value),

@@ -1,7 +1,7 @@
 //! Structured logs and metrics.
 //!
-//! Metrics are lines in CloudWatch's embedded metric format, so that they cost no call. Their names are stable; they
-//! are listed in [`METRICS`]. No id is ever a dimension, no byte of a request is ever in a line but the id of a verified
+//! Metrics are log lines in CloudWatch's embedded metric format, so they cost no API call. Their names are stable;
+//! [`METRICS`] lists them. No id is a dimension. The only bytes of a request in a line are the id of a verified
 //! delivery.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// The namespace of all metrics where the configuration names none.
+/// The default namespace of all metrics.
 pub const NAMESPACE: &str = "hookonce";
 
-/// Every metric that is counted, beside those of [`Signal`].
+/// All metrics except those of [`Signal`].
 pub const METRICS: &[&str] = &[
     "delivery_accepted",
     "delivery_duplicate",
@@ -64,7 +64,7 @@ impl fmt::Debug for Telemetry {
     }
 }
 
-/// What one invocation counted.
+/// The counts of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     metrics: BTreeMap<&'static str, i64>,
@@ -78,36 +78,36 @@ impl Counts {
         *self.metrics.entry(metric).or_default() += i64::try_from(amount).unwrap_or(i64::MAX);
     }
 
-    /// Sets a value, in the unit that the metric's name ends with.
+    /// Sets a value. The metric's name ends with the unit.
     pub fn set(&mut self, metric: &'static str, value: i64) {
         self.metrics.insert(metric, value);
     }
 
-    /// Adds signals.
+    /// Counts signals.
     pub fn signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             self.add(signal.metric(), 1);
         }
     }
 
-    /// The fixed code of a refusal: a dimension of its own.
+    /// Sets the fixed code of a refusal, which becomes a dimension.
     pub fn code(&mut self, code: &'static str) {
         self.code = Some(code);
     }
 
-    /// A searchable property that is not a dimension.
+    /// Adds a searchable property that is not a dimension.
     pub fn property(&mut self, name: &'static str, value: impl Into<String>) {
         self.properties.insert(name, value.into());
     }
 }
 
 impl Telemetry {
-    /// Metric lines of this function go to `sink`.
+    /// Creates telemetry for this function, with `sink` for its metric lines.
     pub fn new(function: &'static str, namespace: impl Into<String>, sink: Sink) -> Self {
         Self { function, namespace: namespace.into(), sink }
     }
 
-    /// Metric lines go to standard output, where Lambda picks them up.
+    /// Creates telemetry that prints to standard output, where Lambda collects it.
     pub fn stdout(function: &'static str, namespace: impl Into<String>) -> Self {
         #[expect(clippy::print_stdout, reason = "the embedded metric format is read from standard output")]
         let sink: Sink = Arc::new(|line: &str| println!("{line}"));
@@ -136,23 +136,23 @@ impl Telemetry {
     }
 }
 
-/// What is logged at a level: more than `info` only from this project, because libraries print requests there.
+/// The log levels. Only this project may log more than `info`: at lower levels, libraries print requests.
 fn targets(level: LevelFilter) -> Targets {
     Targets::new().with_default(level.min(LevelFilter::INFO)).with_target("hookonce", level)
 }
 
 /// Sends logs as JSON lines to standard output.
 ///
-/// A panic is logged by its place alone: what it says may hold bytes of a request.
+/// For a panic, only its location is logged: the panic message may contain bytes of a request.
 pub fn log_as_json(level: LevelFilter) {
     let format = tracing_subscriber::fmt::layer().json().flatten_event(true);
     let format = format.with_current_span(false).with_span_list(false).with_filter(targets(level));
-    // A second initialisation in one process is the only failure, and changes nothing.
+    // It only fails on a second call in one process, which changes nothing.
     let _ = tracing_subscriber::registry().with(format).try_init();
     std::panic::set_hook(Box::new(|panic| tracing::error!(at = panic.location().map(ToString::to_string), "panicked")));
 }
 
-/// An error with its whole chain of sources, as text.
+/// An error and all its sources, as text.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! Builds: a push to GitHub asks for one build of each commit.
+//! Builds: each commit pushed to GitHub requests one build.
 //!
-//! GitHub signs the body but neither the delivery id nor the event's name, so the fact is named by what is signed: the
-//! repository and the commit. A replayed push under a fresh id asks for nothing new.
+//! GitHub signs the body, but not the delivery id or the event name. So the fact is named by signed data: the
+//! repository and the commit. A push replayed under a new id requests no further build.
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::DomainKey;
@@ -10,11 +10,11 @@ use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError, read};
 use serde::Deserialize;
 
-/// Build requests out of GitHub pushes.
+/// Turns GitHub pushes into build requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Builds;
 
-/// The signed part of a push that matters here.
+/// The signed fields of a push that matter here.
 #[derive(Debug, Deserialize)]
 pub struct Push {
     #[serde(rename = "ref")]

@@ -1,7 +1,7 @@
-//! Messages: what WhatsApp tells about a conversation.
+//! Messages: WhatsApp messages and their statuses.
 //!
-//! A message becomes an item of its own and moves its conversation on; the first message of a contact makes a lead. A
-//! status (sent, delivered, read, played, failed) only ever moves forward, whatever order the deliveries come in.
+//! Each message becomes an item and updates its conversation. The first message of a contact creates a lead. A status
+//! (sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive.
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};
@@ -15,7 +15,7 @@ const UNREADABLE: &str = "MESSAGE_UNREADABLE";
 const LAST_MESSAGE_AT: &str = "last_message_at";
 const RANK: &str = "rank";
 
-/// Conversations, leads and message statuses out of WhatsApp deliveries.
+/// Turns WhatsApp deliveries into conversations, leads and message statuses.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages;
 
@@ -76,7 +76,7 @@ struct Text {
     body: String,
 }
 
-/// What became of a message that was sent.
+/// The status of a sent message.
 #[derive(Debug, Deserialize)]
 pub struct Status {
     id: String,
@@ -85,16 +85,16 @@ pub struct Status {
     timestamp: String,
 }
 
-/// The one update that an event holds.
+/// The one update in an event.
 #[derive(Debug)]
 pub enum Update {
-    /// A contact wrote.
+    /// A contact sent a message.
     Message(Sent),
-    /// A message that was sent got further.
+    /// The status of a sent message changed.
     Status(Status),
 }
 
-/// A message, and between whom.
+/// A message with its sender and receiver.
 #[derive(Debug)]
 pub struct Sent {
     phone: String,
@@ -110,7 +110,7 @@ impl Update {
     }
 }
 
-/// How far along a status is. A status that is not known here has no rank and changes nothing.
+/// How far along a status is. An unknown status has no rank and changes nothing.
 fn rank(status: &str) -> Option<i64> {
     match status {
         "sent" => Some(1),

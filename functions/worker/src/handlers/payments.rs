@@ -1,8 +1,8 @@
-//! Payments: a Stripe invoice that was paid, a charge that was refunded.
+//! Payments: paid Stripe invoices and refunded charges.
 //!
 //! Amounts are integers in the currency's minor unit, as Stripe sends them. A refund event carries the total refunded
-//! so far, not the step, so the ledger takes the difference to what it has seen: events that arrive out of order, or
-//! that are never delivered, still leave the balance right.
+//! so far, so the ledger books the difference from the last total it saw. The balance is right even if events arrive
+//! out of order or some never arrive.
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 const REFUNDED: &str = "refunded_minor";
 
-/// Ledger entries and balances out of Stripe events.
+/// Turns Stripe events into ledger entries and balances.
 #[derive(Debug, Clone, Copy)]
 pub struct Payments;
 
@@ -56,7 +56,7 @@ pub struct Charge {
     amount_refunded: i64,
 }
 
-/// Whose balance it is.
+/// The account whose balance changes.
 #[derive(Debug, Deserialize)]
 struct Account {
     customer: Option<String>,
@@ -65,13 +65,14 @@ struct Account {
 
 impl Account {
     fn name(&self) -> &str {
-        // Payments that name no customer have one account.
+        // All payments without a customer share one account.
         self.customer.as_deref().unwrap_or("guest")
     }
 }
 
 impl Payment {
-    /// What names it. Each further refund of one charge is a fact of its own: the total tells them apart.
+    /// The parts that name the fact. The refunded total is one of them, so that each further refund of a charge is a
+    /// new fact.
     fn parts(&self) -> Vec<String> {
         match self {
             Self::Paid(invoice) => vec!["invoice.paid".to_owned(), invoice.id.clone()],
@@ -81,7 +82,7 @@ impl Payment {
         }
     }
 
-    /// The ledger entry of this amount, and the balance that it changes.
+    /// Books this amount: a ledger entry and a balance change.
     fn booked(&self, event: &Event, account: &Account, amount: i64) -> Plan {
         let entry = fields([
             ("kind", event.event_type.as_str().into()),

@@ -1,4 +1,4 @@
-//! Clients for an account: region, credentials and endpoint URLs come from the environment.
+//! Clients for an AWS account: region, credentials and endpoint URLs come from the environment.
 
 use aws_config::BehaviorVersion;
 pub use aws_config::SdkConfig;

@@ -24,16 +24,16 @@ use super::render::{Expression, from_attributes, to_attributes};
 use crate::port::Store;
 use crate::telemetry::chain;
 
-/// The index of what is due, and of what is dead.
+/// The index of PENDING records by due time, and of DEAD records.
 pub const DUE_INDEX: &str = "due";
 
-/// The index of what arrived.
+/// The index of received records.
 pub const JOURNAL_INDEX: &str = "journal";
 
-/// Keys in one BatchGetItem.
+/// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
 
-/// How often keys that a BatchGetItem left out are asked for again.
+/// How often a BatchGetItem is repeated for the keys that it left unprocessed.
 const BATCH_ROUNDS_MAX: usize = 3;
 
 /// The two tables, by name.
@@ -45,7 +45,7 @@ pub struct DynamoStore {
 }
 
 impl DynamoStore {
-    /// The tables of a stack.
+    /// Creates the store for these two tables.
     pub fn new(client: Client, inbox_table: impl Into<String>, domain_table: impl Into<String>) -> Self {
         Self { client, inbox_table: inbox_table.into(), domain_table: domain_table.into() }
     }
@@ -63,11 +63,11 @@ impl DynamoStore {
         }
     }
 
-    /// Opens the connection, so that the first delivery need not wait for it. What comes of it does not matter.
+    /// Opens the connection ahead of the first delivery. The result does not matter.
     pub async fn warm_up(&self) {
         let read = self.client.get_item().table_name(&self.inbox_table).set_key(Some(key_of("warm-up")));
         if let Err(error) = read.send().await {
-            tracing::warn!(error = %chain(&error), "the store could not be warmed up");
+            tracing::warn!(error = %chain(&error), "opening the DynamoDB connection failed");
         }
     }
 
@@ -117,7 +117,7 @@ impl DynamoStore {
         }
     }
 
-    /// The same write as one action of a transaction.
+    /// Renders a write as one action of a transaction.
     fn action(&self, write: &Write) -> Option<TransactWriteItem> {
         let mut expression = Expression::default();
         let condition = expression.condition(&write.condition);
@@ -159,12 +159,12 @@ impl DynamoStore {
         Some(item.build())
     }
 
-    /// Strongly consistent reads of up to [`BATCH_KEYS_MAX`] items of one table, by key; of only these attributes beside
-    /// the key, if any are named. What could not be read is missing from `read`.
+    /// Reads up to [`BATCH_KEYS_MAX`] items of one table by key, strongly consistent. If `attributes` is not empty,
+    /// reads only those and the key. Keys that could not be read are not in `read.answered`.
     async fn batch_get(&self, table: Table, keys: &[&str], attributes: &[&str]) -> BatchRead {
         let mut read = BatchRead::default();
         let mut wanted: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        // The store refuses a request that names one key twice.
+        // DynamoDB refuses a request that lists a key twice.
         wanted.sort_unstable();
         wanted.dedup();
         for _ in 0..BATCH_ROUNDS_MAX {
@@ -218,7 +218,7 @@ impl DynamoStore {
     }
 }
 
-/// A read of the key and these attributes; of everything if none are named.
+/// Limits a read to the key and these attributes. Without attributes, it reads everything.
 fn projected(request: KeysAndAttributesBuilder, attributes: &[&str]) -> KeysAndAttributesBuilder {
     if attributes.is_empty() {
         return request;
@@ -241,7 +241,7 @@ impl Store for DynamoStore {
         match &write.action {
             Action::Put(item) => self.put(write, item).await,
             Action::Update(changes) => self.update(write, changes).await,
-            // A delete is only ever part of a handler's transaction.
+            // Only a handler's transaction contains deletes.
             Action::Delete => match self.commit(std::slice::from_ref(write)).await {
                 Committed::Applied => Written::Applied,
                 Committed::Cancelled(..) => Written::ConditionFailed(Found::Nothing),
@@ -348,7 +348,8 @@ impl Store for DynamoStore {
                 .expression_attribute_values(":from", AttributeValue::N(from.0.to_string()))
                 .expression_attribute_values(":until", AttributeValue::N(until.0.to_string()));
             match query.send().await {
-                // One page holds thousands of keys: more only makes the budget larger than it needs to be.
+                // One page holds thousands of keys. Counting further pages would only raise the budget above what is
+                // needed.
                 Ok(output) => count += u64::try_from(output.count()).unwrap_or(0),
                 Err(error) => {
                     log_failure("Query", &error);
@@ -384,7 +385,7 @@ fn condition_failed(item: Option<&HashMap<String, AttributeValue>>) -> Written {
     Written::ConditionFailed(Found::from_item(item.map(from_attributes).as_ref()))
 }
 
-/// One reason for each write. A write that can never be carried out is logged: no other part of the answer names it.
+/// One reason for each write. Logs a write that can never succeed, because nothing else in the response names it.
 fn cancellation_reasons(
     writes: &[Write],
     reasons: &[aws_sdk_dynamodb::types::CancellationReason],
@@ -397,7 +398,7 @@ fn cancellation_reasons(
             operation = "TransactWriteItems",
             write.purpose = write.purpose.as_str(),
             error = reason.message().unwrap_or_default(),
-            "the store did not carry out a call"
+            "DynamoDB call failed"
         );
     }
     reasons.iter().map(|reason| cancellation_reason(reason.code())).collect()
@@ -408,7 +409,7 @@ fn cancellation_reason(code: Option<&str>) -> CancellationReason {
         None | Some("None") => CancellationReason::None,
         Some("ConditionalCheckFailed") => CancellationReason::ConditionFailed,
         Some("ValidationError" | "ItemCollectionSizeLimitExceeded") => CancellationReason::Invalid,
-        // TransactionConflict, throttling, internal errors, and codes that are not known yet.
+        // TransactionConflict, throttling, internal errors, and unknown codes.
         Some(_) => CancellationReason::Transient,
     }
 }
@@ -422,16 +423,16 @@ where
     Written::Unavailable
 }
 
-/// Logged once, here, with the whole chain; further on only the fact is known.
+/// Logs a failed call with its whole chain of causes. The caller only learns that the call failed.
 fn log_failure<E, R>(operation: &'static str, error: &SdkError<E, R>)
 where
     E: std::error::Error + 'static,
     R: std::fmt::Debug,
 {
-    tracing::warn!(operation, error = %chain(error), "the store did not carry out a call");
+    tracing::warn!(operation, error = %chain(error), "DynamoDB call failed");
 }
 
-/// The same for a call that writes: what for.
+/// Logs a failed write, also with its purposes.
 fn log_write_failure<E, R>(operation: &'static str, writes: &[Write], error: &SdkError<E, R>)
 where
     E: std::error::Error + 'static,
@@ -440,5 +441,5 @@ where
     let mut purposes: Vec<_> = writes.iter().map(|write| write.purpose.as_str()).collect();
     purposes.dedup();
     let purposes = purposes.join(", ");
-    tracing::warn!(operation, write.purpose = purposes, error = %chain(error), "the store did not carry out a call");
+    tracing::warn!(operation, write.purpose = purposes, error = %chain(error), "DynamoDB call failed");
 }

@@ -1,4 +1,4 @@
-//! The one HTTPS client: AWS is called with it, and certificates and public keys are fetched with it.
+//! The one HTTPS client: for calls to AWS, and for fetching certificates and public keys.
 
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
@@ -10,17 +10,17 @@ use hookonce_protocol::call::Unavailable;
 
 use crate::port::MaterialSource;
 
-/// The longest certificate, chain or key set, in bytes.
+/// The longest certificate, certificate chain or key set, in bytes.
 pub const MATERIAL_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) const TLS: Provider = Provider::Rustls(CryptoMode::Ring);
 
-/// An HTTPS client that follows no redirect.
+/// An HTTPS client that does not follow redirects.
 #[derive(Debug)]
 pub struct HttpsMaterials(Connector);
 
 impl HttpsMaterials {
-    /// A client that trusts the system's certificate authorities.
+    /// Creates a client that trusts the system's certificate authorities.
     pub fn new() -> Self {
         Self(Connector::builder().tls_provider(TLS).build())
     }
@@ -41,7 +41,7 @@ impl MaterialSource for HttpsMaterials {
             request.headers_mut().insert("content-type", "application/json");
         }
         let response = self.0.call(request).await.map_err(|error| {
-            tracing::warn!(error = %crate::telemetry::chain(&error), "a provider's certificate or key could not be fetched");
+            tracing::warn!(error = %crate::telemetry::chain(&error), "fetching a provider's certificate or key failed");
             Unavailable
         })?;
         if !response.status().is_success() {

@@ -1,4 +1,4 @@
-//! What operators' tools read. Nothing here is on a hot path, and nothing here writes.
+//! Reads for the operator's tools. Nothing here is on a hot path or writes anything.
 
 use std::collections::HashMap;
 
@@ -14,40 +14,40 @@ use super::dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
 use super::render::from_attributes;
 use crate::telemetry::chain;
 
-/// Which of the two indexes to read, and how much of it.
+/// Which of the two indexes to read, and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexQuery {
-    /// What waits or is dead, the latest first.
+    /// PENDING or DEAD records, latest first.
     Due {
         /// The partition, such as `dead#3`.
         partition: String,
     },
-    /// What was received in a span, newest first.
+    /// Records received in a time span, newest first.
     Journal {
-        /// The partition, an hour and a shard.
+        /// The partition: an hour and a shard.
         partition: String,
-        /// From this moment on.
+        /// The start of the span.
         from: EpochMs,
-        /// Up to this moment.
+        /// The end of the span.
         until: EpochMs,
     },
 }
 
-/// Keys of one partition of an index.
+/// A page of keys from one index partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexPage {
     /// The keys.
     pub keys: Vec<RecordKey>,
-    /// Where the next page begins; nothing after the last one.
+    /// Where the next page begins. `None` on the last page.
     pub next: Option<IndexCursor>,
 }
 
-/// A place in a partition of an index.
+/// A position in an index partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexCursor(HashMap<String, AttributeValue>);
 
 impl DynamoStore {
-    /// A page of the keys of one index partition, at most `limit`. The index may be stale.
+    /// Reads one page of at most `limit` keys from an index partition. The index may be stale.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -76,7 +76,7 @@ impl DynamoStore {
                 .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
         };
         let output = request.send().await.map_err(|error| {
-            tracing::warn!(operation = "Query", error = %chain(&error), "the store did not carry out a call");
+            tracing::warn!(operation = "Query", error = %chain(&error), "DynamoDB call failed");
             Unavailable
         })?;
         let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
@@ -84,7 +84,7 @@ impl DynamoStore {
         Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
     }
 
-    /// Every item of a table, read consistently: for small tables, and for audits.
+    /// Reads every item of a table, strongly consistent. For small tables and audits.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -94,7 +94,7 @@ impl DynamoStore {
         let mut items = Vec::new();
         while let Some(item) = pages.next().await {
             let item = item.map_err(|error| {
-                tracing::warn!(operation = "Scan", error = %chain(&error), "the store did not carry out a call");
+                tracing::warn!(operation = "Scan", error = %chain(&error), "DynamoDB call failed");
                 Unavailable
             })?;
             items.push(from_attributes(&item));

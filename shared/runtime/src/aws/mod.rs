@@ -1,5 +1,5 @@
-//! The ports on AWS. What differs between AWS and a laptop is the endpoint URL, which the SDK takes from the
-//! environment or from the caller.
+//! The ports on AWS. A laptop differs from AWS only in the endpoint URL, which the SDK takes from the environment or
+//! the caller.
 
 #[cfg(feature = "account")]
 mod account;
@@ -29,13 +29,13 @@ pub use ssm::SsmEndpoints;
 
 use crate::drive::duration;
 
-/// Attempts of one call, the first included.
+/// Attempts of one call, including the first.
 pub const ATTEMPTS_MAX: u32 = 3;
 
 /// The largest pause before the first retry.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Time-outs for a client whose calls may take `total`, own retries included. The SDK has none by default.
+/// Time-outs for a client whose calls may take `total`, including retries. The SDK sets none by default.
 pub fn timeouts(total: Millis) -> TimeoutConfig {
     let total = duration(total);
     TimeoutConfig::builder()
@@ -45,7 +45,7 @@ pub fn timeouts(total: Millis) -> TimeoutConfig {
         .build()
 }
 
-/// Retries with a short first pause: a webhook sender is waiting.
+/// Retries with a short first pause, because a webhook sender is waiting.
 pub fn retries() -> RetryConfig {
     RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX).with_initial_backoff(FIRST_BACKOFF)
 }

@@ -1,4 +1,4 @@
-//! The protocol's values and conditions in the words of the SDK.
+//! Renders the protocol's values and conditions for the SDK.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_protocol::item::{Item, Number, Value};
 use hookonce_protocol::write::{Change, Clause, Condition};
 
-/// An expression with its names and values. Every name and value is a placeholder, so nothing needs escaping and no
-/// reserved word is in the way.
+/// An expression with its names and values. Every name and value is a placeholder, so that nothing needs escaping and
+/// reserved words do not matter.
 #[derive(Debug, Default)]
 pub(super) struct Expression {
     pub(super) names: HashMap<String, String>,
@@ -33,7 +33,7 @@ impl Expression {
         placeholder
     }
 
-    /// The condition as text, `None` if there is nothing to require.
+    /// Renders the condition. `None` if it has no clauses.
     pub(super) fn condition(&mut self, condition: &Condition) -> Option<String> {
         let clauses: Vec<_> = condition.0.iter().map(|clause| self.clause(clause)).collect();
         (!clauses.is_empty()).then(|| clauses.join(" AND "))
@@ -52,7 +52,7 @@ impl Expression {
         }
     }
 
-    /// The changes as an update expression.
+    /// Renders the changes as an update expression.
     pub(super) fn update(&mut self, changes: &[Change]) -> String {
         let (mut sets, mut removes, mut adds) = (Vec::new(), Vec::new(), Vec::new());
         for change in changes {
@@ -76,12 +76,12 @@ impl Expression {
         )
     }
 
-    /// The names, or nothing: the store refuses an empty map.
+    /// Takes the names. `None` if there are none: DynamoDB refuses an empty map.
     pub(super) fn take_names(&mut self) -> Option<HashMap<String, String>> {
         (!self.names.is_empty()).then(|| std::mem::take(&mut self.names))
     }
 
-    /// The values, or nothing: the store refuses an empty map.
+    /// Takes the values. `None` if there are none: DynamoDB refuses an empty map.
     pub(super) fn take_values(&mut self) -> Option<HashMap<String, AttributeValue>> {
         (!self.values.is_empty()).then(|| std::mem::take(&mut self.values))
     }
@@ -99,7 +99,7 @@ fn to_attribute(value: &Value) -> AttributeValue {
     }
 }
 
-/// An item in the SDK's words.
+/// Converts an item to the SDK's type.
 pub fn to_attributes(item: &Item) -> HashMap<String, AttributeValue> {
     item.iter().map(|(name, value)| (name.clone(), to_attribute(value))).collect()
 }
@@ -119,12 +119,12 @@ fn from_attribute(value: &AttributeValue) -> Value {
         AttributeValue::Bs(blobs) => {
             Value::List(blobs.iter().map(|blob| Value::Bytes(blob.as_ref().to_vec())).collect())
         }
-        // Null, and kinds that a later store may add: neither the protocol nor its handlers write them.
+        // Null, and types that DynamoDB may add later. Neither the protocol nor the handlers write them.
         _ => Value::Null(true),
     }
 }
 
-/// An item from the SDK's words.
+/// Converts an item from the SDK's type.
 pub fn from_attributes<S: BuildHasher>(item: &HashMap<String, AttributeValue, S>) -> Item {
     item.iter().map(|(name, value)| (name.clone(), from_attribute(value))).collect()
 }

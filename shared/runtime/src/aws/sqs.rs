@@ -9,7 +9,7 @@ use hookonce_protocol::time::Millis;
 use crate::port::Queue;
 use crate::telemetry::chain;
 
-/// Messages in one `SendMessageBatch`.
+/// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;
 
 /// The queue, by URL.
@@ -20,7 +20,7 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// The queue of a stack.
+    /// Creates the queue from its URL.
     pub fn new(client: Client, url: impl Into<String>) -> Self {
         Self { client, url: url.into() }
     }
@@ -35,11 +35,11 @@ impl SqsQueue {
         &self.url
     }
 
-    /// Opens the connection, so that the first delivery need not wait for it. What comes of it does not matter.
+    /// Opens the connection ahead of the first delivery. The result does not matter.
     pub async fn warm_up(&self) {
         let read = self.client.get_queue_attributes().queue_url(&self.url);
         if let Err(error) = read.attribute_names(QueueAttributeName::QueueArn).send().await {
-            tracing::warn!(error = %chain(&error), "the queue could not be warmed up");
+            tracing::warn!(error = %chain(&error), "opening the SQS connection failed");
         }
     }
 
@@ -55,7 +55,7 @@ impl SqsQueue {
                 (0..messages.len()).map(|index| if confirmed(index) { Ok(()) } else { Err(Unavailable) }).collect()
             }
             Err(error) => {
-                tracing::warn!(operation = "SendMessageBatch", error = %chain(&error), "the queue did not carry out a call");
+                tracing::warn!(operation = "SendMessageBatch", error = %chain(&error), "SQS call failed");
                 vec![Err(Unavailable); messages.len()]
             }
         }
@@ -66,7 +66,7 @@ impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
         send.send().await.map(|_| ()).map_err(|error| {
-            tracing::warn!(operation = "SendMessage", error = %chain(&error), "the queue did not carry out a call");
+            tracing::warn!(operation = "SendMessage", error = %chain(&error), "SQS call failed");
             Unavailable
         })
     }
@@ -87,7 +87,7 @@ impl Queue for SqsQueue {
             .receipt_handle(receipt_handle)
             .visibility_timeout(i32::try_from(length.as_seconds()).unwrap_or(i32::MAX));
         hide.send().await.map(|_| ()).map_err(|error| {
-            tracing::warn!(operation = "ChangeMessageVisibility", error = %chain(&error), "the queue did not carry out a call");
+            tracing::warn!(operation = "ChangeMessageVisibility", error = %chain(&error), "SQS call failed");
             Unavailable
         })
     }

@@ -1,4 +1,4 @@
-//! Endpoint documents in SSM Parameter Store, one `SecureString` each.
+//! Endpoint documents in SSM Parameter Store, one `SecureString` per endpoint.
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
@@ -7,7 +7,7 @@ use hookonce_protocol::key::EndpointId;
 use crate::document::{EndpointDocument, FetchError};
 use crate::port::EndpointSource;
 
-/// The parameters below one prefix, such as `/hookonce/<stack>/endpoints/`.
+/// The parameters under one prefix, such as `/hookonce/<stack>/endpoints/`.
 #[derive(Debug, Clone)]
 pub struct SsmEndpoints {
     client: Client,
@@ -15,7 +15,7 @@ pub struct SsmEndpoints {
 }
 
 impl SsmEndpoints {
-    /// The parameters of a stack. `prefix` ends with a slash.
+    /// Creates the source for a stack. `prefix` ends with a slash.
     pub fn new(client: Client, prefix: impl Into<String>) -> Self {
         Self { client, prefix: prefix.into() }
     }
@@ -31,10 +31,10 @@ impl EndpointSource for SsmEndpoints {
         match self.client.get_parameter().name(self.name(id)).with_decryption(true).send().await {
             Ok(answer) => match answer.parameter().and_then(|parameter| parameter.value()) {
                 Some(text) => EndpointDocument::parse(text).map(Some),
-                None => Err(FetchError::Unavailable("the answer holds no value".into())),
+                None => Err(FetchError::Unavailable("the response has no value".into())),
             },
             Err(error) if error.as_service_error().is_some_and(GetParameterError::is_parameter_not_found) => Ok(None),
-            // Only the cause: the error around it prints the whole answer, and that holds secrets.
+            // Keep only the cause. The outer error prints the whole response, which contains secrets.
             Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
         }
     }
