@@ -1,4 +1,4 @@
-//! Counts what stands in the tables. Nothing that a sender or a function believes goes in.
+//! Counts what the tables hold. It trusts neither the senders' answers nor the functions' logs.
 
 use std::collections::BTreeSet;
 
@@ -13,31 +13,31 @@ use hookonce_runtime::aws::DynamoStore;
 
 use crate::samples::Expected;
 
-/// What stands in the tables at one moment.
+/// What the tables hold at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Census {
-    /// Expected events whose effect stands.
+    /// Expected events whose effect is in the domain table.
     pub(crate) applied: usize,
-    /// Effects that stand more than once.
+    /// Effects that were applied more than once.
     pub(crate) applied_twice: usize,
-    /// Expected events without an effect, and not dead.
+    /// Expected events that have no effect and are not dead.
     pub(crate) lost: usize,
     /// Dead records.
     pub(crate) dead: usize,
-    /// Records that still owe their effect.
+    /// Records that still wait for their handler.
     pub(crate) pending: usize,
-    /// Records that cannot have come from the protocol.
+    /// Records that break an invariant of the protocol.
     pub(crate) violations: usize,
 }
 
-/// Where a handler keeps a count that only ever grows with an effect, and how its effects' own items are called.
+/// For each handler: the key of its counter item, the counter's attribute, and the key of the items that it counts.
 const COUNTED: [(&str, &str, &str); 3] = [
     ("#balance#", "entries", "#ledger#"),
     ("#conversation#", "messages", "#message#"),
     ("#repository#", "builds", "#build#"),
 ];
 
-/// Counts once.
+/// Reads both tables and counts.
 ///
 /// # Errors
 /// [`Unavailable`] when the store did not answer.
@@ -60,7 +60,7 @@ fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timi
     Census {
         applied,
         applied_twice: doubled(domain),
-        // What is kept for an operator is not lost.
+        // A dead record keeps its payload for an operator, so its event is not lost.
         lost: missing.saturating_sub(dead),
         dead,
         pending: standing(Status::Pending),
@@ -68,7 +68,7 @@ fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timi
     }
 }
 
-/// Each effect adds one to a counter and creates one item, so the sums agree unless an effect was repeated.
+/// Each effect adds one to a counter and creates one item. The two counts differ when an effect was repeated.
 fn doubled(domain: &[Item]) -> usize {
     let apart = COUNTED.iter().map(|(counter, attribute, effect)| {
         let named = |part: &str, item: &&Item| {

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 /// A command that ended on its own terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Done,
-    /// Done, and the answer is no.
+    /// The command ran: the request was rejected, or nothing was found.
     No,
-    /// Wrong usage.
+    /// A usage error.
     Usage,
-    /// The other side is unavailable.
+    /// Something that the command needs is unavailable.
     Unavailable,
 }
 
@@ -26,10 +26,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command that could not be carried out. Each says what happened; the hint says what to do next.
+/// Why a command could not run. The text says what happened, the hint what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The caller asked for something that cannot be.
+    /// The command or its input is wrong.
     #[error("{what}")]
     Usage {
         /// What is wrong.
@@ -37,10 +37,10 @@ pub(crate) enum Failure {
         /// What to do next.
         hint: String,
     },
-    /// Something on the other side did not answer.
+    /// Something that the command needs is unavailable.
     #[error("{what}")]
     Unavailable {
-        /// What did not answer.
+        /// What is unavailable.
         what: String,
         /// What to do next.
         hint: String,
@@ -48,12 +48,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Wrong usage.
+    /// A usage error.
     pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { what: what.into(), hint: hint.into() }
     }
 
-    /// The other side is unavailable.
+    /// Something that the command needs is unavailable.
     pub(crate) fn unavailable(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Unavailable { what: what.into(), hint: hint.into() }
     }

@@ -1,7 +1,7 @@
 //! `hookonce`: the command line.
 //!
-//! Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 the answer is no, 2 wrong
-//! usage, 3 the other side is unavailable.
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 rejected or not found, 2
+//! usage error, 3 unavailable.
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 
@@ -23,7 +23,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// A webhook inbox that lets every event take effect once.
+/// A webhook inbox that applies every event exactly once.
 #[derive(Debug, Parser)]
 #[command(name = "hookonce", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
@@ -36,22 +36,22 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the whole inbox for a moment, race deliveries at it, and count what happened.
+    /// Start the whole inbox, race deliveries at it, count the results, and stop.
     Demo(command::demo::Arguments),
     /// Run the whole inbox on this machine until Ctrl-C.
     Dev(command::dev::Arguments),
-    /// Sign a sample as its provider would, and deliver it.
+    /// Sign a file as its provider would, and deliver it.
     Send(command::send::Arguments),
-    /// Say whether a captured request is genuine, and why not.
+    /// Check a captured request's signature and explain failures.
     Verify(command::verify::Arguments),
-    /// Show the providers that hookonce knows.
+    /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),
     /// Manage endpoints and their secrets.
     #[command(subcommand)]
     Endpoint(command::endpoint::Command),
-    /// List records.
+    /// List records and their states.
     List(command::list::Arguments),
-    /// Show one record.
+    /// Show the timeline of one record.
     Show(command::show::Arguments),
 }
 
@@ -80,6 +80,6 @@ async fn main() -> std::process::ExitCode {
 
 fn log_to_stderr(targets: Targets) {
     let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets);
-    // A second initialisation is the only failure, and there is no second one.
+    // This fails only when called twice.
     let _ = tracing_subscriber::registry().with(format).try_init();
 }

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Output for people and programs.
 
 use std::io::Write as _;
 
@@ -11,18 +11,18 @@ use crate::failure::Failure;
 
 /// Writes one line of data.
 pub(crate) fn line(text: &str) {
-    // A reader that went away, such as `head`, is not an error worth a word.
+    // A closed pipe, as after `head`, is no error.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Writes one line for the person who waits.
+/// Writes one line to standard error, for a person.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Writes data as indented JSON.
 pub(crate) fn json(data: &impl Serialize) {
-    // Plain data serialises without failure.
+    // Plain data always serialises.
     line(&serde_json::to_string_pretty(data).unwrap_or_default());
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn failure(failure: &Failure) {
     }
 }
 
-/// A table without borders: aligned, short, and easy to cut.
+/// A table without borders, so that `awk` and `cut` can read it.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(NOTHING);
@@ -56,7 +56,7 @@ pub(crate) fn print(table: &Table) {
     }
 }
 
-/// A point in time for people.
+/// A point in time as RFC 3339 text.
 pub(crate) fn moment(at: EpochMs) -> String {
     let millis = u64::try_from(at.0).unwrap_or(0);
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);

@@ -1,4 +1,4 @@
-//! What a deployed stack says about itself: the parameter `/hookonce/<stack>/outputs` that the template writes.
+//! Finds the parts of a deployed stack in the parameter `/hookonce/<stack>/outputs`, which the template writes.
 
 use aws_config::SdkConfig;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// How long the question may take.
+/// How long the call to Parameter Store may take.
 const CALL_MAX: Millis = Millis::seconds(20);
 
-/// The names of a stack's parts. Later templates may add more.
+/// The names of a stack's tables. Later templates may add more.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Outputs {
     /// The table of records.
@@ -25,7 +25,7 @@ impl Outputs {
     /// Reads the outputs of a stack.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when there is no such stack, or nothing says where to look for it; [`Failure::Unavailable`]
+    /// [`Failure::Usage`] when there is no such stack, or no region is set; [`Failure::Unavailable`]
     /// when Parameter Store refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
         let Some(region) = config.region() else {
@@ -42,32 +42,32 @@ impl Outputs {
         let text = answer.parameter().and_then(|parameter| parameter.value()).unwrap_or_default();
         serde_json::from_str(text).map_err(|error| {
             Failure::usage(
-                format!("the parameter {name} does not hold the outputs of a stack: {error}"),
+                format!("the parameter {name} does not hold the names of a stack's tables: {error}"),
                 "deploy the stack again from hookonce's template.yaml, which writes this parameter",
             )
         })
     }
 }
 
-/// What a read that failed means, by the code that the service gave.
+/// What a failed read means, by the error code of the service.
 fn refused(code: Option<&str>, cause: &str, name: &str, region: &str) -> Failure {
     match code {
         Some("ParameterNotFound") => Failure::usage(
             format!("there is no parameter {name} in {region}"),
-            "check the stack's name and the AWS region; hookonce's template.yaml writes this parameter for each stack",
+            "check the stack's name and the AWS region; hookonce's template.yaml writes this parameter for every stack",
         ),
         Some("AccessDeniedException") => Failure::unavailable(
-            format!("the parameter {name} in {region} may not be read: {cause}"),
-            "ask for the right ssm:GetParameter on this parameter, or use other credentials (AWS_PROFILE)",
+            format!("access to the parameter {name} in {region} was denied: {cause}"),
+            "ask for the permission ssm:GetParameter on this parameter, or use other credentials (AWS_PROFILE)",
         ),
         Some("ExpiredTokenException" | "InvalidSignatureException" | "UnrecognizedClientException") => {
             Failure::unavailable(
-                format!("AWS does not take the credentials: {cause}"),
+                format!("AWS rejected the credentials: {cause}"),
                 "sign in again (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
             )
         }
         Some(_) | None => Failure::unavailable(
-            format!("the parameter {name} in {region} could not be read: {cause}"),
+            format!("reading the parameter {name} in {region} failed: {cause}"),
             "check the credentials (AWS_PROFILE, `aws sso login`, `aws login`) and the network",
         ),
     }

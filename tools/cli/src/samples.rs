@@ -1,31 +1,31 @@
-//! Sample events of the three providers whose handlers ship, and the deliveries that carry them.
+//! Sample events for the three built-in handlers, and the deliveries that carry them.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-/// The endpoints that the samples go to.
+/// The endpoints that receive the samples, with their providers.
 pub(crate) const ENDPOINTS: [(&str, &str); 3] =
     [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
 
-/// What one distinct event is expected to leave behind.
+/// What one distinct event must leave in the domain table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// The domain key item that says that it was applied.
+    /// The key of the item that marks it as applied.
     pub(crate) domain_key: String,
 }
 
-/// What kind of request it is.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Genuine, holding one event.
+    /// Genuine, with one event.
     Single,
-    /// Genuine, holding several events.
+    /// Genuine, with several events.
     Batch,
-    /// Signed with another secret.
+    /// Signed with a wrong secret.
     Forged,
-    /// Signed long ago.
+    /// Signed too long ago.
     Stale,
 }
 
@@ -34,25 +34,25 @@ pub(crate) enum Kind {
 pub(crate) struct Sample {
     /// Index into [`ENDPOINTS`].
     pub(crate) endpoint: usize,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
-    /// Headers beside the signature.
+    /// Headers other than the signature.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
     pub(crate) body: Vec<u8>,
 }
 
-/// Everything that a demo sends, and what it expects.
+/// Everything that a demo sends, and the effects that it expects.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The requests, in the order that they are started.
+    /// The requests, in the order of sending.
     pub(crate) requests: Vec<Sample>,
     /// One entry for each distinct event.
     pub(crate) expected: Vec<Expected>,
 }
 
-/// Makes `events` distinct events, each carried by `copies` deliveries, some regrouped, with some forged and stale
-/// requests among them. The same seed gives the same plan.
+/// Makes `events` distinct events, each in `copies` deliveries. Some deliveries are regrouped, and some forged and
+/// stale requests are mixed in. The same seed gives the same plan.
 pub(crate) fn plan(events: usize, copies: usize, seed: u64, run: &str) -> Plan {
     let mut maker = Maker { random: StdRng::seed_from_u64(seed), plan: Plan::default(), run: run.to_owned() };
     let (mut messages, mut singles) = (Vec::new(), Vec::new());
@@ -123,7 +123,7 @@ impl Maker {
         Sample { endpoint: 2, kind: Kind::Single, headers, body: body.to_string().into_bytes() }
     }
 
-    /// Meta promises no grouping, so each copy is grouped in another way: alone, in pairs, in shifted or reversed threes.
+    /// Meta promises no grouping, so each copy is grouped differently: alone, in pairs, in shifted or reversed threes.
     fn group(&mut self, messages: &[Value], copy: usize) {
         let size = copy % 3 + 1;
         let shift = if copy == 0 { 0 } else { self.random.random_range(0..size) };
@@ -144,7 +144,7 @@ impl Maker {
         let count = self.plan.requests.len() / 20 + 1;
         for index in 0..count {
             let Some(genuine) = singles.get(self.random.random_range(0..singles.len().max(1))) else { return };
-            // Only a provider that signs a timestamp can be stale.
+            // Only a signature with a timestamp can be stale.
             let kind = if index % 2 == 1 && genuine.endpoint == 0 { Kind::Stale } else { Kind::Forged };
             self.plan.requests.push(Sample { kind, ..genuine.clone() });
         }

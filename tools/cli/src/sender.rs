@@ -1,4 +1,4 @@
-//! Delivers as a provider would: signed for each attempt, and again when the answer asks for it.
+//! Delivers as a provider would: signs each attempt anew, and retries when the answer asks for it.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,10 +9,10 @@ use hookonce_providers::{Provider, Settings, SignError, UnsignedRequest};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-/// Attempts of one delivery, the first included, while a person waits: 6 seconds of pauses.
+/// Attempts of one delivery while a person waits, with the first: 6 seconds of pauses.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
 
-/// Attempts of one delivery by a sender that is as stubborn as a provider: 102 seconds of pauses.
+/// Attempts of one delivery by a sender as patient as a provider: 102 seconds of pauses.
 pub(crate) const PROVIDER_ATTEMPTS_MAX: u32 = 10;
 
 /// The pause before the first retry; it doubles each time.
@@ -21,18 +21,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// How long a provider waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One delivery to be made.
+/// One delivery to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    /// Where to.
+    /// The URL to send it to.
     pub(crate) url: String,
-    /// Who signs.
+    /// The provider whose scheme signs it.
     pub(crate) provider: &'static Provider,
-    /// With what.
+    /// The secret to sign with.
     pub(crate) secret: String,
-    /// What else the scheme uses, as the endpoint has it.
+    /// The endpoint's settings, which some schemes sign with.
     pub(crate) settings: Settings,
-    /// Headers beside the signature.
+    /// Headers other than the signature.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
     pub(crate) body: Vec<u8>,
@@ -41,8 +41,8 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// The URL that some schemes sign: the endpoint's public one, or what a gateway makes of the address, which names
-    /// itself with `https` and without a port.
+    /// The URL that some schemes sign: the endpoint's `public_url`, or else the address as a gateway sees it, with
+    /// `https` and without a port.
     fn signed_url(&self) -> String {
         let query = self.url.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
         if let Some(public) = self.settings.get(PUBLIC_URL) {
@@ -53,16 +53,16 @@ impl Delivery {
     }
 }
 
-/// How a delivery ended.
+/// The result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delivered {
-    /// The last status, `None` if there was never an answer.
+    /// The last status; `None` without any answer.
     pub(crate) status: Option<u16>,
     /// `accepted`, `duplicate`, or the code of the refusal.
     pub(crate) word: String,
-    /// The record's id, if the answer names it.
+    /// The record's id, if the answer holds it.
     pub(crate) id: Option<String>,
-    /// Attempts made.
+    /// Number of attempts.
     pub(crate) attempts: u32,
     /// How long the last attempt took.
     pub(crate) duration: Duration,
@@ -83,7 +83,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A client with connections of its own, for an address. What runs on this machine is not reached through a proxy.
+    /// A client for a URL. It uses no proxy for an address on this machine.
     pub(crate) fn new(url: &str, attempts_max: u32) -> Self {
         let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
         let host = host.trim_matches(['[', ']']);
@@ -93,10 +93,10 @@ impl Sender {
         Self { client: client.build().unwrap_or_default(), attempts_max }
     }
 
-    /// Delivers, signing anew for each attempt, until the answer is final.
+    /// Delivers until the answer is final or the attempts are used up. Each attempt is signed anew.
     ///
     /// # Errors
-    /// [`SignError`] when the provider's signature cannot be made from the secret.
+    /// [`SignError`] when the secret cannot sign for this provider.
     pub(crate) async fn deliver(&self, delivery: &Delivery) -> Result<Delivered, SignError> {
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;

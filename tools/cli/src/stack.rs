@@ -1,7 +1,8 @@
-//! The whole inbox on loopback: the three functions as they are deployed, in the middle of everything local.
+//! The whole inbox on this machine: the same three functions that you deploy, between local stand-ins for AWS.
 //!
-//! Usually everything runs in this process. The servers may be others (DynamoDB Local, ElasticMQ), and so may be what
-//! runs the functions (`cargo lambda watch`); the event source and the schedule are this process's own in any case.
+//! Usually everything runs in this process. Other servers can take over the tables and queues (DynamoDB Local,
+//! ElasticMQ), and another process can run the functions (`cargo lambda watch`). The event source and the schedule
+//! always run here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,35 +40,35 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::json;
 use uuid::Uuid;
 
-/// The longest message body that the embedded queue takes, in bytes; SQS itself takes four times as much.
+/// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// How often expired items are swept.
+/// How often expired items are deleted.
 const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
 
-/// How often the relay runs. The deployed one runs once a minute; on a laptop nobody wants to wait for it.
+/// How often the relay runs. It runs once a minute on AWS; nobody wants to wait that long on a laptop.
 const RELAY_PERIOD: Duration = Duration::from_secs(2);
 
-/// What the functions are called where another process runs them: the names of their binaries.
+/// The names of the functions' binaries.
 const WEBHOOK: &str = "hookonce-webhook";
 const WORKER: &str = "hookonce-worker";
 const RELAY: &str = "hookonce-relay";
 
-/// Processes of one function at the same time, where functions are processes.
+/// The most processes of one function in parallel.
 const PROCESSES_MAX: usize = 4;
 
-/// How long the webhook may take where no API Gateway and no provider is in a hurry.
+/// How long the webhook function may take. Here no provider waits for the answer.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long one call of the worker or the relay may take.
+/// How long one call of a function to the store or the queue may take.
 const CALL_MAX: Millis = Millis::seconds(8);
 
 /// Which servers a stack uses.
 #[derive(Debug, Clone)]
 pub(crate) enum Servers {
-    /// Embedded ones; the tables live here.
+    /// Embedded ones, with their tables in this place.
     Embedded(DataLocation),
-    /// Others.
+    /// Servers at these URLs.
     At {
         /// The endpoint URL of DynamoDB.
         dynamodb_url: String,
@@ -79,23 +80,23 @@ pub(crate) enum Servers {
 /// Who runs the functions.
 #[derive(Debug, Clone)]
 pub(crate) enum Functions {
-    /// This process, behind a gateway of its own.
+    /// This process, behind its own gateway.
     InProcess {
         /// The gateway's port; 0 takes a free one.
         port: u16,
     },
-    /// Processes of their own, of the binaries in this folder, behind a gateway of this process.
+    /// Separate processes, from the binaries in this folder, behind this process's gateway.
     Binaries {
         /// The folder.
         folder: PathBuf,
         /// The gateway's port; 0 takes a free one.
         port: u16,
     },
-    /// Lambda's invoke API at this URL. It is the gateway, too.
+    /// Lambda's invoke API at this URL, which is also the gateway.
     At(String),
 }
 
-/// How a stack is set up.
+/// The configuration of a stack.
 #[derive(Clone)]
 pub(crate) struct StackConfig {
     /// Which servers it uses.
@@ -106,7 +107,7 @@ pub(crate) struct StackConfig {
     pub(crate) endpoints: PathBuf,
     /// The protocol's durations.
     pub(crate) timing: Timing,
-    /// Where metric lines go.
+    /// Receives the lines of metrics.
     pub(crate) metrics: Sink,
 }
 
@@ -119,27 +120,27 @@ impl std::fmt::Debug for StackConfig {
     }
 }
 
-/// Why a stack could not be started.
+/// Why a stack could not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StackError {
     /// The embedded servers.
-    #[error("the embedded servers could not be started")]
+    #[error("starting the embedded servers failed")]
     Backend(#[source] BackendError),
     /// The tables and queues.
-    #[error("the tables and queues could not be created")]
+    #[error("creating the tables and queues failed")]
     Create(#[source] CreateError),
     /// The gateway.
-    #[error("the gateway could not be started")]
+    #[error("starting the gateway failed")]
     Gateway(#[source] GatewayError),
     /// The event source.
-    #[error("the event source could not be started")]
+    #[error("starting the event source failed")]
     EventSource(#[source] EventSourceConfigError),
     /// The functions' service.
-    #[error("the functions' service cannot be used")]
+    #[error("the URL of the functions cannot be used")]
     Functions(#[source] InvokeError),
 }
 
-/// What each function has called so far.
+/// The calls to AWS that each function has made so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FunctionCalls {
     /// The webhook function.
@@ -151,7 +152,7 @@ pub(crate) struct FunctionCalls {
 }
 
 impl FunctionCalls {
-    /// All three together, by the operation's name.
+    /// The sum of all three, by operation.
     pub(crate) fn total(&self) -> BTreeMap<String, u64> {
         let mut total = BTreeMap::new();
         for counts in [&self.webhook, &self.worker, &self.relay] {
@@ -174,7 +175,7 @@ pub(crate) struct Stack {
     calls: FunctionCalls,
 }
 
-/// What invokes the worker and the relay.
+/// The parts that invoke the worker and the relay.
 #[derive(Debug)]
 struct Pollers {
     hints: EventSource,
@@ -183,7 +184,7 @@ struct Pollers {
 }
 
 impl Stack {
-    /// Starts everything. It answers as soon as this returns.
+    /// Starts everything. The gateway answers as soon as this returns.
     ///
     /// # Errors
     /// [`StackError`]; nothing is left running.
@@ -236,17 +237,17 @@ impl Stack {
         &self.url
     }
 
-    /// Where the servers are, and what was created there.
+    /// The URLs of the servers, and the tables and queues created there.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What the functions of this process have called so far.
+    /// The calls that the functions in this process have made so far.
     pub(crate) fn calls(&self) -> &FunctionCalls {
         &self.calls
     }
 
-    /// Stops everything that this process runs, in the order that lets what is under way end.
+    /// Stops everything that this process runs, in an order that lets running work end.
     pub(crate) async fn shutdown(self) {
         if let Some(gateway) = self.gateway {
             gateway.shutdown().await;
@@ -291,7 +292,7 @@ impl Pollers {
     }
 }
 
-/// What the functions of this process are wired to.
+/// Builds the functions that run in this process.
 struct Parts<'a> {
     place: &'a Place,
     config: &'a StackConfig,
@@ -317,7 +318,7 @@ impl Parts<'_> {
     }
 
     fn webhook(&self, calls: &CallCounts) -> impl Invoke + use<> {
-        // A laptop under load is slower than AWS, and no provider waits: the calls get the time that the function has.
+        // A busy laptop is slower than AWS and no provider waits, so a call may take almost as long as the function.
         let store = self.store(calls, CALL_MAX);
         let queue = self.queue(calls, CALL_MAX);
         let ingress = IngressParts {

@@ -1,4 +1,4 @@
-//! Which stack a command acts on: the one that runs on this machine, or the one that is named.
+//! Which stack a command acts on: the local one, or a named one on AWS.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use crate::failure::Failure;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 
-/// Where a local stack keeps its state unless told otherwise.
+/// The default folder of a local stack.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
 
-/// How long one call of a command may take.
+/// How long one call to DynamoDB may take.
 #[cfg(feature = "aws")]
 const CALL_MAX: Millis = Millis::seconds(20);
 
 /// The folder of a local stack.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataFolder {
-    /// The folder of the local stack.
+    /// Folder of the local stack.
     #[arg(long, value_name = "DIR", default_value = DATA_FOLDER)]
     pub(crate) data: PathBuf,
 }
@@ -38,12 +38,12 @@ impl DataFolder {
         EndpointFolder::new(self.data.join("endpoints"))
     }
 
-    /// The tables.
+    /// The embedded database's files.
     pub(crate) fn tables(&self) -> PathBuf {
         self.data.join("tables")
     }
 
-    /// What the functions read where another process runs them.
+    /// The environment variables for functions that another process runs.
     pub(crate) fn environment(&self) -> PathBuf {
         self.data.join("functions.env")
     }
@@ -68,30 +68,30 @@ impl DataFolder {
     }
 }
 
-/// What a running local stack tells the other commands.
+/// How other commands reach a running local stack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunningStack {
-    /// The gateway.
+    /// The gateway's URL.
     pub(crate) url: String,
-    /// The store.
+    /// The URL of DynamoDB.
     pub(crate) dynamodb_url: String,
     /// The inbox table.
     pub(crate) inbox_table: String,
     /// The domain table.
     pub(crate) domain_table: String,
-    /// The process.
+    /// The process id.
     pub(crate) pid: u32,
 }
 
-/// The state of a running stack, on disk while this lives.
+/// The file that describes a running stack. Dropping this removes the file.
 #[derive(Debug)]
 pub(crate) struct Announcement(PathBuf);
 
 impl RunningStack {
-    /// Tells the other commands about this stack until the announcement is dropped.
+    /// Writes this description to disk, for other commands, until the announcement is dropped.
     ///
     /// # Errors
-    /// [`Failure`] when the folder cannot be written.
+    /// [`Failure::Usage`] when the folder cannot be written.
     pub(crate) fn announce(&self, folder: &DataFolder) -> Result<Announcement, Failure> {
         let path = folder.state();
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -106,10 +106,10 @@ impl Drop for Announcement {
     }
 }
 
-/// Writes a file and the folders above it, readable by its owner alone: it may hold secrets.
+/// Writes a file and creates its folders. Only the owner may read it, because it may hold secrets.
 ///
 /// # Errors
-/// [`Failure`] when that is not possible.
+/// [`Failure::Usage`] when the file or a folder cannot be written.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let denied = |error: std::io::Error| {
         Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --data")
@@ -126,21 +126,21 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The stack that a command acts on. AWS settings of a deployed one come from the environment as usual.
+/// The stack that a command acts on. For a deployed stack, the AWS SDK reads region and credentials as usual.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) folder: DataFolder,
-    /// A deployed stack, by the name that it was deployed under.
+    /// Name of a deployed stack.
     #[arg(long, value_name = "NAME", conflicts_with = "table")]
     pub(crate) stack: Option<String>,
-    /// The inbox table of a deployed stack.
+    /// Inbox table of a deployed stack.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// The domain table of a deployed stack.
+    /// Domain table of a deployed stack.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
-    /// The queue of hints of a deployed stack. No command that only reads needs it.
+    /// Queue of a deployed stack. Commands that only read do not need it.
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
 }
@@ -158,7 +158,7 @@ impl Target {
         Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))
     }
 
-    /// The store of the stack that is named.
+    /// The store of the named stack.
     #[cfg(feature = "aws")]
     async fn deployed(&self) -> Result<DynamoStore, Failure> {
         let config = shared_config().await;
@@ -175,16 +175,16 @@ impl Target {
     #[expect(clippy::unused_async, reason = "with the feature, it waits")]
     async fn deployed(&self) -> Result<DynamoStore, Failure> {
         Err(Failure::usage(
-            "this build of hookonce reaches no AWS account",
-            "build it with the feature `aws`, which is on by default: `cargo run --bin hookonce -- ...`",
+            "this build of hookonce cannot access AWS",
+            "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",
         ))
     }
 }
 
-/// The failure of a store that does not answer.
+/// The failure when DynamoDB does not answer.
 pub(crate) fn store_unavailable() -> Failure {
     Failure::unavailable(
-        "the store did not answer",
-        "check that the stack still runs, or the AWS region, credentials and table name; --log info says more",
+        "DynamoDB did not answer",
+        "check that the local stack runs, or check the AWS region, credentials and table name; --log info shows details",
     )
 }

@@ -1,4 +1,4 @@
-//! `hookonce demo`: the whole inbox for a moment, under racing, regrouped, forged and stale deliveries.
+//! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,40 +26,40 @@ use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, Target, store_unavailable};
 
-/// How long the demo waits for the last effect.
+/// How long the demo waits until every event is applied.
 const SETTLE_MAX: Duration = Duration::from_mins(3);
 
-/// How often it looks.
+/// How often it counts meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
 
-/// How far back a stale request is signed: outside every provider's tolerance.
+/// The age of a stale request's signature, outside every provider's tolerance.
 const STALE_SECONDS: i64 = -3_600;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Distinct events.
+    /// Number of distinct events.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(3..=100_000))]
     deliveries: u32,
-    /// Deliveries that carry each event.
+    /// Number of deliveries of each event.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     copies: u32,
-    /// Deliveries under way at once.
+    /// Number of deliveries in parallel.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
     concurrency: u32,
-    /// The same seed sends the same requests in the same order.
+    /// Seed; the same seed sends the same requests in the same order.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Deliver to this gateway instead of a stack of its own; its endpoints stripe, whatsapp and github are used.
+    /// Deliver to this gateway's endpoints stripe, whatsapp and github, instead of starting a stack.
     #[arg(long)]
     url: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// What happened. Counted from answers, and from the tables at the end.
+/// The results, counted from the answers and from the tables.
 #[derive(Debug, Serialize)]
 struct Report {
     sent: usize,
@@ -77,9 +77,9 @@ struct Report {
     violations: usize,
     p50_ms: u64,
     p99_ms: u64,
-    /// What all functions called, by the operation's name; empty for a stack that is not this process's own.
+    /// Calls of all functions to AWS, by operation; empty for a stack of another process.
     store_calls: BTreeMap<String, u64>,
-    /// What the webhook function called: one PutItem for each genuine delivery, one SendMessage for each accepted one.
+    /// Calls of the webhook function: one PutItem for each genuine delivery, one SendMessage for each accepted one.
     webhook_calls: BTreeMap<String, u64>,
     seed: u64,
 }
@@ -96,8 +96,8 @@ struct Ground {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.url.is_none() && (arguments.target.stack.is_some() || arguments.target.table.is_some()) {
         return Err(Failure::usage(
-            "without --url the demo delivers to a stack of its own",
-            "pass --url with the gateway of the stack that is named",
+            "--stack and --table need --url, because without it the demo starts a stack of its own",
+            "pass the URL of that stack's gateway with --url",
         ));
     }
     let plan = samples::plan(
@@ -124,7 +124,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(if good { Exit::Done } else { Exit::No })
 }
 
-/// A stack that lives on has seen earlier runs, so each run there needs ids of its own.
+/// A stack that keeps running remembers earlier runs, so each run needs new event ids.
 fn run_name(arguments: &Arguments) -> String {
     if arguments.url.is_some() { now_unix().to_string() } else { "demo".to_owned() }
 }
@@ -137,8 +137,9 @@ impl Ground {
             let url = url.trim_end_matches('/').to_owned();
             return Ok(Self { own: None, url, store, secrets, _folder: None });
         }
-        let temporary = tempfile::tempdir()
-            .map_err(|error| Failure::unavailable(format!("no temporary folder: {error}"), "check TMPDIR"))?;
+        let temporary = tempfile::tempdir().map_err(|error| {
+            Failure::unavailable(format!("creating a temporary folder failed: {error}"), "check TMPDIR")
+        })?;
         let folder = DataFolder { data: temporary.path().to_owned() };
         for (id, provider) in ENDPOINTS {
             let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
@@ -151,10 +152,10 @@ impl Ground {
             timing: Timing::standard(),
             metrics: Arc::new(|_| ()),
         };
-        let stack = Box::pin(Stack::start(config))
-            .await
-            .map_err(|error| Failure::unavailable(chain(&error), "check that loopback ports can be opened"))?;
-        // A client of its own, so that counting the tables is not counted.
+        let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
+            Failure::unavailable(chain(&error), "check that this machine may open ports on 127.0.0.1")
+        })?;
+        // A separate client, so that the census does not add to the call counts.
         let place = stack.place();
         let client = clients::dynamodb(&place.dynamodb_url);
         let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);
@@ -211,10 +212,10 @@ async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec
     delivered
         .into_iter()
         .collect::<Result<_, _>>()
-        .map_err(|error| Failure::usage(error.to_string(), "the endpoint's secret does not fit its provider"))
+        .map_err(|error| Failure::usage(error.to_string(), "check that the endpoint's secret has its provider's form"))
 }
 
-/// Waits until nothing is owed any more, and counts.
+/// Waits until every event is applied or dead, then counts.
 async fn settle(store: &DynamoStore, plan: &Plan) -> Result<Census, Failure> {
     let events = plan.expected.len();
     let bar = bar("applying", events);
@@ -271,7 +272,7 @@ fn report(delivered: &[(Kind, Delivered)], census: Census, calls: &FunctionCalls
 }
 
 impl Report {
-    /// Every genuine event took effect once, and only what was not genuine was refused.
+    /// Every genuine event was applied exactly once, and only forged and stale requests were refused.
     fn is_good(&self, expected_refused: usize, calls: &FunctionCalls) -> bool {
         let once = self.applied == self.events && self.applied_twice == 0;
         let whole = self.lost == 0 && self.dead == 0 && self.pending == 0 && self.violations == 0;
@@ -279,8 +280,8 @@ impl Report {
         once && whole && answered && self.hot_path_is_exact(calls)
     }
 
-    /// One PutItem for each genuine delivery, one SendMessage for each accepted one. A retried delivery may have cost
-    /// one more, and calls of another process are not known.
+    /// One PutItem for each genuine delivery, one SendMessage for each accepted one. This cannot be checked after a
+    /// retry, which may cost one more, or for functions that run in another process.
     fn hot_path_is_exact(&self, calls: &FunctionCalls) -> bool {
         let claims = u64::try_from(self.accepted + self.duplicate).unwrap_or(u64::MAX);
         let hints = u64::try_from(self.accepted).unwrap_or(u64::MAX);
@@ -291,28 +292,28 @@ impl Report {
 
 fn print(report: &Report, good: bool) {
     output::line(&format!(
-        "{} deliveries of {} distinct events, raced, regrouped, some forged or stale:\n",
+        "{} deliveries of {} distinct events, sent in parallel, some regrouped, forged or stale:\n",
         report.sent, report.events
     ));
     let mut table = output::table(&[]);
     let mut row = |name: &str, count: usize, meaning: &str| {
         table.add_row([name.to_owned(), count.to_string(), meaning.to_owned()]);
     };
-    row("accepted", report.accepted, "the first to claim their id");
-    row("duplicate", report.duplicate, "answered 200 at once, and nothing else");
-    row("refused", report.refused, "forged or stale");
-    row("applied", report.applied, "events whose effect stands in the tables");
-    row("applied twice", report.applied_twice, "");
-    row("lost", report.lost, "");
-    row("dead", report.dead, "");
+    row("accepted", report.accepted, "first delivery of an id, stored");
+    row("duplicate", report.duplicate, "repeated id, answered 200 and not stored again");
+    row("refused", report.refused, "forged or stale, answered 4xx");
+    row("applied", report.applied, "events with their effect in the tables");
+    row("applied twice", report.applied_twice, "effects that were repeated");
+    row("lost", report.lost, "events neither applied nor dead");
+    row("dead", report.dead, "events given up, payload kept");
     output::print(&table);
-    output::line(&format!("\nanswered in {} ms (median), {} ms (99th percentile)", report.p50_ms, report.p99_ms));
+    output::line(&format!("\nanswer time: {} ms (median), {} ms (99th percentile)", report.p50_ms, report.p99_ms));
     output::line(if good {
-        "\nEvery genuine event took effect exactly once."
+        "\nEvery genuine event was applied exactly once."
     } else {
-        "\nSomething is wrong: an effect is missing, doubled or unexplained. Run again with --json and --log info."
+        "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
     });
     output::note(
-        "\nNext: `hookonce dev` keeps it running, `hookonce send` delivers your own sample, README.md goes on.",
+        "\nNext: `hookonce dev` keeps the inbox running, `hookonce send` delivers a file of yours, README.md explains both.",
     );
 }

@@ -1,4 +1,4 @@
-//! `hookonce dev`: the whole inbox on this machine, until Ctrl-C.
+//! `hookonce dev`: runs the whole inbox on this machine until Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,21 +17,21 @@ use crate::output;
 use crate::stack::{Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, RunningStack, write};
 
-/// What a fresh folder starts with: endpoint and provider, one for each handler that ships.
+/// The endpoints of a new folder, with their providers: one for each built-in handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The port to receive webhooks on.
+    /// Port that receives webhooks.
     #[arg(long, default_value_t = 8787)]
     port: u16,
-    /// Print a line of metrics for each invocation.
+    /// Print the metrics of each invocation, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
     /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
     #[arg(long, value_name = "URL", conflicts_with = "port")]
     functions: Option<String>,
-    /// Run the functions' binaries in this folder, such as target/release, each in processes of its own.
+    /// Run each function as a separate process, from the binaries in this folder, such as target/release.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     binaries: Option<PathBuf>,
     /// Use this DynamoDB instead of the embedded one.
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
         Failure::unavailable(
             hookonce_runtime::telemetry::chain(&error),
-            "another stack may hold the port or the folder: pass --port or --data",
+            "another stack may use this port or folder: pass --port or --data",
         )
     })?;
     let place = stack.place();
@@ -89,11 +89,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let announcement = running.announce(&folder)?;
     greet(&folder, &running);
     stopped().await;
-    output::note("stopping: what is under way ends first; Ctrl-C again does not wait for it");
+    output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
     drop(announcement);
     tokio::select! {
         () = stack.shutdown() => {}
-        () = stopped() => output::note("stopped at once"),
+        () = stopped() => output::note("stopped without waiting"),
     }
     Ok(Exit::Done)
 }
@@ -107,17 +107,17 @@ fn greet(folder: &DataFolder, running: &RunningStack) {
     output::note("  hookonce send --provider stripe --file events/deliveries/stripe-invoice-paid.json --copies 3");
     output::note("  hookonce list");
     output::note("  hookonce endpoint show stripe --reveal");
-    output::note("Ctrl-C stops it; the tables stay.\n");
+    output::note("Ctrl-C stops the inbox and keeps its tables.\n");
 }
 
-/// Writes what the functions read where another process runs them. `cargo lambda watch --env-file` takes it as it is.
+/// Writes the environment of functions that another process runs, in the form of `cargo lambda watch --env-file`.
 fn write_environment(folder: &DataFolder, place: &Place) -> Result<(), Failure> {
     let variables = place.environment(folder.endpoints().folder());
     let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     write(&folder.environment(), &lines.concat())
 }
 
-/// Waits for Ctrl-C, or for the signal that service managers send.
+/// Waits for Ctrl-C or SIGTERM.
 async fn stopped() {
     #[cfg(unix)]
     {

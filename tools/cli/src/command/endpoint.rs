@@ -1,4 +1,4 @@
-//! `hookonce endpoint`: endpoints of the local stack, one document each.
+//! `hookonce endpoint`: manages the local stack's endpoints. Each is one JSON document.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,44 +23,45 @@ use crate::target::{DataFolder, write};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Add an endpoint. Without --secret, one is made and printed.
+    /// Add an endpoint; without --secret, generate a secret and print it.
     Add(Add),
     /// List the endpoints.
     List(List),
-    /// Show one endpoint; its secrets only with --reveal.
+    /// Show one endpoint; secrets are hidden without --reveal.
     Show(Show),
-    /// Put a new secret in front of the others, which stay valid unless --retire is given; there are at most eight.
+    /// Add a new secret; the older ones stay valid unless --retire is given, eight at most.
     Rotate(Rotate),
-    /// Say whether a document will be taken, before it is sent to a deployed stack.
+    /// Validate an endpoint document before you deploy it.
     Check(Check),
-    /// Remove an endpoint. Its records stay.
+    /// Remove an endpoint; its records stay.
     Remove(Remove),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// The endpoint's id: a-z, 0-9, - and _.
+    /// Endpoint id: a-z, 0-9, - and _.
     id: String,
-    /// The provider's id in the catalog.
+    /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// A secret as the provider hands it out; several, newest first.
+    /// Secret, exactly as the provider shows it; repeat for several, newest first.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Vec<String>,
-    /// What else the scheme needs, such as verify_token=…
+    /// Further setting of the provider, such as verify_token=…; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// While the store is down: ask the provider to retry, or accept on the strength of the queue.
+    /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
-    /// When a known id comes with another body: a duplicate like any other, or keep that body apart, dead.
+    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep
+    /// the new body as a DEAD record.
     #[arg(long, default_value = "duplicate", value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: OnBodyMismatch,
     #[command(flatten)]
     folder: DataFolder,
 }
 
-/// Reads one of the words that these values have.
+/// Parses a word into one of these values.
 fn word<T: Copy + Send + Sync>(
     values: &'static [T],
     as_str: fn(T) -> &'static str,
@@ -74,7 +75,7 @@ where
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,12 +84,12 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The endpoint's id.
+    /// Endpoint id.
     id: String,
-    /// Print the secrets, too.
+    /// Print the secrets.
     #[arg(long)]
     reveal: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -97,12 +98,12 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rotate {
-    /// The endpoint's id.
+    /// Endpoint id.
     id: String,
-    /// The new secret; made and printed if absent.
+    /// New secret; without it, one is generated and printed.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Option<String>,
-    /// Drop every older secret at once.
+    /// Remove every older secret at once.
     #[arg(long)]
     retire: bool,
     #[command(flatten)]
@@ -111,13 +112,13 @@ pub(crate) struct Rotate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The document, JSON.
+    /// Endpoint document, as JSON.
     file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
-    /// The endpoint's id.
+    /// Endpoint id.
     id: String,
     #[command(flatten)]
     folder: DataFolder,
@@ -140,12 +141,12 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
 /// Checks an endpoint's id.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it cannot be one.
+/// [`Failure::Usage`] when it is not valid.
 pub(crate) fn parse_id(id: &str) -> Result<EndpointId, Failure> {
     EndpointId::parse(id).map_err(|error| Failure::usage(error.to_string(), "choose another id, such as stripe-main"))
 }
 
-/// The document of an endpoint of the local stack.
+/// Reads the document of a local endpoint.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is none, or it is not valid.
@@ -154,21 +155,20 @@ pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocum
     let text = fs::read_to_string(&path).map_err(|_| {
         Failure::usage(
             format!("there is no endpoint {id}"),
-            "`hookonce endpoint list` lists them, `endpoint add` adds one",
+            "list them with `hookonce endpoint list`, or add it with `hookonce endpoint add`",
         )
     })?;
-    EndpointDocument::parse(&text).map_err(|error| {
-        Failure::usage(format!("{}: {error}", path.display()), "mend the file, or remove the endpoint")
-    })
+    EndpointDocument::parse(&text)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display()), "fix the file, or remove the endpoint"))
 }
 
-/// The ids of all endpoints of the local stack, valid or not.
+/// The ids of all local endpoints, valid or not.
 pub(crate) fn ids(folder: &DataFolder) -> Vec<EndpointId> {
     let files = fs::read_dir(folder.endpoints().folder()).into_iter().flatten().flatten();
     files.filter_map(|file| EndpointId::parse(file.file_name().to_str()?.strip_suffix(".json")?).ok()).collect()
 }
 
-/// All endpoints of the local stack, by id. One that is not valid is named and left out.
+/// All local endpoints, by id. Leaves out each one that is not valid, and prints why.
 pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocument> {
     let read = |id: EndpointId| match read(folder, &id) {
         Ok(document) => Some((id, document)),
@@ -180,7 +180,7 @@ pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocu
     ids(folder).into_iter().filter_map(read).collect()
 }
 
-/// Makes a document with a secret made here, where the provider has such.
+/// Makes a document, with a generated secret where the provider accepts one.
 pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> EndpointDocument {
     EndpointDocument {
         provider: provider.id().to_owned(),
@@ -194,12 +194,12 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
     }
 }
 
-/// Whether a document makes an endpoint, with every setting that its provider cannot do without.
+/// Checks a document, and that it has every setting that its provider requires.
 fn checked(id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
-    let hint = |of: &str| format!("`hookonce providers {}` tells {of}", document.provider);
+    let hint = |of: &str| format!("`hookonce providers {}` shows {of}", document.provider);
     let endpoint = Endpoint::new(id.clone(), document.clone(), Catalog::built_in())
         .map_err(|error| Failure::usage(hookonce_runtime::telemetry::chain(&error), hint("the form of a secret")))?;
-    // Some are there to fetch a key with, and one that is given by hand needs no fetching.
+    // Some settings say where to fetch a key. A key that is given as a secret needs no fetching.
     let by_hand = endpoint.provider.fetches_keys() && !document.secrets.is_empty();
     let missing = endpoint.provider.settings().iter().filter(|setting| setting.required && !by_hand);
     match missing.map(|setting| &setting.name).find(|name| !document.settings.contains_key(*name)) {
@@ -217,7 +217,7 @@ pub(crate) fn store(folder: &DataFolder, id: &EndpointId, document: &EndpointDoc
     write(&folder.endpoints().path(id), &serde_json::to_string_pretty(document).unwrap_or_default())
 }
 
-/// A secret of the form that the provider's own have; none where it has no secret, or hands out a key of its own.
+/// Generates a secret in the provider's form; none where the provider has no secret, or uses its own key pair.
 fn make_secret(provider: &Provider) -> Option<String> {
     if provider.fetches_keys() {
         return None;
@@ -234,7 +234,10 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     if arguments.folder.endpoints().path(&id).exists() {
-        return Err(Failure::usage(format!("the endpoint {id} exists"), "rotate its secret, or remove it first"));
+        return Err(Failure::usage(
+            format!("the endpoint {id} already exists"),
+            "rotate its secret, or remove it first",
+        ));
     }
     let settings = arguments.setting.iter().map(|setting| pair(setting)).collect::<Result<_, _>>()?;
     let made = arguments.secret.is_empty();
@@ -247,23 +250,23 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     store(&arguments.folder, &id, &document)?;
-    output::note(&format!("endpoint {id} receives from {} at /webhooks/{id}", provider.name()));
+    output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
-        output::note("its secret, printed this once:");
+        output::note("generated secret (`endpoint show --reveal` prints it again):");
         output::line(secret);
     }
     Ok(Exit::Done)
 }
 
-/// The provider signs with a key of its own, and hands out the public one.
+/// The failure for a provider that signs with its own private key.
 fn no_secret(provider: &Provider) -> Failure {
     Failure::usage(
-        format!("a secret for {} cannot be made here", provider.name()),
-        format!("pass --secret; `hookonce providers {}` tells where the provider has it", provider.id()),
+        format!("a secret for {} cannot be generated", provider.name()),
+        format!("pass --secret; `hookonce providers {}` shows where to find it", provider.id()),
     )
 }
 
-/// A setting as it is typed.
+/// Parses a setting from the command line.
 ///
 /// # Errors
 /// [`Failure::Usage`] when it is not NAME=VALUE.
@@ -335,7 +338,7 @@ fn rotate(arguments: Rotate) -> Result<Exit, Failure> {
     store(&arguments.folder, &id, &document)?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
     if dropped > 0 {
-        output::note("the oldest was dropped");
+        output::note(&format!("the oldest secret was removed: an endpoint holds at most {SECRETS_MAX}"));
     }
     if made {
         output::line(&secret);
@@ -346,14 +349,14 @@ fn rotate(arguments: Rotate) -> Result<Exit, Failure> {
 fn check(arguments: &Check) -> Result<Exit, Failure> {
     let file = arguments.file.display();
     let text = fs::read_to_string(&arguments.file)
-        .map_err(|error| Failure::usage(format!("{file} cannot be read: {error}"), "check the path"))?;
+        .map_err(|error| Failure::usage(format!("reading {file} failed: {error}"), "check the path"))?;
     let id = parse_id("checked")?;
     let checked = EndpointDocument::parse(&text)
-        .map_err(|error| Failure::usage(error.to_string(), "docs/deploy.md lists the fields"))
+        .map_err(|error| Failure::usage(error.to_string(), "docs/deploy.md lists the fields of an endpoint document"))
         .and_then(|document| checked(&id, &document).map(|()| document));
     match checked {
         Ok(document) => {
-            output::line(&format!("{file}: will be taken, from {}", document.provider));
+            output::line(&format!("{file}: valid (provider: {})", document.provider));
             Ok(Exit::Done)
         }
         Err(failure) => {
@@ -367,9 +370,9 @@ fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     fs::remove_file(arguments.folder.endpoints().path(&id)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::usage(format!("there is no endpoint {id}"), "`hookonce endpoint list` lists them")
+            Failure::usage(format!("there is no endpoint {id}"), "list them with `hookonce endpoint list`")
         }
-        _ => Failure::usage(format!("the endpoint {id} cannot be removed: {error}"), "check the folder's rights"),
+        _ => Failure::usage(format!("removing the endpoint {id} failed: {error}"), "check the folder's permissions"),
     })?;
     output::note(&format!("endpoint {id} is removed; its records stay"));
     Ok(Exit::Done)

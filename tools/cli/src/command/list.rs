@@ -1,4 +1,4 @@
-//! `hookonce list`: records, newest first, or by state.
+//! `hookonce list`: lists records, newest first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,43 +18,43 @@ use crate::output;
 use crate::sender::now_unix;
 use crate::target::{Target, store_unavailable};
 
-/// Keys in one page of a partition of an index.
+/// Number of keys in one page of an index partition.
 const PAGE: usize = 100;
 
-/// Partitions that are read at once.
+/// Number of partitions read in parallel.
 const READS_AT_ONCE: usize = 16;
 
-/// How far back the journal is read unless told otherwise.
+/// How far back the journal is read by default.
 const SINCE: &str = "24h";
 
-/// How far back a list may look: further, and the records have expired.
+/// How far back a list may go. Older records have expired.
 const HOURS_MAX: i64 = 24 * 95;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only records that stand like this.
+    /// Filter by state: PENDING, PROCESSED, DEAD or DISCARDED. A PROCESSED record is listed by its outcome: APPLIED,
+    /// DUPLICATE, IGNORED or FANNED_OUT.
     #[arg(long, value_name = "STATE", value_parser = parse_status)]
     state: Option<Status>,
-    /// Only records of this endpoint.
+    /// Filter by endpoint.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Only events of this type.
+    /// Filter by event type.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only records whose last error, or the reason of whose death, has this code.
+    /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this: a moment in UTC, or a length of time before now. What is DEAD or PENDING is listed whatever its
-    /// age unless this is given, everything else as of 24 hours ago.
+    /// Received after this: a time in UTC, or a duration before now. Default: 24h; none with --state DEAD or PENDING.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     since: Option<EpochMs>,
-    /// Received before this.
+    /// Received before this: a time in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment, default_value = "0s")]
     until: EpochMs,
-    /// At most so many.
+    /// Maximum number of records.
     #[arg(long, default_value_t = 50)]
     limit: usize,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 fn parse_status(text: &str) -> Result<Status, String> {
     Status::parse(&text.to_ascii_uppercase()).ok_or_else(|| {
         let all: Vec<_> = Status::ALL.iter().map(|status| status.as_str()).collect();
-        format!("one of {}", all.join(", "))
+        format!("it must be one of {}; PROCESSED finds every outcome, such as APPLIED", all.join(", "))
     })
 }
 
@@ -73,15 +73,16 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
         let before = Duration::from_secs(u64::try_from(now_unix()).unwrap_or(0) + 1).saturating_sub(length);
         return Ok(EpochMs(i64::try_from(before.as_millis()).unwrap_or(0)));
     }
-    let at: SystemTime = humantime::parse_rfc3339_weak(text)
-        .map_err(|_| "a length such as 90m, 24h or 7d, or a moment such as 2026-11-20T08:00:00Z".to_owned())?;
-    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "a moment after 1970".to_owned())?;
-    i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "a moment of this age".to_owned())
+    let at: SystemTime = humantime::parse_rfc3339_weak(text).map_err(|_| {
+        "it must be a duration such as 90m, 24h or 7d, or a time such as 2026-11-20T08:00:00Z".to_owned()
+    })?;
+    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "it must be a time after 1970".to_owned())?;
+    i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "the time is too far in the future".to_owned())
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.since.is_some_and(|since| since > arguments.until) {
-        return Err(Failure::usage("--since is later than --until", "exchange them"));
+        return Err(Failure::usage("--since is later than --until", "swap them"));
     }
     let store = arguments.target.store().await?;
     let mut listing = Listing::default();
@@ -105,21 +106,24 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         print(&records);
     }
     if cut {
-        output::note("there may be more: narrow --since and --until, or raise --limit");
+        output::note("there may be more records: raise --limit, or narrow --since and --until");
     }
     if listing.unreadable > 0 {
-        output::note(&format!("{} record(s) of another version are left out: use its tool", listing.unreadable));
+        output::note(&format!(
+            "left out {} record(s) of another hookonce version: list them with that version",
+            listing.unreadable
+        ));
     }
     Ok(Exit::Done)
 }
 
-/// What has been read so far.
+/// The records read so far.
 #[derive(Default)]
 struct Listing {
     records: BTreeMap<RecordKey, Record>,
-    /// Records that another version wrote.
+    /// Number of records that another version wrote.
     unreadable: usize,
-    /// Whether more was there than was read.
+    /// Whether some records were not read.
     cut: bool,
 }
 
@@ -131,7 +135,7 @@ impl Listing {
     }
 }
 
-/// Reads one partition, page by page, until it holds no more or as many records are found as are wanted.
+/// Reads one partition, page by page, until it ends or the limit is reached.
 async fn read(store: &DynamoStore, query: IndexQuery, arguments: &Arguments) -> Result<Listing, Failure> {
     let (mut part, mut from) = (Listing::default(), None);
     loop {
@@ -153,7 +157,7 @@ async fn read(store: &DynamoStore, query: IndexQuery, arguments: &Arguments) -> 
     }
 }
 
-/// What is said of a record that went wrong: its last error, or else why it died.
+/// What the error column prints: the last error, or else the death reason.
 fn error_of(record: &Record) -> Option<&str> {
     record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
 }
@@ -172,8 +176,8 @@ impl Arguments {
     }
 }
 
-/// What waits and what is dead has an index of its own; everything else is found by when it was received. A group is
-/// read whole before the limit counts: its partitions are in no order.
+/// PENDING and DEAD records have an index of their own; all others are found by their time of receipt. A group is
+/// read completely before the limit counts, because its partitions are in no order.
 fn queries(arguments: &Arguments, shards: u16) -> Result<Vec<Vec<IndexQuery>>, Failure> {
     let due = |partition: fn(u16) -> String| {
         vec![(0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()]
@@ -191,11 +195,11 @@ fn queries(arguments: &Arguments, shards: u16) -> Result<Vec<Vec<IndexQuery>>, F
     }
 }
 
-/// One group for each hour, the latest first.
+/// One group for each hour, latest first.
 fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     let hour = Millis::hours(1);
     let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
-    // The last step may fall before `from` and still be in its hour.
+    // The last step may be earlier than `from` and still lie in its hour.
     let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
     let group = |at: EpochMs| {
         let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
@@ -204,7 +208,7 @@ fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     hours.map(group).collect()
 }
 
-/// One record as programs read it.
+/// One record as JSON.
 pub(crate) fn summary(record: &Record) -> Value {
     let (endpoint, key) = record.key.parts();
     json!({

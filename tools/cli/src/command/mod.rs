@@ -1,4 +1,4 @@
-//! The commands, one module each.
+//! One module for each command.
 
 pub(crate) mod demo;
 pub(crate) mod dev;

@@ -1,4 +1,4 @@
-//! `hookonce providers`: the catalog.
+//! `hookonce providers`: prints the catalog.
 
 use clap::Args;
 use hookonce_providers::{Catalog, Provider};
@@ -8,9 +8,9 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// One provider's id.
+    /// Show everything about this provider.
     id: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -24,14 +24,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The provider of this id.
+/// The provider with this id.
 ///
 /// # Errors
 /// [`Failure::Usage`] when the catalog has none.
 pub(crate) fn find(catalog: &'static Catalog, id: &str) -> Result<&'static Provider, Failure> {
     catalog
         .provider(id)
-        .ok_or_else(|| Failure::usage(format!("there is no provider {id:?}"), "`hookonce providers` lists them all"))
+        .ok_or_else(|| Failure::usage(format!("there is no provider {id:?}"), "list them with `hookonce providers`"))
 }
 
 fn list(catalog: &Catalog, json: bool) {
@@ -44,7 +44,7 @@ fn list(catalog: &Catalog, json: bool) {
         table.add_row([provider.id(), provider.name(), short(&facts.deadline), short(&facts.retries)]);
     }
     output::print(&table);
-    output::note("\nhookonce providers ID tells everything about one of them.");
+    output::note("\n`hookonce providers ID` shows everything about one of them.");
 }
 
 /// The beginning of a fact, up to its first remark.

@@ -1,4 +1,4 @@
-//! `hookonce send`: delivers a sample as its provider would.
+//! `hookonce send`: signs and delivers a file as its provider would.
 
 use std::path::PathBuf;
 
@@ -18,34 +18,34 @@ use crate::target::DataFolder;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The provider's id in the catalog.
+    /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// The body to deliver.
+    /// File with the body to deliver.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// Where to deliver; the running local stack if absent.
+    /// URL to deliver to [default: the running local stack].
     #[arg(long)]
     url: Option<String>,
-    /// The secret to sign with; the endpoint's newest if absent.
+    /// Secret to sign with [default: the endpoint's newest].
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     secret: Option<String>,
-    /// The endpoint of the running local stack; the provider's only one if absent.
+    /// Endpoint of the local stack [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// What else the scheme signs with, such as public_url=…; the endpoint's own if absent.
+    /// Further setting to sign with, such as public_url=… [default: the endpoint's settings].
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// A header beside the signature, such as x-github-event:push.
+    /// Header to add, such as x-github-event:push; may be repeated.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
-    /// How often to deliver it.
+    /// Number of deliveries.
     #[arg(long, default_value_t = 1)]
     copies: usize,
-    /// Deliveries under way at once.
+    /// Number of deliveries in parallel.
     #[arg(long, default_value_t = 1)]
     concurrency: usize,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -55,14 +55,14 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let body = std::fs::read(&arguments.file).map_err(|error| {
-        Failure::usage(format!("{} cannot be read: {error}", arguments.file.display()), "sample bodies are in events/")
+        Failure::usage(format!("reading {} failed: {error}", arguments.file.display()), "sample bodies are in events/")
     })?;
     let (url, secret, settings) = address(&arguments)?;
     let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
     let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
     if !reqwest::Url::parse(&delivery.url).is_ok_and(|url| url.has_host()) {
         return Err(Failure::usage(
-            format!("{:?} is not an address", delivery.url),
+            format!("{:?} is not a URL", delivery.url),
             "for instance --url http://127.0.0.1:8787/webhooks/stripe",
         ));
     }
@@ -70,13 +70,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
     let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
     let delivered = delivered.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| {
-        Failure::usage(error.to_string(), format!("`hookonce providers {}` tells how it signs", provider.id()))
+        Failure::usage(error.to_string(), format!("`hookonce providers {}` shows how it signs", provider.id()))
     })?;
     print(&delivered, arguments.json);
     exit(&delivered, &delivery.url)
 }
 
-/// Where to deliver, the secret, and the settings that the scheme uses.
+/// The URL, the secret and the settings to sign with.
 fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure> {
     let given = arguments.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
     if let (Some(url), Some(secret)) = (&arguments.url, &arguments.secret) {
@@ -103,12 +103,12 @@ fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {
     match (ids.next(), ids.next()) {
         (Some(id), None) => Ok(id),
         (None, _) => Err(Failure::usage(
-            format!("no endpoint receives from {}", arguments.provider),
+            format!("no endpoint of the local stack belongs to {}", arguments.provider),
             format!("hookonce endpoint add {0} --provider {0}", arguments.provider),
         )),
         (Some(_), Some(_)) => Err(Failure::usage(
-            format!("several endpoints receive from {}", arguments.provider),
-            "name one with --endpoint",
+            format!("several endpoints of the local stack belong to {}", arguments.provider),
+            "choose one with --endpoint",
         )),
     }
 }

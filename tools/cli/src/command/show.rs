@@ -1,4 +1,4 @@
-//! `hookonce show`: one record's timeline.
+//! `hookonce show`: prints one record's timeline.
 
 use clap::Args;
 use hookonce_protocol::key::RecordKey;
@@ -15,14 +15,14 @@ use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The endpoint's id.
+    /// Endpoint id.
     endpoint: String,
-    /// The record's key, as `list` and the HTTP answer show it.
+    /// Record key, as `list` and the HTTP answer show it.
     key: String,
-    /// Write the stored body, byte for byte, and nothing else.
+    /// Write only the stored body, byte for byte.
     #[arg(long)]
     body: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -42,19 +42,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         match found.map_err(|_| store_unavailable())? {
             Found::Record(record) => return show(&record, &arguments),
             Found::Unreadable(unreadable) => {
-                return Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote it"));
+                return Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"));
             }
             Found::Nothing => {}
         }
     }
-    output::note(&format!("{endpoint} has no record {}", arguments.key));
+    output::note(&format!("endpoint {endpoint} has no record {}", arguments.key));
     Ok(Exit::No)
 }
 
 fn show(record: &Record, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         let Some(stored) = &record.body else { return Ok(Exit::No) };
-        let raw = decompress(stored).map_err(|error| Failure::usage(error.to_string(), "the record may be damaged"))?;
+        let raw =
+            decompress(stored).map_err(|error| Failure::usage(error.to_string(), "the stored body may be damaged"))?;
         output::bytes(&raw);
     } else if arguments.json {
         output::json(&summary(record));
@@ -75,7 +76,7 @@ fn print(record: &Record) {
     output::print(&table);
 }
 
-/// What happened to a record, in the order that it happened.
+/// What happened to a record, in order of time.
 fn timeline(record: &Record) -> Vec<(EpochMs, String)> {
     let secret = match record.secret_index {
         0 => "the newest secret".to_owned(),
@@ -83,16 +84,16 @@ fn timeline(record: &Record) -> Vec<(EpochMs, String)> {
     };
     let mut events = vec![(record.received_at, format!("received, verified with {secret}"))];
     if let Some(parent) = &record.parent {
-        events.push((record.received_at, format!("came in the batch {}", parent.parts().1)));
+        events.push((record.received_at, format!("part of the batch {}", parent.parts().1)));
     }
     if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
-        events.push((at, format!("seen {} more time(s), this being the last", record.duplicate_count)));
+        events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
     }
     if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
         events.push((at, format!("processed: {outcome}")));
     }
     if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
-        events.push((at, format!("died: {reason}; see docs/errors/{reason}.md")));
+        events.push((at, format!("dead: {reason} (docs/errors/{reason}.md)")));
     }
     if let Some(at) = record.discarded_at {
         events.push((at, "discarded by an operator".to_owned()));
@@ -101,13 +102,13 @@ fn timeline(record: &Record) -> Vec<(EpochMs, String)> {
     let last = events.last().map_or(record.received_at, |(at, _)| *at);
     if record.attempts > 0 {
         let code = record.last_error.as_deref().unwrap_or("no code");
-        events.push((last, format!("{} failed attempt(s), the last with {code}", record.attempts)));
+        events.push((last, format!("{} failed attempt(s), last error {code}", record.attempts)));
     }
     if record.resends > 0 {
-        events.push((last, format!("sent again {} time(s) by the relay", record.resends)));
+        events.push((last, format!("the relay sent it to the worker again {} time(s)", record.resends)));
     }
     if let (Some(due), true) = (&record.due, record.dead_at.is_none()) {
-        events.push((due.at, "due to be sent again, unless it is settled before".to_owned()));
+        events.push((due.at, "the relay sends it again unless it is settled before".to_owned()));
     }
     if let Some(at) = record.expires_at {
         events.push((at.as_millis(), "expires".to_owned()));

@@ -1,4 +1,4 @@
-//! `hookonce verify`: judges a captured request, without storing anything.
+//! `hookonce verify`: checks a captured request's signature and stores nothing.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -20,15 +20,15 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?}; `-` reads standard input.
+    /// Captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?}; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     request: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// A request as it was captured, and what the endpoint would hold.
+/// A captured request, with the secrets and settings to check it by.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Captured {
@@ -43,7 +43,7 @@ struct Captured {
     settings: BTreeMap<String, String>,
 }
 
-/// One header may have come several times.
+/// A header may occur more than once.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum HeaderValues {
@@ -51,7 +51,7 @@ enum HeaderValues {
     Several(Vec<String>),
 }
 
-/// What the inbox would have said.
+/// How the inbox would answer.
 #[derive(Serialize)]
 struct Report {
     verdict: &'static str,
@@ -103,16 +103,16 @@ fn read(path: &Path) -> Result<Captured, Failure> {
         std::fs::read_to_string(path).map(|file| text = file)
     };
     read.map_err(|error| {
-        Failure::usage(format!("{} cannot be read: {error}", path.display()), "pass a file, or - for standard input")
+        Failure::usage(format!("reading {} failed: {error}", path.display()), "pass a file, or - for standard input")
     })?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::usage(
             format!(
-                "the captured request is not of the expected form (line {}, column {})",
+                "the captured request does not have the expected fields (line {}, column {})",
                 error.line(),
                 error.column()
             ),
-            "give provider, method, url, headers, body_base64, secrets, now_unix and, where needed, settings",
+            "it needs the fields provider, method, url, headers, body_base64, secrets, now_unix and, if the provider has any, settings",
         )
     })
 }
@@ -128,7 +128,7 @@ fn judge(provider: &'static Provider, captured: &Captured) -> Result<(Report, Ex
     let explanation = provider.explain(&request, &captured.secrets, &settings, None, now);
     let received = match provider.keyring(&captured.secrets) {
         Ok(keyring) => provider.receive(&request, &keyring, &settings, None, now),
-        // What the endpoint would hold cannot be used; the explanation says which secret and why.
+        // The explanation says which secret cannot be used, and why.
         Err(_) => Err(Refusal::NotConfigured),
     };
     let report = match received {
@@ -169,7 +169,7 @@ fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {
     }
 }
 
-/// The id that the answer would name, whatever the endpoint is called.
+/// The record id that the answer would hold. It does not depend on the endpoint's name.
 fn record_id(delivery: &VerifiedDelivery) -> String {
     let Ok(endpoint) = EndpointId::parse("any") else { return String::new() };
     delivery.record_key(&endpoint).parts().1.to_owned()
@@ -195,7 +195,7 @@ fn print(report: &Report, explanation: &Explanation) {
         output::line(&format!("  event {} of type {}", event.key, event.event_type));
     }
     if let Some(code) = report.code {
-        output::line(&format!("  {code}: docs/errors/{code}.md says more"));
+        output::line(&format!("  code {code}: see docs/errors/{code}.md"));
     }
-    output::line(&format!("  the inbox answers {}", report.response.status));
+    output::line(&format!("  the inbox would answer {}", report.response.status));
 }

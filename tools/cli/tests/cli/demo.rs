@@ -1,4 +1,4 @@
-//! The demo's figures, as a program reads them.
+//! The demo's figures, as JSON and as text.
 
 use crate::support::{Workspace, json, text};
 
@@ -28,7 +28,7 @@ fn the_demo_tells_a_person_what_happened() {
     let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("Every genuine event took effect exactly once."), "{said}");
+    assert!(said.contains("Every genuine event was applied exactly once."), "{said}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("hookonce dev"), "the next step is named: {said}");
 }
 

@@ -1,4 +1,4 @@
-//! The commands on a stack that is named: by its tables, or by the parameter that the template writes.
+//! The commands on a named stack: by its tables, or by the parameter that the template writes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use crate::support::{Workspace, json, root, text, wait_until};
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
 const KEY: &str = "evt_1SampleInvoicePaid";
 
-/// A Parameter Store that gives one answer to as many questions as are asked.
+/// A Parameter Store that gives the same answer to every request.
 struct ParameterStore {
     url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// What a question named, and who signed it.
+/// The parameter that a request named, and who signed it.
 struct Asked {
     parameter: Value,
     authorization: String,
 }
 
 impl ParameterStore {
-    /// One that knows every parameter, with this value.
+    /// A server where every parameter has this value.
     fn holding(value: &str) -> Self {
         Self::answering("200 OK", &object!({ "Parameter": { "Value": value } }))
     }
@@ -45,7 +45,7 @@ impl ParameterStore {
         Self { url, asked }
     }
 
-    /// The environment that leads to it, with these variables beside.
+    /// The environment that points the SDK to it, with these variables added.
     fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let own = [
             ("AWS_ENDPOINT_URL_SSM", self.url.as_str()),
@@ -75,7 +75,7 @@ impl Asked {
     }
 }
 
-/// What the template writes for a stack with these parts.
+/// The value that the template writes for a stack with these parts.
 fn written_by_the_template(parts: &[(&str, &str)]) -> String {
     let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
     let (_, resource) = template.split_once("Name: !Sub /hookonce/${AWS::StackName}/outputs").unwrap();
@@ -102,7 +102,7 @@ fn a_named_stack_is_read_as_the_running_one() {
     let parts = [("InboxTable", inbox.as_str()), ("DomainTable", &domain), ("HintQueue", &queue)];
     let parameters = ParameterStore::holding(&written_by_the_template(&parts));
     variables.extend(parameters.environment(&[]));
-    // Another folder has no running stack to fall back to.
+    // A folder without a running stack.
     let elsewhere = Workspace::new();
     for target in [&["--stack", "inbox"][..], &["--table", &inbox, "--queue-url", &queue]] {
         let shown = elsewhere.run_with_environment(&[&["show", "stripe", KEY, "--json"], target].concat(), &variables);
@@ -120,7 +120,7 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     for (parameters, exit, said) in [
         (ParameterStore::holding("{}"), 2, "deploy the stack again from hookonce's template.yaml"),
         (refusal("ParameterNotFound"), 2, "check the stack's name and the AWS region"),
-        (refusal("AccessDeniedException"), 3, "ask for the right ssm:GetParameter"),
+        (refusal("AccessDeniedException"), 3, "ask for the permission ssm:GetParameter"),
         (refusal("ExpiredTokenException"), 3, "sign in again"),
         (refusal("InternalServerError"), 3, "check the credentials"),
     ] {
@@ -137,12 +137,12 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     assert!(text(&nowhere).contains("set AWS_REGION"), "{}", text(&nowhere));
 }
 
-/// What a profile of this text makes the command sign with, and what it says.
+/// The signatures that the command makes with this profile, and its output.
 fn listed_under(profile: &str) -> (Vec<String>, String) {
     let workspace = Workspace::new();
     let parameters = ParameterStore::holding("{}");
     let config = workspace.write("config", format!("[profile test]\nregion = eu-central-1\n{profile}").as_bytes());
-    // Whoever runs the tests may be signed in: nothing of theirs is to be found.
+    // The person who runs the tests may be signed in. The command must not find those credentials.
     let variables = parameters.environment(&[("AWS_CONFIG_FILE", &config), ("AWS_PROFILE", "test"), ("HOME", "none")]);
     let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &variables);
     let asked = parameters.asked.lock().unwrap();
@@ -160,7 +160,7 @@ fn a_profile_may_get_its_credentials_from_a_process() {
     assert!(signed[0].contains("/eu-central-1/ssm/aws4_request"), "{signed:?}");
 }
 
-/// Nobody is signed in here. What is asked is that the profile is understood: without its feature, the SDK says so.
+/// Nobody is signed in, so the command must fail, but not because the SDK lacks a feature for this profile.
 #[test]
 fn a_profile_may_sign_in_on_a_web_page() {
     for (profile, said) in [

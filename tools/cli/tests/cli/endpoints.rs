@@ -1,4 +1,4 @@
-//! Endpoint documents: what can be added, what is refused and why, and what to do about one that is broken.
+//! Endpoint documents: which are accepted, which are refused and why, and how to handle a broken one.
 
 use std::net::TcpListener;
 
@@ -20,7 +20,7 @@ fn a_secret_is_made_only_where_the_provider_takes_one() {
     assert_eq!(run(&workspace, &sns).0, 0, "its certificate is fetched");
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
         let (code, _, error) = run(&workspace, arguments);
-        assert!(code == 2 && error.contains("cannot be made here") && error.contains("--secret"), "{error}");
+        assert!(code == 2 && error.contains("cannot be generated") && error.contains("--secret"), "{error}");
     }
 }
 
@@ -35,7 +35,7 @@ fn a_setting_that_the_provider_needs_is_asked_for() {
 fn a_document_is_checked_before_it_is_sent_anywhere() {
     let workspace = Workspace::new();
     for (document, code, said) in [
-        (r#"{"provider": "stripe", "secrets": ["whsec_1"]}"#, 0, "will be taken"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_1"]}"#, 0, "valid (provider: stripe)"),
         (r#"{"provider": "paypal", "secrets": []}"#, 1, "webhook_id"),
         (r#"{"provider": "stripe", "secrets": [""]}"#, 1, "secret"),
         (r#"{"provider": "nobody", "secrets": ["s"]}"#, 1, "catalog"),
@@ -64,8 +64,9 @@ fn a_broken_document_stands_in_nobodys_way() {
 fn the_ninth_secret_costs_the_oldest_which_is_said() {
     let workspace = Workspace::new();
     assert_eq!(run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
-    let said: Vec<bool> =
-        (0..8).map(|_| run(&workspace, &["endpoint", "rotate", "shop"]).2.contains("the oldest was dropped")).collect();
+    let said: Vec<bool> = (0..8)
+        .map(|_| run(&workspace, &["endpoint", "rotate", "shop"]).2.contains("the oldest secret was removed"))
+        .collect();
     assert_eq!(said, [false, false, false, false, false, false, false, true]);
 }
 

@@ -1,4 +1,4 @@
-//! The catalog on the command line, and a delivery of every provider that signs with a shared secret.
+//! The catalog on the command line, and one delivery of every provider that signs with a shared secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::support::{Workspace, json, text, valid};
 
-/// Providers that sign with a key of their own, which nobody else has.
+/// Providers that sign with a private key, which only they have.
 const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
 
-/// Parts of header names that `send` makes itself.
+/// Parts of the names of headers that `send` writes itself.
 const MADE: [&str; 8] =
     ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
 

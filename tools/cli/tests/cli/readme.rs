@@ -1,4 +1,4 @@
-//! The README is true: its commands are run, in its order.
+//! The README is true: this runs its commands in its order.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn every_command_of_the_readme_does_what_it_says() {
         let arguments = command.strip_prefix(RUN).unwrap_or_else(|| panic!("no test knows how to run {command:?}"));
         let mut arguments: Vec<_> = arguments.split_whitespace().collect();
         if arguments == ["dev"] {
-            // Another program may have the usual port.
+            // Another program may use the default port.
             arguments.extend(["--port", "0"]);
             running = Some(workspace.dev(&arguments));
         } else {

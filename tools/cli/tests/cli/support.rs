@@ -1,4 +1,4 @@
-//! Runs the built binary in a folder of its own.
+//! Runs the built binary in a temporary folder.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long anything may take before the test gives up.
+/// How long a test waits before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The repository's root.
@@ -15,14 +15,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The delivery of a provider that is as it should be, as its conformance vectors hold it.
+/// A provider's valid delivery, from its conformance vectors.
 pub(crate) fn valid(provider: &str) -> Value {
     let file = std::fs::read(root().join(format!("events/vectors/{provider}.jsonl"))).unwrap();
     let mut vectors = serde_json::Deserializer::from_slice(&file).into_iter().map(Result::<Value, _>::unwrap);
     vectors.find(|vector| vector["id"] == format!("{provider}/valid")).unwrap()
 }
 
-/// A folder to run commands in, with the repository's `events` at hand.
+/// A folder to run commands in, with a link to the repository's `events`.
 pub(crate) struct Workspace(tempfile::TempDir);
 
 impl Workspace {
@@ -33,7 +33,7 @@ impl Workspace {
         Self(folder)
     }
 
-    /// Writes a file into the folder and gives its name.
+    /// Writes a file into the folder and returns its name.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
         std::fs::write(self.0.path().join(name), bytes).unwrap();
         name.to_owned()
@@ -55,14 +55,14 @@ impl Workspace {
         self.command(arguments).envs(variables.iter().cloned()).output().unwrap()
     }
 
-    /// What the running stack wrote for functions that another process runs: names and values.
+    /// The variables that the running stack wrote for functions in another process.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let text = std::fs::read_to_string(self.0.path().join(".hookonce/functions.env")).unwrap();
         let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         text.lines().map(|line| pair(line).unwrap()).collect()
     }
 
-    /// Runs a command with this on its standard input.
+    /// Runs a command with this standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = self
             .command(arguments)
@@ -95,8 +95,8 @@ impl Drop for Running {
     }
 }
 
-/// Looks again and again until something is so.
-#[expect(clippy::disallowed_methods, reason = "a test has to give up at some time")]
+/// Waits until a condition holds.
+#[expect(clippy::disallowed_methods, reason = "a test must not wait forever")]
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !so() {
@@ -110,7 +110,7 @@ pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error} in {}", text(output)))
 }
 
-/// Everything a command said, for a failing test.
+/// Everything that a command printed, for a failing test.
 pub(crate) fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("exit {:?}\n{out}\n{err}", output.status.code())

@@ -60,7 +60,7 @@ fn genuine() -> Value {
     request
 }
 
-/// What a person reads, which never holds the secret or the signature that would be right.
+/// What `verify` prints, which never holds the secret or the correct signature.
 fn explained(request: &Value) -> String {
     let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
     let said = text(&output);
