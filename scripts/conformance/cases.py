@@ -4,6 +4,7 @@ import copy
 import json
 import re
 
+import facts
 from reference import Request, held, main_scheme, samples, sign
 
 NOW = 1767225600
@@ -87,6 +88,7 @@ class Cases:
 
     def all(self):
         self.authentic()
+        self.further_facts()
         self.forged()
         self.times()
         self.unreadable()
@@ -95,11 +97,17 @@ class Cases:
 
     def authentic(self):
         events = {"events": self.sample["events"]} if "events" in self.sample else {}
-        self.add("valid", self.request(), "accepted", matched_secret=0, **events)
+        names, _ = facts.of(self)
+        self.add("valid", self.request(), "accepted", matched_secret=0, **events, facts=names)
         self.add("rotated-secret", self.request(secret=1, held_secrets=(0, 1)), "accepted", matched_secret=1, **events)
         layout = self.scheme.get("format")
         if (isinstance(layout, dict) and "pairs" in layout) or self.scheme.get("signature", "").endswith("*"):
             self.add("two-signatures", self.request(others=(1,)), "accepted", matched_secret=0, **events)
+
+    def further_facts(self):
+        _, deliveries = facts.of(self)
+        for delivery in deliveries:
+            self.add(delivery.case, delivery.request(self), "accepted", reason=delivery.reason, facts=delivery.names)
 
     def forged(self):
         if self.signed:

@@ -37,7 +37,7 @@ pub struct EventPart {
     /// A delivery of the provider that holds this event alone, with every byte of the event as it was sent.
     pub body: Vec<u8>,
     /// The SHA-256 of the event's own text, which stays the same when a retry groups it with others; of the whole body
-    /// where a delivery is one event.
+    /// where a delivery is one event; of the delivery around it, without white space, where it has no id.
     pub sha256: [u8; 32],
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for EventPart {
 pub enum EventKey {
     /// The provider's id of the delivery, or a hash of it.
     Delivery(String),
-    /// The id of one event of a provider that batches.
+    /// The id of one event of a provider that batches, or a hash of it: the same alone and among others.
     Event(String),
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use crate::limits::JSON_DEPTH_MAX;
 
@@ -111,19 +112,9 @@ fn offset(whole: &str, part: &str) -> usize {
 
 /// The deepest nesting of brackets outside strings. Counted before any parser sees the text.
 fn depth(body: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0_usize, false, false);
-    for byte in body {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    for byte in outside_strings(body).filter_map(|(byte, outside)| outside.then_some(byte)) {
         match byte {
-            b'"' => in_string = true,
             b'{' | b'[' => {
                 depth += 1;
                 deepest = deepest.max(depth);
@@ -133,6 +124,32 @@ fn depth(body: &[u8]) -> usize {
         }
     }
     deepest
+}
+
+/// The SHA-256 of a document without the white space between its tokens: the same however it is indented.
+pub(crate) fn compact_sha256(json: &[u8]) -> [u8; 32] {
+    let space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let kept = outside_strings(json).filter(|(byte, outside)| !(*outside && space(*byte)));
+    Sha256::digest(kept.map(|(byte, _)| byte).collect::<Vec<u8>>()).into()
+}
+
+/// Each byte, and whether it stands outside strings; their quotation marks do.
+fn outside_strings(json: &[u8]) -> impl Iterator<Item = (u8, bool)> {
+    let (mut in_string, mut escaped) = (false, false);
+    json.iter().map(move |byte| {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+        } else {
+            in_string = *byte == b'"';
+            return (*byte, true);
+        }
+        (*byte, !in_string)
+    })
 }
 
 struct MembersVisitor;
@@ -201,6 +218,14 @@ mod tests {
         assert!(Node::parse(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
         assert_eq!(Node::parse(nested(JSON_DEPTH_MAX + 1).as_bytes()).unwrap_err(), JsonError::TooDeep);
         assert!(Node::parse(format!("\"{}\"", "[".repeat(500)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn white_space_between_tokens_makes_no_other_document() {
+        let compact = compact_sha256(br#"{"a":["x \" , y",1]}"#);
+        assert_eq!(compact, compact_sha256(b" {\n\t\"a\" : [ \"x \\\" , y\" ,\r\n 1 ] } "));
+        assert_eq!(compact, <[u8; 32]>::from(Sha256::digest(br#"{"a":["x \" , y",1]}"#)));
+        assert_ne!(compact, compact_sha256(br#"{"a":["x \", y",1]}"#), "inside a string it is part of the value");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::json::{JsonError, Node};
+use crate::json::{JsonError, Node, compact_sha256};
 use crate::path::{Path, Root};
 
 /// One place to read a value from.
@@ -34,7 +34,8 @@ pub(crate) enum Source {
     RequestSha256,
     /// `sha256`: of the raw body, or of one event's own text; hex.
     Sha256,
-    /// `delivery_sha256`: of the delivery that holds one event alone, with what surrounds the event; hex.
+    /// `delivery_sha256`: of the delivery that holds one event alone, with what surrounds the event and without the white
+    /// space between its tokens; hex.
     DeliverySha256,
 }
 
@@ -177,7 +178,7 @@ impl<'a> Facets<'a> {
             body: self.body,
             root: self.root.clone(),
             item: Some(item),
-            pruned_sha256: Some(Sha256::digest(pruned).into()),
+            pruned_sha256: Some(compact_sha256(pruned)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{EventKey, EventPart, UNKNOWN_EVENT_TYPE};
 use crate::items::{Expansion, FoundEvent, ItemError, Read};
-use crate::json::{JsonError, Node};
+use crate::json::{JsonError, Node, compact_sha256};
 use crate::key::KeyRule;
 use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX, KEY_BYTES_MAX};
 use crate::provider::{ItemRule, Provider};
@@ -82,7 +82,7 @@ impl Provider {
         }
         let read = self.item_tree.read(root)?;
         let found = read.events()?;
-        if found.iter().all(|found| found.rule.is_none()) {
+        if found.is_empty() {
             return Ok(vec![self.whole(body.to_vec(), headers)?]);
         }
         self.parts(&read, &found, &facets, headers)
@@ -121,11 +121,14 @@ impl Provider {
         if parts.is_empty() { Err(SplitError::Body) } else { Ok(parts) }
     }
 
-    /// A delivery without events of its own, such as an account update among a provider that batches messages.
+    /// Something without an id of its own, such as an account update of a provider that batches messages.
+    ///
+    /// Its hash is taken without the white space around the brackets that are cut away with its company, so it is the same
+    /// event alone and among others.
     fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>) -> Result<EventPart, SplitError> {
-        let facets = Facets::new(&body, headers);
-        let (sha256, event_type) = (facets.sha256(), first_event(&self.event, &facets)?);
-        let key = EventKey::Delivery(format!("sha256:{}", hex::encode(sha256)));
+        let event_type = first_event(&self.event, &Facets::new(&body, headers))?;
+        let sha256 = compact_sha256(&body);
+        let key = EventKey::Event(format!("sha256:{}", hex::encode(sha256)));
         Ok(EventPart { key, event_type, body, sha256 })
     }
 

@@ -29,15 +29,15 @@ fn assert_stable(provider: &str, parts: &[EventPart]) {
 
 const MIXED: &str = r#"{"object":"whatsapp_business_account", "entry":[
   {"id":"1","time":9007199254740993,"changes":[
-    {"field":"messages","value":{"contacts":[{"wa_id":"49"}],"messages":[{"id":"wamid.A","n":1.50},{"id":"wamid.B","t":"\u00e4"}],"statuses":[{"id":"wamid.C","status":"read"}],"x":1}},
+    {"field":"messages","value":{"contacts":[{"wa_id":"49"}],"messages":[{"id":"wamid.A","n":1.50},{"id":"wamid.B","t":"\u00e4"}],"statuses":[{"id":"wamid.C","status":"read","timestamp":"2","recipient_id":"49"}],"x":1}},
     {"field":"account_update","value":{"event":"VERIFIED"}}]},
-  {"id":"2","changes":[{"value":{"statuses":[{"id":"wamid.C","status":"sent"}]},"field":"messages"}]}]}"#;
+  {"id":"2","changes":[{"value":{"statuses":[{"id":"wamid.C","status":"sent","timestamp":"1","recipient_id":"49"}]},"field":"messages"}]}]}"#;
 
 #[test]
 fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
     let parts = split("meta_whatsapp", MIXED).unwrap();
-    assert_eq!(keys(&parts)[..3], ["wamid.A", "wamid.B", "wamid.C:read"]);
-    assert_eq!(keys(&parts)[4], "wamid.C:sent");
+    assert_eq!(keys(&parts)[..3], ["wamid.A", "wamid.B", "wamid.C:read:2:49"]);
+    assert_eq!(keys(&parts)[4], "wamid.C:sent:1:49");
     let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
     assert_eq!(types, ["message", "message", "status.read", "account_update", "status.sent"]);
     assert_eq!(
@@ -51,7 +51,7 @@ fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
 #[test]
 fn what_holds_no_event_is_not_lost_beside_events() {
     let parts = split("meta_whatsapp", MIXED).unwrap();
-    assert!(matches!(&parts[3].key, EventKey::Delivery(key) if key.starts_with("sha256:")));
+    assert!(matches!(&parts[3].key, EventKey::Event(key) if key.starts_with("sha256:")));
     assert!(bodies(&parts)[3].contains("VERIFIED") && !bodies(&parts)[3].contains("wamid"));
 }
 
@@ -60,9 +60,28 @@ fn a_delivery_without_events_is_one_delivery() {
     let body = r#"{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"account_update","value":{}}]}]}"#;
     let parts = split("meta_whatsapp", body).unwrap();
     let sha256 = hex::encode(Sha256::digest(body));
-    assert_eq!(parts[0].key, EventKey::Delivery(format!("sha256:{sha256}")));
+    assert_eq!(parts[0].key, EventKey::Event(format!("sha256:{sha256}")));
     assert_eq!((parts[0].event_type.as_str(), bodies(&parts)), ("account_update", vec![body]));
     assert_stable("meta_whatsapp", &parts);
+}
+
+/// An account update, as it stands in an entry.
+const UPDATE: &str = r#"{"field":"account_update","value":{"event":"VERIFIED"}}"#;
+
+#[test]
+fn what_has_no_id_has_the_same_key_alone_and_in_any_company() {
+    let of = |changes: &str| format!(r#"{{"object":"w","entry":[{{"id":"1","time":2,"changes":[{changes}]}}]}}"#);
+    let alone = split("meta_whatsapp", &of(UPDATE)).unwrap();
+    let message = r#"{"value":{"messages":[{"id":"wamid.A"}]},"field":"messages"}"#;
+    let other = r#"{"field":"account_update","value":{"event":"DISABLED"}}"#;
+    let indented = of(UPDATE).replace('[', "[\n  ").replace(',', ",\n ").replace(':', ": ");
+    for company in [of(&[message, UPDATE].join(",")), of(&[other, UPDATE].join(", ")), indented] {
+        let parts = split("meta_whatsapp", &company).unwrap();
+        let same = parts.last().unwrap();
+        assert_eq!((&same.key, same.sha256), (&alone[0].key, alone[0].sha256), "{company}");
+        assert!(parts.iter().rev().skip(1).all(|part| part.key != same.key), "{company}");
+        assert_stable("meta_whatsapp", &parts);
+    }
 }
 
 #[test]

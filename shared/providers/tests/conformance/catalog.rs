@@ -145,6 +145,7 @@ fn the_key_is_known_to_be_signed_or_not() {
             "jira",
             "linear",
             "mailgun",
+            "netlify",
             "okta",
             "postmark",
             "razorpay",

@@ -5,6 +5,7 @@ mod additions;
 mod batches;
 mod catalog;
 mod explanations;
+mod facts;
 mod flips;
 mod handshakes;
 mod materials;

@@ -112,7 +112,7 @@ fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
                                 "statuses",
                                 statuses
                                     .iter()
-                                    .map(|(id, status)| json!({"id": format!("s{id}"), "status": status}))
+                                    .map(|(id, status)| json!({"id": format!("s{id}"), "status": status, "timestamp": "1", "recipient_id": "2"}))
                                     .collect(),
                             ),
                         ] {
@@ -121,7 +121,7 @@ fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
                             }
                         }
                         keys.extend(messages.iter().map(|(id, _)| format!("m{id}")));
-                        keys.extend(statuses.iter().map(|(id, status)| format!("s{id}:{status}")));
+                        keys.extend(statuses.iter().map(|(id, status)| format!("s{id}:{status}:1:2")));
                         json!({"field": "messages", "value": value})
                     })
                     .collect();

@@ -102,6 +102,7 @@ pub(crate) struct Expected {
     pub(crate) code: Option<String>,
     pub(crate) matched_secret: Option<usize>,
     pub(crate) events: Option<Vec<Event>>,
+    pub(crate) facts: Option<Vec<String>>,
     pub(crate) response: Option<Response>,
 }
 

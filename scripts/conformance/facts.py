@@ -1,0 +1,444 @@
+"""Which facts are different and which are the same: for every provider, other deliveries beside its sample.
+
+Each names the facts in it, one for each event. Over all vectors of a provider, a name has one dedup key and a key has one
+name. So every provider shows a fact that is nearly the same and still another one, and the same fact once more, as a retry
+brings it.
+"""
+
+import json
+
+from reference import Request, held, samples, sign
+
+
+class Delivery:
+    """A delivery that differs from the sample: `edit` changes its JSON, `text` and `body` its bytes."""
+
+    def __init__(self, case, reason, *names, edit=None, text=(), body=None, headers=(), later=0, signed_later=None):
+        self.case, self.reason, self.names = case, reason, list(names)
+        self.edit, self.text, self.body, self.headers = edit, text, body, dict(headers)
+        self.later = later
+        self.signed_later = later if signed_later is None else signed_later
+
+    def request(self, cases):
+        sample = samples()[cases.provider]
+        request = Request(cases.provider, sample, cases.request().now)
+        now = request.now
+        request.now += self.later
+        for name, value in self.headers.items():
+            request.set_header(name, value)
+        if self.body is not None:
+            request.body = compact(self.body) if not isinstance(self.body, str) else self.body.encode()
+        for old, new in self.text:
+            assert old.encode() in request.body, (cases.provider, self.case, old)
+            request.body = request.body.replace(old.encode(), new.encode())
+        if self.edit:
+            document = json.loads(request.body)
+            self.edit(document)
+            request.body = compact(document)
+        sign(request, cases.scheme, sample["secrets"][0], now + self.signed_later)
+        request.secrets = [held(sample["secrets"][0])]
+        return request
+
+
+def compact(document):
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def of(cases):
+    """The names of the sample's facts, and the further deliveries."""
+    made = FACTS[cases.provider]
+    names = [fact for fact in made if isinstance(fact, str)]
+    return names, [delivery for delivery in made if isinstance(delivery, Delivery)]
+
+
+RETRIED = "a retry of the provider is the same event"
+REGROUPED = "a retry may group events differently"
+
+
+def by_header(name, other, retry=()):
+    """The id is in a header, so equal bodies can be different events."""
+    return [
+        "the event",
+        Delivery("another-id", "an equal body under another id is another event", "another event", headers={name: other}),
+        Delivery("retried", RETRIED, "the event", later=60, headers=retry),
+    ]
+
+
+def by_member(old, new, retried=()):
+    """The id is in the body."""
+    return [
+        "the event",
+        Delivery("another-id", "another id is another event", "another event", text=[(old, new)]),
+        Delivery("retried", RETRIED, "the event", later=60, text=retried),
+    ]
+
+
+# Meta
+
+
+def whatsapp(changes, time=None):
+    entry = {"id": "102290129340398", **({"time": time} if time else {}), "changes": changes}
+    return {"object": "whatsapp_business_account", "entry": [entry]}
+
+
+def whatsapp_value(**lists):
+    return {"field": "messages", "value": {"messaging_product": "whatsapp", **lists}}
+
+
+def status(word, at=1767225590, **members):
+    return {"id": "wamid.G1", "status": word, "timestamp": str(at), **members}
+
+
+def participant(word, at=1767225590, **members):
+    return status(word, at, recipient_id="group-1", recipient_type="group", **members)
+
+
+BOB = {"recipient_participant_id": "15550011"}
+EVE = {"recipient_participant_id": "15550012"}
+USER = {"recipient_participant_user_id": "US.13491208655302741918"}
+MESSAGE = {"id": "wamid.A1", "from": "15550001", "type": "text", "text": {"body": "hi"}}
+ACCOUNT = {"field": "account_update", "value": {"event": "VERIFIED_ACCOUNT"}}
+TEMPLATE = {"field": "message_template_status_update", "value": {"event": "APPROVED", "message_template_id": 1}}
+CALL = {"id": "wacid.C1", "to": "15550002", "from": "15550001", "timestamp": "1767225590"}
+EDIT = {"id": "wamid.E1", "from": "15550001", "type": "edit", "edit": {"original_message_id": "wamid.A1"}}
+REVOKE = {"id": "wamid.R1", "from": "15550001", "type": "revoke", "revoke": {"original_message_id": "wamid.A1"}}
+
+WHATSAPP = [
+    "message A1",
+    "B2 delivered",
+    Delivery(
+        "group-statuses",
+        "each participant of a group has a status, all under the message's id",
+        *["G1 delivered to Bob", "G1 delivered to Eve", "G1 delivered to a user id", "G1 read by Bob", "G1 sent"],
+        body=whatsapp(
+            [
+                whatsapp_value(
+                    statuses=[
+                        *[participant("delivered", **BOB), participant("delivered", **EVE), participant("delivered", **USER)],
+                        *[participant("read", **BOB), participant("sent")],
+                    ]
+                )
+            ]
+        ),
+    ),
+    Delivery(
+        "group-statuses-regrouped",
+        REGROUPED,
+        *["G1 delivered to Eve", "G1 delivered to a user id"],
+        body=whatsapp([whatsapp_value(statuses=[participant("delivered", **EVE)]), whatsapp_value(statuses=[participant("delivered", **USER)])]),
+    ),
+    Delivery(
+        "status-again",
+        "a status that comes again later says something new, such as another error",
+        *["G1 failed", "G1 failed later"],
+        body=whatsapp([whatsapp_value(statuses=[status("failed"), status("failed", 1767225599, errors=[{"code": 131026}])])]),
+    ),
+    Delivery(
+        "edited-and-revoked",
+        "an edit and a revocation have ids of their own",
+        *["message A1", "A1 edited", "A1 revoked"],
+        body=whatsapp([whatsapp_value(messages=[MESSAGE, EDIT, REVOKE])]),
+    ),
+    Delivery(
+        "calls",
+        "a call is connected and terminated under one id",
+        *["C1 connected", "C1 terminated"],
+        body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "connect"}, {**CALL, "event": "terminate"}]}}]),
+    ),
+    Delivery("call-regrouped", REGROUPED, "C1 terminated", body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "terminate"}]}}])),
+    Delivery("without-id", "what has no id is named by its hash", "account verified", body=whatsapp([ACCOUNT], 1767225590)),
+    Delivery(
+        "without-id-among-others",
+        "what has no id has one key alone and among others",
+        *["message A1", "account verified", "template approved"],
+        body=whatsapp([whatsapp_value(messages=[MESSAGE]), ACCOUNT, TEMPLATE], 1767225590),
+    ),
+    Delivery("without-id-later", "an equal change of another time is another fact", "account verified later", body=whatsapp([ACCOUNT], 1767225599)),
+    Delivery("retried", RETRIED, "message A1", "B2 delivered", later=60),
+]
+
+
+def messaging(*items, **lists):
+    return {"object": "instagram", "entry": [{"id": "1", "time": 1767225590000, **({"messaging": list(items)} if items else {}), **lists}]}
+
+
+def item(sender="2", at=1767225590000, **members):
+    return {"sender": {"id": sender}, "recipient": {"id": "1"}, "timestamp": at, **members}
+
+
+TEXT = item(message={"mid": "m_A", "text": "hi"})
+UNSENT = item(at=1767225600000, message={"mid": "m_A", "is_deleted": True})
+ECHO = item("1", message={"mid": "m_A", "text": "hi", "is_echo": True})
+PRESSED = item(postback={"mid": "m_A", "title": "Start", "payload": "true"})
+CHANGE = {"field": "feed", "value": {"item": "like"}}
+
+MESSENGER = [
+    "message A",
+    "postback B",
+    Delivery("unsent", "an unsent message comes again under its id", "A unsent", body=messaging(UNSENT)),
+    Delivery(
+        "one-mid",
+        "an echo, a postback, edits, reactions and a read name the message by its id",
+        *["message A", "A unsent", "A echoed", "postback A", "A edited", "A edited again", "reaction to A", "no reaction to A", "A read"],
+        body=messaging(
+            *[TEXT, UNSENT, ECHO, PRESSED],
+            item(message_edit={"mid": "m_A", "text": "ho", "num_edit": 1}),
+            item(message_edit={"mid": "m_A", "text": "ha", "num_edit": 2}),
+            item(reaction={"mid": "m_A", "action": "react", "emoji": "+"}),
+            item(at=1767225600001, reaction={"mid": "m_A", "action": "unreact"}),
+            item(read={"mid": "m_A"}),
+        ),
+    ),
+    Delivery("regrouped", REGROUPED, "A echoed", "A read", body=messaging(ECHO, item(read={"mid": "m_A"}))),
+    Delivery("change", "a change has no id", "liked", body=messaging(changes=[CHANGE])),
+    Delivery("change-among-others", "what has no id has one key alone and among others", "message A", "liked", body=messaging(TEXT, changes=[CHANGE])),
+    Delivery("retried", RETRIED, "message A", "postback B", later=60),
+]
+
+
+# The others whose facts are more than an id
+
+
+def adyen_item(event, number="7914073381342284"):
+    item = json.loads(samples()["adyen"]["body"])["notificationItems"][0]
+    item["NotificationRequestItem"] |= {"eventCode": event, "pspReference": number}
+    return item
+
+
+def last_of(*path):
+    """Leaves the last of several events."""
+
+    def edit(document):
+        for member in path:
+            document = document[member]
+        del document[:-1]
+
+    return edit
+
+
+POSTMARK = {"RecordType": "Delivery", "MessageID": "883953f4-6105-42a2-a16a-77a8eac79483", "DeliveredAt": "2025-12-31T23:59:50Z"}
+SEEN = {"MessageID": POSTMARK["MessageID"], "Recipient": "a@example.com", "ReceivedAt": "2025-12-31T23:59:55Z"}
+DOCUSIGN = {"event": "recipient-sent", "generatedDateTime": "2025-12-31T23:59:40.0000000Z", "retryCount": 0}
+CALENDLY = {"event": "event_type.updated", "payload": {"uri": "https://api.calendly.com/event_types/E"}}
+
+FACTS = {
+    "adyen": [
+        *["284 authorised", "285 refused"],
+        Delivery(
+            "other-events",
+            "a payment has several events under one reference",
+            *["284 charged back", "284 reversed"],
+            body={"live": "false", "notificationItems": [adyen_item("CHARGEBACK"), adyen_item("CHARGEBACK_REVERSED")]},
+        ),
+        Delivery("regrouped", REGROUPED, "285 refused", edit=last_of("notificationItems")),
+    ],
+    "airtable": by_member("23:59:50.000", "23:59:50.001"),
+    "auth0": [
+        *["9002026", "9002027"],
+        Delivery("another-id", "another id is another event", "9002026", "9002028", text=[("9002027", "9002028")]),
+        Delivery("regrouped", REGROUPED, "9002027", body=[{"log_id": "9002027", "data": {"type": "fp", "date": "2025-12-31T23:59:51.000Z"}}]),
+    ],
+    "aws_sns": by_member("22b80b92", "22b80b93"),
+    "bitbucket": by_header("x-request-uuid", "af0ddd9c-8eb0-4e40-a5b3-1b4d3bd7f3e2", {"x-attempt-number": "2"}),
+    "braintree": by_member("<id>s1</id>", "<id>s2</id>"),
+    "calendly": [
+        "B invited",
+        Delivery("updated", "an event type keeps its address", "E updated", body={**CALENDLY, "created_at": "2025-12-31T23:59:50.000000Z"}),
+        Delivery("updated-again", "an event type keeps its address", "E updated again", body={**CALENDLY, "created_at": "2025-12-31T23:59:51.000000Z"}),
+        Delivery("canceled", "one invitee is created and canceled", "B canceled", text=[("invitee.created", "invitee.canceled")]),
+        Delivery("retried", RETRIED, "B invited", later=60),
+    ],
+    "circleci": by_member("3888f21b", "3888f21c"),
+    "clerk": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "coinbase_commerce": by_member("24934862", "24934863", [('"id":1,"attempt_number":1', '"id":2,"attempt_number":2')]),
+    "contentful": [
+        "published",
+        Delivery("another-body", "the header stands for a body of very recent requests only", "published later", text=[('"fields":{}', '"fields":{"a":1}')]),
+        Delivery("another-id", "an equal body under another id is another event", "published again", headers={"x-contentful-idempotency-key": "9e" * 32}),
+        Delivery("retried", RETRIED, "published", later=60),
+    ],
+    "discord": by_member('"id":"1071"', '"id":"1072"'),
+    "docusign": [
+        "e1 completed",
+        *(
+            Delivery(
+                f"sent-to-{recipient}",
+                "recipients of one envelope get it at once",
+                f"e1 sent to {recipient}",
+                body={**DOCUSIGN, "data": {"accountId": "a1", "envelopeId": "e1", "recipientId": recipient}},
+            )
+            for recipient in ("1", "2")
+        ),
+        Delivery("template", "not every event is of an envelope", "template made", body={**DOCUSIGN, "event": "template-created", "data": {"accountId": "a1", "templateId": "t1"}}),
+        Delivery("template-retried", RETRIED, "template made", body={**DOCUSIGN, "event": "template-created", "retryCount": 1, "data": {"accountId": "a1", "templateId": "t1"}}),
+        Delivery("retried", RETRIED, "e1 completed", text=[('"retryCount":0', '"retryCount":1')], later=60),
+    ],
+    "dropbox": [
+        "the ping",
+        Delivery("ping-again", "equal pings are legitimate", "another ping", later=1),
+        Delivery("retried", "an equal ping of the same second is the same one", "the ping"),
+    ],
+    "github": by_header("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959"),
+    "gitlab": [
+        "the event",
+        Delivery(
+            "another-id",
+            "an equal body under another id is another event",
+            "another event",
+            headers={"webhook-id": "f5e5f430-f57b-4e6e-9fac-d9128cd72330", "idempotency-key": "f5e5f430-f57b-4e6e-9fac-d9128cd72330"},
+        ),
+        Delivery("retried", RETRIED, "the event", later=60),
+    ],
+    "gocardless": [
+        *["EV123", "EV124"],
+        Delivery("another-id", "another id is another event", "EV123", "EV125", text=[("EV124", "EV125")]),
+        Delivery("regrouped", REGROUPED, "EV124", edit=last_of("events")),
+    ],
+    "hubspot": [
+        *["deal 123 changed", "contact 123 created"],
+        Delivery(
+            "same-event-id",
+            "the id of an event is not guaranteed to be unique",
+            *["deal 124 changed", "contact 124 created"],
+            text=[('"objectId":123', '"objectId":124')],
+        ),
+        Delivery(
+            "associations",
+            "an association has two objects",
+            *["1 and 2 associated", "1 and 3 associated"],
+            body=[
+                {"eventId": 7, "portalId": 62515, "subscriptionId": 2, "subscriptionType": "contact.associationChange", "occurredAt": 1767225590000, "fromObjectId": 1, "toObjectId": to}
+                for to in (2, 3)
+            ],
+        ),
+        Delivery("retried", RETRIED, "deal 123 changed", "contact 123 created", text=[('"attemptNumber":0', '"attemptNumber":1')], later=60),
+        Delivery("regrouped", REGROUPED, "contact 123 created", edit=last_of()),
+    ],
+    "intercom": by_member("notif_ccd8a4d0", "notif_ccd8a4d1", [('"delivery_attempts":1', '"delivery_attempts":2')]),
+    "jira": by_header("x-atlassian-webhook-identifier", "41ba8cb9-0b2d-4a8b-93f2-4d2a4c1cbe32", {"x-atlassian-webhook-retry": "1"}),
+    "lemonsqueezy": [
+        "order made",
+        Delivery("same-second", "an object changes twice in a second", "order changed", edit=lambda document: document["data"]["attributes"].update(status="paid")),
+        Delivery("retried", RETRIED, "order made", later=60),
+    ],
+    "line": [
+        *["XKC3ZR", "XKC3ZS"],
+        Delivery("another-id", "another id is another event", "XKC3ZR", "XKC3ZT", text=[("XKC3ZS", "XKC3ZT")]),
+        Delivery("retried", RETRIED, "XKC3ZR", "XKC3ZS", text=[('"isRedelivery":false', '"isRedelivery":true')]),
+        Delivery("regrouped", REGROUPED, "XKC3ZS", edit=last_of("events")),
+    ],
+    "linear": by_header("linear-delivery", "234d1a4e-b617-4388-90fe-adc3633d6b73"),
+    "livekit": by_member("EV_1", "EV_2"),
+    "mailgun": [
+        "the event",
+        Delivery("same-id-next-day", "the id of an event is unique within a day only", "an event of the next day", text=[("1767225589.5", "1767311989.5")]),
+        Delivery("retried", RETRIED, "the event", text=[("a8ce0edb", "a8ce0edc")], later=60),
+    ],
+    "meta_messenger_instagram": MESSENGER,
+    "meta_whatsapp": WHATSAPP,
+    "mux": by_member("3a56ac3d", "3a56ac3e"),
+    "netlify": [
+        "deploy ready",
+        Delivery("locked", "a ready deploy is also locked and restored", "deploy locked", headers={"x-netlify-event": "deploy_locked"}),
+        Delivery("ready-again", "a deploy is published again later", "deploy ready again", text=[("23:59:50", "23:59:55")]),
+        Delivery("retried", RETRIED, "deploy ready", later=60),
+    ],
+    "notion": by_member("367cba44", "367cba45", [('"attempt_number":1', '"attempt_number":2')]),
+    "okta": [
+        *["1a2b", "3c4d"],
+        Delivery("another-id", "another id is another event", "1a2b", "3c4e", text=[("3c4d", "3c4e")]),
+        Delivery("regrouped", REGROUPED, "3c4d", edit=last_of("data", "events")),
+    ],
+    "openai": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "paddle_billing": by_member("evt_01hv8x2acma2gz7he8kg2s0hna", "evt_01hv8x2acma2gz7he8kg2s0hnb", [("ntf_01", "ntf_02")]),
+    "pagerduty": by_member("5ac64822", "5ac64823"),
+    "paypal": by_member("WH-2WR32451HC0233532", "WH-2WR32451HC0233533"),
+    "plaid": [
+        "an update",
+        Delivery("equal-body", "equal bodies are legitimate, and the token tells when each was signed", "another update", later=1),
+        Delivery("retried", RETRIED, "an update", later=60, signed_later=0),
+    ],
+    "postmark": [
+        "delivered to a",
+        Delivery("another-recipient", "each recipient of a message has a delivery", "delivered to b", body={**POSTMARK, "Recipient": "b@example.com"}),
+        Delivery("opened", "a message is opened and clicked", "opened", body={"RecordType": "Open", **SEEN}),
+        *(
+            Delivery(f"clicked-{link}", "several links are clicked in one second", f"clicked {link}", body={"RecordType": "Click", **SEEN, "OriginalLink": f"https://example.com/{link}"})
+            for link in ("a", "b")
+        ),
+        Delivery("unknown-type", "a record type that is not known yet has no time that is known", "something", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 1}),
+        Delivery("unknown-type-again", "a record type that is not known yet has no time that is known", "something else", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 2}),
+        Delivery("retried", RETRIED, "delivered to a", later=60),
+    ],
+    "razorpay": by_header("x-razorpay-event-id", "IgOtnSpPnJYyPh"),
+    "resend": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "sanity": by_header("idempotency-key", "c2Fuc2l0eS1rZXl"),
+    "sendgrid": [
+        *["ev-1", "ev-2"],
+        Delivery("another-id", "another id is another event", "ev-1", "ev-3", text=[("ev-2", "ev-3")]),
+        Delivery("regrouped", REGROUPED, "ev-2", edit=last_of()),
+    ],
+    "sentry": by_header("request-id", "dc5e18cf-6e0b-4d2a-9e4e-1b35c1f4e3b1"),
+    "shopify": [
+        "order created",
+        Delivery(
+            "another-topic",
+            "one action of a merchant is told under several topics, with one event id",
+            "order paid",
+            headers={"x-shopify-topic": "orders/paid", "x-shopify-webhook-id": "b54557e4-bdd9-4b37-8a5f-bf7d70bcd044"},
+        ),
+        Delivery("retried", RETRIED, "order created", later=60),
+    ],
+    "slack": [
+        "the event",
+        Delivery("another-id", "another id is another event", "another event", text=[("Ev0PV52K25", "Ev0PV52K26")]),
+        Delivery("retried", RETRIED, "the event", headers={"x-slack-retry-num": "1", "x-slack-retry-reason": "http_timeout"}, later=60),
+    ],
+    "square": by_member("13b867cf", "13b867cd"),
+    "standard_webhooks": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "stripe": by_member("evt_1Sample", "evt_2Sample"),
+    "svix": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "telegram": [
+        "message 1365",
+        Delivery("edited", "an edited message is another update", "message 1365 edited", text=[('"update_id":10000,"message"', '"update_id":10001,"edited_message"')]),
+        Delivery("retried", RETRIED, "message 1365", later=60),
+    ],
+    "twilio": [
+        "SM1 delivered",
+        Delivery("another-status", "a message has one status after the other", "SM1 read", text=[("delivered", "read")]),
+        Delivery("call", "a call sends one status more than once", "CA1 waits", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t1"}),
+        Delivery("call-again", "a call sends one status more than once", "CA1 waits again", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t2"}),
+        Delivery("retried", RETRIED, "SM1 delivered", later=60),
+    ],
+    "twitch_eventsub": by_header("twitch-eventsub-message-id", "befa7b53-d79d-478f-86b9-120f112b044f", {"twitch-eventsub-message-retry": "1"}),
+    "typeform": by_member("LtWXD3crgy", "LtWXD3crgz"),
+    "vercel": by_member("uev_1", "uev_2"),
+    "workos": by_member("wh_123", "wh_124"),
+    "x_twitter": [
+        *["post 1", "like f1"],
+        Delivery(
+            "one-number",
+            "a message, a like taken back and given again, and another user's view of a post are facts of their own",
+            *["message 1", "like f1 again", "unfollowed"],
+            body={
+                "for_user_id": "2244994945",
+                "direct_message_events": [{"id": "1", "created_timestamp": "1767225590000"}],
+                "favorite_events": [{"id": "f1", "timestamp_ms": 1767225599000}],
+                "unfollow_events": [{"created_timestamp": "1767225590000"}],
+            },
+        ),
+        Delivery("another-user", "one post is told to each user who subscribed", "post 1 for another user", body={"for_user_id": "1", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
+        Delivery("regrouped", REGROUPED, "post 1", body={"for_user_id": "2244994945", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
+    ],
+    "zendesk": [
+        "ticket created",
+        Delivery("another-id", "another id is another event", "ticket created again", text=[("01HXSAMPLE", "01HXSAMPLF")]),
+        *(
+            Delivery(f"trigger-{number}", "the body of a trigger is free, and its id may be that of the ticket", f"trigger {number}", body={"id": "35436"}, headers={"x-zendesk-webhook-invocation-id": f"01HX{number}"})
+            for number in (1, 2)
+        ),
+        Delivery("trigger-retried", RETRIED, "trigger 2", body={"id": "35436"}, headers={"x-zendesk-webhook-invocation-id": "01HX2"}, later=60),
+        Delivery("retried", RETRIED, "ticket created", later=60),
+    ],
+    "zoom": by_member("1767225590000", "1767225590001"),
+}
