@@ -1,6 +1,6 @@
-//! What a machine can ask for, and what it can be told.
+//! The calls that a machine can ask for, and their replies.
 //!
-//! A machine has at most one call under way, so "the process dies here" has one meaning at every step.
+//! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
@@ -9,53 +9,54 @@ use crate::record::{Found, Record};
 use crate::time::{EpochMs, Millis};
 use crate::write::Write;
 
-/// One thing to carry out. The reply goes back into the machine.
+/// One call to carry out. Its reply goes back into the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// One conditional write; a failed condition shows the item. Reply: [`Reply::Written`].
+    /// One conditional write. If the condition fails, the reply holds the item. Reply: [`Reply::Written`].
     Write(Write),
-    /// One conditional write that may be dropped when it takes long. Reply: [`Reply::Done`].
+    /// One conditional write that may be dropped if it takes long. Reply: [`Reply::Done`].
     WriteBestEffort(Write),
-    /// Independent conditional writes. Reply: [`Reply::WrittenEach`], in order.
+    /// Conditional writes that are independent of each other. Reply: [`Reply::WrittenEach`], in order.
     WriteEach(Vec<Write>),
     /// One strongly consistent read of a record. Reply: [`Reply::Read`].
     Read(RecordKey),
-    /// Strongly consistent reads of records without their bodies: there may be hundreds. Reply: [`Reply::ReadHeads`], in
-    /// order.
+    /// Strongly consistent reads of records, without their bodies because there may be hundreds. Reply:
+    /// [`Reply::ReadHeads`], in order.
     ReadHeads(Vec<RecordKey>),
-    /// All writes or none. Reply: [`Reply::Committed`].
+    /// A transaction: all writes or none. Reply: [`Reply::Committed`].
     Commit(Vec<Write>),
-    /// One message. Reply: [`Reply::Sent`].
+    /// Sends one message. Reply: [`Reply::Sent`].
     Send(Message),
-    /// Messages, each on its own. Reply: [`Reply::SentEach`], in order.
+    /// Sends messages independently of each other. Reply: [`Reply::SentEach`], in order.
     SendEach(Vec<Message>),
-    /// PENDING records of a shard of the index that fell due, oldest first; the index may be stale. Reply: [`Reply::Due`].
+    /// Queries one index shard for PENDING records that are due, oldest first. The index may be stale. Reply:
+    /// [`Reply::Due`].
     QueryDue {
         /// The shard.
         shard: u16,
-        /// Due at this moment or before.
+        /// The latest due time.
         until: EpochMs,
-        /// At most so many.
+        /// The most entries to return.
         limit: usize,
     },
-    /// How many records of one shard of the journal were received in this span. Reply: [`Reply::Counted`].
+    /// Counts the records of one journal shard that were received in this span. Reply: [`Reply::Counted`].
     CountReceived {
         /// The shard.
         shard: u16,
-        /// From this moment on.
+        /// The start of the span.
         from: EpochMs,
-        /// Up to this moment.
+        /// The end of the span.
         until: EpochMs,
     },
-    /// Route the record's event to its handler, read what it asks for, and let it plan. Reply: [`Reply::Planned`].
+    /// Routes the record's event to its handler, reads what it asks for, and lets it plan. Reply: [`Reply::Planned`].
     Plan(Box<Record>),
-    /// Take the envelope's body apart. Reply: [`Reply::Split`].
+    /// Splits an envelope's body into events. Reply: [`Reply::Split`].
     Split(Box<Record>),
-    /// Let this time pass. Reply: [`Reply::Done`].
+    /// Waits this long. Reply: [`Reply::Done`].
     Wait(Millis),
 }
 
-/// The answer to a call. A reply of another kind than the call's is taken as [`Unavailable`].
+/// The reply to a call. A reply of the wrong kind counts as [`Unavailable`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// To a write.
@@ -84,47 +85,47 @@ pub enum Reply {
     Done,
 }
 
-/// The other side did not answer, or said that it cannot. Whether the call was carried out is unknown.
+/// The other side did not answer, or said that it cannot. The call may have been carried out or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("the other side is unavailable; whether the call was carried out is unknown")]
+#[error("the other side is unavailable; the call may or may not have been carried out")]
 pub struct Unavailable;
 
-/// How a conditional write ended.
+/// The result of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Written {
-    /// It was carried out.
+    /// The write was carried out.
     Applied,
-    /// Its condition did not hold; this is the item as it was.
+    /// The condition did not hold. This is the item as it was.
     ConditionFailed(Found),
-    /// Refused because the item is part of a transaction under way; nothing was written.
+    /// Refused because a running transaction includes the item. Nothing was written.
     TransactionConflict,
-    /// Unknown.
+    /// Unknown: it was carried out or not.
     Unavailable,
 }
 
-/// How a commit ended.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Committed {
     /// All writes were carried out.
     Applied,
-    /// None was; one reason for each write, in order.
+    /// None was carried out. One reason per write, in order.
     Cancelled(Vec<CancellationReason>),
-    /// The store can never carry out this request; nothing was written.
+    /// The store can never carry out this request. Nothing was written.
     Invalid,
-    /// Unknown.
+    /// Unknown: all writes were carried out or none.
     Unavailable,
 }
 
-/// Why one write of a cancelled commit did not happen.
+/// Why one write of a cancelled commit was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CancellationReason {
-    /// Nothing was wrong with this one.
+    /// This write was not the reason.
     None,
-    /// Its condition did not hold.
+    /// The condition did not hold.
     ConditionFailed,
-    /// Its item is part of another transaction, or the store is short of capacity.
+    /// Another transaction includes the item, or the store is short of capacity.
     Transient,
-    /// It can never be carried out.
+    /// The store can never carry out this write.
     Invalid,
 }
 
@@ -133,11 +134,11 @@ pub enum CancellationReason {
 pub struct DueEntry {
     /// The record.
     pub key: RecordKey,
-    /// When it falls due, as the index shows it.
+    /// The due time in the index.
     pub due_at: EpochMs,
 }
 
-/// What came of asking a handler.
+/// The result of asking a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Planned {
     /// The handler's decision.
@@ -146,84 +147,84 @@ pub enum Planned {
     NoHandler,
     /// The handler failed.
     Failed(Failure),
-    /// What the handler asked for could not be read.
+    /// The items that the handler asked for could not be read.
     Unavailable,
 }
 
-/// A plan, and the handler and fact that it stands for.
+/// A plan, with its handler and fact.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HandlerPlan {
     /// The handler's name.
     pub handler: String,
-    /// The business fact, in the handler's words.
+    /// The business fact, as the handler names it.
     pub domain_key: DomainKey,
-    /// What changes.
+    /// The changes.
     pub plan: Plan,
 }
 
-/// Why a handler, or the body it was to see, failed.
+/// Why a handler failed, or why the body could not be read for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
-    /// A fixed code, for people and for metrics. Never a byte of the payload.
+    /// A fixed code, for people and for metrics. It never contains a byte of the payload.
     pub code: String,
     /// Whether another attempt can succeed.
     pub retryable: bool,
 }
 
 impl Failure {
-    /// Another attempt can succeed.
+    /// A failure that another attempt can resolve.
     pub fn retryable(code: &str) -> Self {
         Self { code: code.to_owned(), retryable: true }
     }
 
-    /// No attempt can succeed.
+    /// A failure that no attempt can resolve.
     pub fn permanent(code: &str) -> Self {
         Self { code: code.to_owned(), retryable: false }
     }
 }
 
-/// What came of taking an envelope apart.
+/// The result of splitting an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Split {
     /// Its events.
     Events(Vec<ChildEvent>),
-    /// It cannot be taken apart.
+    /// The envelope cannot be split.
     Failed(Failure),
 }
 
-/// One event out of an envelope.
+/// One event from an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChildEvent {
     /// The event's id.
     pub event_id: String,
-    /// The provider's word for what happened.
+    /// The provider's name for the type of event.
     pub event_type: String,
-    /// The compressed payload: a delivery that holds just this event.
+    /// The compressed payload: a delivery with only this event.
     pub body: Vec<u8>,
-    /// Hash of the event's own bytes.
+    /// The hash of the event's own bytes.
     pub sha256: [u8; 32],
 }
 
 /// A machine's next step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Next<State, Output> {
-    /// Carry out the call and hand its reply to the state.
+    /// Carry out the call and pass its reply to the machine.
     Call(State, Call),
     /// The machine has ended.
     Done(Output),
 }
 
-/// A machine's next step, and what is worth counting about it.
+/// A machine's next step, with its signals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step<State, Output> {
-    /// For metrics and logs.
+    /// The signals, for metrics and logs.
     pub signals: Vec<Signal>,
-    /// What follows.
+    /// What comes next.
     pub next: Next<State, Output>,
 }
 
 impl<State, Output> Step<State, Output> {
-    /// A step that asks for a call.
+    /// A step with a call.
     pub fn call(state: State, call: Call) -> Self {
         Self { signals: Vec::new(), next: Next::Call(state, call) }
     }
@@ -233,7 +234,7 @@ impl<State, Output> Step<State, Output> {
         Self { signals: Vec::new(), next: Next::Done(output) }
     }
 
-    /// The same step with a signal.
+    /// Adds a signal.
     #[must_use]
     pub fn signal(mut self, signal: Signal) -> Self {
         self.signals.push(signal);
@@ -241,30 +242,30 @@ impl<State, Output> Step<State, Output> {
     }
 }
 
-/// Something worth counting that changes nothing.
+/// Something that is counted but changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// An id came again with another body.
+    /// A known id came with another body.
     BodyMismatch,
-    /// The very bytes of a delivery had their effect under another id.
+    /// The same bytes already took effect under another id.
     SuspectedReplay,
-    /// The claim found this very request's own earlier attempt.
+    /// The claim found an earlier attempt of the same request.
     OwnRetry,
     /// The claim met a transaction on the same item.
     ClaimConflict,
-    /// The delivery was acknowledged on the strength of the queue alone.
+    /// The delivery was acknowledged with only the queue message as its durable copy.
     FailOpen,
-    /// The hint could not be sent; the relay will.
+    /// The hint could not be sent. The relay will send it.
     HintFailed,
     /// A hint named a record that does not exist.
     RecordAbsent,
-    /// A record or message of another version was left for the version that knows it.
+    /// A record or message of an unknown version was left for the version that knows it.
     UnknownVersion,
-    /// A message was not one of ours.
+    /// A message was not a hookonce message.
     MessageMalformed,
     /// The commit was cancelled by another transaction or for lack of capacity.
     CommitConflict,
-    /// A commit's outcome was unknown and had to be read.
+    /// A commit's result was unknown, so the record had to be read.
     CommitUnknown,
     /// A handler failed.
     HandlerFailed,
@@ -273,7 +274,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The stable name of the metric.
+    /// The metric's stable name.
     pub const fn metric(self) -> &'static str {
         match self {
             Self::BodyMismatch => "body_mismatch",
@@ -295,27 +296,27 @@ impl Signal {
 
 /// A machine: pure, one call at a time.
 pub trait Machine: Sized {
-    /// What it ends with.
+    /// The result of the machine.
     type Output;
 
-    /// The next step on a reply.
+    /// Takes the reply to the last call and returns the next step.
     fn step(self, reply: Reply, moment: crate::timing::Moment) -> Step<Self, Self::Output>;
 }
 
 impl Reply {
-    /// As the reply to a write.
+    /// The reply to a write.
     pub fn written(self) -> Written {
         if let Self::Written(written) = self { written } else { Written::Unavailable }
     }
 
-    /// As the replies to `count` independent writes.
+    /// The replies to `count` independent writes.
     pub fn written_each(self, count: usize) -> Vec<Written> {
         let mut each = if let Self::WrittenEach(each) = self { each } else { Vec::new() };
         each.resize(count, Written::Unavailable);
         each
     }
 
-    /// As the reply to a read.
+    /// The reply to a read.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -323,19 +324,19 @@ impl Reply {
         if let Self::Read(found) = self { found } else { Err(Unavailable) }
     }
 
-    /// As the replies to `count` reads.
+    /// The replies to `count` reads.
     pub fn read_heads(self, count: usize) -> Vec<Result<Found, Unavailable>> {
         let mut each = if let Self::ReadHeads(each) = self { each } else { Vec::new() };
         each.resize(count, Err(Unavailable));
         each
     }
 
-    /// As the reply to a commit.
+    /// The reply to a commit.
     pub fn committed(self) -> Committed {
         if let Self::Committed(committed) = self { committed } else { Committed::Unavailable }
     }
 
-    /// As the reply to a send.
+    /// The reply to a send.
     ///
     /// # Errors
     /// [`Unavailable`] when the queue did not confirm it.
@@ -343,14 +344,14 @@ impl Reply {
         if let Self::Sent(sent) = self { sent } else { Err(Unavailable) }
     }
 
-    /// As the replies to `count` sends.
+    /// The replies to `count` sends.
     pub fn sent_each(self, count: usize) -> Vec<Result<(), Unavailable>> {
         let mut each = if let Self::SentEach(each) = self { each } else { Vec::new() };
         each.resize(count, Err(Unavailable));
         each
     }
 
-    /// As the reply to a query of the index.
+    /// The reply to a query of the index.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -358,7 +359,7 @@ impl Reply {
         if let Self::Due(due) = self { due } else { Err(Unavailable) }
     }
 
-    /// As the reply to a count.
+    /// The reply to a count.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
@@ -366,12 +367,12 @@ impl Reply {
         if let Self::Counted(counted) = self { counted } else { Err(Unavailable) }
     }
 
-    /// As the reply to a plan.
+    /// The reply to a plan.
     pub fn planned(self) -> Planned {
         if let Self::Planned(planned) = self { planned } else { Planned::Unavailable }
     }
 
-    /// As the reply to a split, `None` for a reply of another kind.
+    /// The reply to a split. `None` if the reply is of the wrong kind.
     pub fn split(self) -> Option<Split> {
         if let Self::Split(split) = self { Some(split) } else { None }
     }

@@ -1,4 +1,4 @@
-//! The claim: everything that is known of a delivery once it was verified.
+//! The claim: everything known about a verified delivery.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use crate::record::{Due, Record, Status, journal_shard};
 use crate::time::EpochMs;
 use crate::timing::Timing;
 
-/// What is claimed. Ingress makes it; the record and the message that stands in for the record are made from it.
+/// A claim. Ingress makes it. The record is made from it, and so is the message that carries the payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
-    /// The record to be claimed.
+    /// The key of the record to claim.
     pub pk: RecordKey,
-    /// Who claims it: made once for each request.
+    /// Who claims it. Made once per request.
     pub claim_id: ClaimId,
     /// The provider's id in the catalog.
     pub provider: String,
-    /// The provider's word for what happened.
+    /// The provider's name for the type of event.
     pub event_type: String,
     /// When the delivery was received.
     pub received_at: EpochMs,
-    /// Until when it may be claimed. Later, its dedup record may have expired.
+    /// The last moment at which it may be claimed. Later, its dedup record may have expired.
     pub accept_before: EpochMs,
     /// The compressed payload.
     #[serde(with = "base64_bytes")]
     pub body: Vec<u8>,
-    /// Hash of the raw bytes.
+    /// The hash of the raw bytes.
     #[serde(with = "base64_array")]
     pub body_sha256: [u8; 32],
-    /// The kept headers.
+    /// The request headers that are kept.
     pub headers: BTreeMap<String, String>,
     /// Which secret verified the delivery.
     pub secret_index: i64,
-    /// The endpoint's policy on another body under a known id.
+    /// The endpoint's policy for another body under a known id.
     pub quarantine_mismatch: bool,
 }
 
 impl Claim {
-    /// The record that the claim creates: PENDING, due one lease after `now`.
+    /// Makes the record that the claim creates: PENDING, due one lease after `now`.
     pub fn record(&self, timing: &Timing, now: EpochMs) -> Record {
         Record {
             key: self.pk.clone(),

@@ -1,7 +1,7 @@
-//! Dead letters: a message that was received too often. The record decides what that means.
+//! Dead letters: messages that were received too often. The record decides what happens.
 //!
-//! A message can end here although its handler never ran (throttling, crash loops), or although another copy was
-//! applied long ago, so a record dies only by a write that names the state it was read in.
+//! A message can become a dead letter without its handler ever running (throttling, crash loops), or after another copy
+//! was applied. So a record only becomes DEAD by a write whose condition is the state that was read.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;
@@ -13,23 +13,23 @@ use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
 use crate::write::{Action, Clause, Table, Write};
 
-/// How often a record may come here without its handler ever having run; the next time it dies.
+/// How often a record may have a dead letter before its handler has run. The next one makes it DEAD.
 pub const UNTRIED_MAX: i64 = 2;
 
-/// What becomes of the dead letter.
+/// What happened to the record of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeadLetterOutcome {
-    /// Its record is dead; delete the message.
+    /// The record became DEAD. Delete the message.
     Dead,
-    /// Its record falls due again; delete the message.
+    /// The record is due again. Delete the message.
     Rearmed,
-    /// Its record was settled elsewhere, or does not exist; delete the message.
+    /// The record was settled elsewhere or does not exist. Delete the message.
     Elsewhere,
-    /// The store did not answer, or the message is for another version; keep it.
+    /// The store did not answer, or another version must handle the message. Keep it.
     Keep,
 }
 
-/// One dead letter at work.
+/// The machine for one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DeadLetter {
     timing: Timing,
@@ -45,7 +45,7 @@ enum State {
 }
 
 impl DeadLetter {
-    /// Starts on a message as it was decoded.
+    /// Starts with the decoded message.
     pub fn start(
         message: Result<Message, MessageError>,
         timing: Timing,
@@ -55,12 +55,12 @@ impl DeadLetter {
             Ok(Message::Ref { pk }) => Step::call(Self { timing, state: State::Reading }, Call::Read(pk)),
             Ok(Message::Full(claim)) => Self { timing, state: State::Reading }.claim(&claim, moment),
             Err(MessageError::UnknownVersion) => Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
-            // Nothing of ours is in it; a person can look at it until the queue lets it go.
+            // It is not a hookonce message. A person can inspect it until the queue's retention ends.
             Err(MessageError::Malformed) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageMalformed),
         }
     }
 
-    /// The payload must not be lost with the message: the record is claimed, dead from the start.
+    /// Claims the record as DEAD, so that the payload is not lost with the message.
     fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
@@ -71,7 +71,7 @@ impl DeadLetter {
         Step::call(self, call)
     }
 
-    /// The claim lost. A body that the record does not hold is kept first, where the endpoint wants that.
+    /// The claim lost. If the record has another body and the endpoint quarantines it, keeps this body first.
     fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         match found {
             Found::Record(old) if keeps_other_body(record, &old) => {
@@ -140,7 +140,7 @@ impl Machine for DeadLetter {
             State::Writing { dies } => match reply.written() {
                 Written::Applied if dies => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
                 Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
-                // Someone changed the record since it was read; it is theirs, or the relay's.
+                // Another process changed the record after the read. It belongs to that process or to the relay.
                 Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
             },

@@ -1,4 +1,4 @@
-//! Ingress: from a verified delivery to an answer.
+//! Ingress: takes a verified delivery and returns an answer.
 //!
 //! ```text
 //! claim (one conditional put) ─ won ─────────────▶ hint ─▶ accepted        (the relay owns a hint that failed)
@@ -7,8 +7,9 @@
 //!    ├─ transaction in the way ─▶ read ─▶ as lost, or claim once more
 //!    └─ unknown ─▶ reject: please retry  |  enqueue the payload itself: accepted
 //! ```
-//! Architecture Invariant: a 2xx answer can be built only from [`Durable`], and only this module makes one, in exactly
-//! these cases: a won claim, the own retry's record, another delivery's record, a confirmed fail-open message.
+//! Architecture Invariant: a 2xx answer needs a [`Durable`]. Only this module makes one, in exactly these cases: a won
+//! claim, the record of the request's own earlier attempt, the record of another delivery, a confirmed fail-open
+//! message.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use serde::{Deserialize, Serialize};
@@ -23,58 +24,58 @@ use crate::words::words;
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
 words! {
-    /// What to answer while the store cannot confirm a claim.
+    /// What to answer when the store cannot confirm a claim.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     OnStoreOutage {
         /// Ask the provider to retry (fail-closed).
         #[default]
         Reject = "reject",
-        /// Acknowledge on the strength of a queue message that carries the payload (fail-open).
+        /// Acknowledge once the queue confirms a message that carries the payload (fail-open).
         Enqueue = "enqueue",
     }
 }
 
 words! {
-    /// What to do when an id that was seen comes with another body.
+    /// What to do with another body under a known id.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     OnBodyMismatch {
-        /// Treat it as a duplicate; some providers render a retry anew.
+        /// Treat it as a duplicate. Some providers render the body again for a retry.
         #[default]
         Duplicate = "duplicate",
-        /// Keep the other body as a dead record for an operator to look at.
+        /// Keep the other body as a DEAD record for an operator to inspect.
         Quarantine = "quarantine",
     }
 }
 
-/// Proof that a durable copy of the delivery was seen to exist.
+/// Proof that a durable copy of the delivery exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durable(());
 
-/// What the provider is told.
+/// The answer to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// This delivery is the one that counts.
+    /// This delivery was accepted as the first.
     Accepted(Durable),
-    /// The delivery was seen before.
+    /// The delivery is a duplicate.
     Duplicate(Durable),
-    /// Nothing is known to be durable: please retry.
+    /// No durable copy is known to exist. Please retry.
     RetryPlease,
 }
 
 /// The endpoint's choices that ingress depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// While the store is down.
+    /// What to do while the store is down.
     pub on_store_outage: OnStoreOutage,
-    /// When an id comes with another body.
+    /// What to do with another body under a known id.
     pub on_body_mismatch: OnBodyMismatch,
-    /// The longest message that the queue takes, in bytes.
+    /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
 }
 
-/// One delivery on its way in.
+/// The machine for one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ingress {
     claim: Box<Claim>,
@@ -99,7 +100,7 @@ pub fn claim_write(record: &Record) -> Write {
     creation(record, Purpose::Claim)
 }
 
-/// The write that creates a record and nothing else.
+/// The write that creates a record, if none exists.
 pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
     Write {
         purpose,
@@ -110,7 +111,7 @@ pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
     }
 }
 
-/// A record that another body is kept in: dead from the start, with its payload.
+/// The record that keeps another body: DEAD from the start, with its payload.
 pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
     let key = claim.key.alternate(&claim.body_sha256);
     Record {
@@ -125,7 +126,7 @@ pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
     }
 }
 
-/// Whether a claim that lost to `old` carries another body that its endpoint wants kept.
+/// Whether a claim lost to `old` with another body that the endpoint quarantines.
 pub(crate) fn keeps_other_body(claim: &Record, old: &Record) -> bool {
     claim.quarantine_mismatch && old.claim_id != claim.claim_id && old.body_sha256 != claim.body_sha256
 }
@@ -141,7 +142,7 @@ impl Ingress {
         Step::call(self, call)
     }
 
-    /// The record as it is written: the lease begins with the receipt.
+    /// The record to write. Its lease starts at receipt.
     fn record(&self) -> Record {
         self.claim.record(&self.timing, self.claim.received_at)
     }
@@ -156,7 +157,7 @@ impl Ingress {
         self.call(State::Hinting, Call::Send(message))
     }
 
-    /// The claim found an item. It is durable whatever its state is.
+    /// The claim found an item. The item is durable, whatever its state.
     fn found(self, found: Found, moment: Moment) -> Step<Self, Answer> {
         match found {
             Found::Record(old) if old.claim_id == self.claim.claim_id => match old.status {
@@ -257,7 +258,8 @@ impl Machine for Ingress {
             },
             State::MarkingDue => Step::done(Answer::Accepted(Durable(()))),
             State::Counting => Step::done(Answer::Duplicate(Durable(()))),
-            // The other body is acknowledged, so it must be durable; if that is unknown, the retry comes back here.
+            // The other body is acknowledged, so it must be durable. If that is unknown, the provider's retry comes
+            // back here.
             State::Quarantining => match reply.written() {
                 Written::Applied => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead),
                 Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),

@@ -1,5 +1,5 @@
-//! What holds for every stored record at every moment, for every step of one, and for every fact in the end, as checks
-//! that tests, proofs and audits run.
+//! Invariants of every stored record, of every step of a record, and of every fact in the end. Tests, proofs and audits
+//! run these checks.
 
 use std::ops::RangeInclusive;
 
@@ -7,30 +7,30 @@ use crate::key::RecordKey;
 use crate::record::{Record, Status, dead_shard, pending_shard};
 use crate::timing::Timing;
 
-/// A stored record that cannot have come from this protocol.
+/// A stored record that this protocol cannot have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum RecordViolation {
-    /// A1, A4: what is owed must still have its payload.
+    /// A1, A4: a record that owes its effect must still have its payload.
     #[error("a PENDING or DEAD record has no body")]
     BodyMissing,
-    /// A5: only a dead record never expires.
-    #[error("a record has no expiry without being DEAD, or has one although it is")]
+    /// A5: only a DEAD record never expires.
+    #[error("a DEAD record has an expiry, or another record has none")]
     Expiry,
-    /// A6: only what waits for someone is in the index, under that someone's prefix.
-    #[error("a record's entry in the due index does not fit its status")]
+    /// A6: only PENDING and DEAD records are in the index, each under its own prefix.
+    #[error("a record's entry in the due index does not match its status")]
     DueEntry,
-    /// A3: a processed record says how it ended.
+    /// A3: a processed record has an outcome.
     #[error("a PROCESSED record has no outcome")]
     OutcomeMissing,
-    /// A4: a dead record says why.
+    /// A4: a DEAD record has a reason.
     #[error("a DEAD record has no reason")]
     ReasonMissing,
-    /// Counters never fall below zero.
+    /// Counters are never negative.
     #[error("a counter is negative")]
     NegativeCounter,
 }
 
-/// Everything that is wrong with a record.
+/// Returns all violations of a record.
 pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let owed = matches!(record.status, Status::Pending | Status::Dead);
     let dead = record.status == Status::Dead;
@@ -63,20 +63,20 @@ fn expected_shard(key: &RecordKey, status: Status, timing: &Timing) -> Option<St
     }
 }
 
-/// What is wrong with how often a business fact stands, once everything has come to rest.
+/// A wrong number of effects of a business fact, once all processing has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactViolation {
-    /// P1: it stands too seldom.
+    /// P1: it was applied too few times.
     Lost,
-    /// P2: it stands too often.
+    /// P2: it was applied too many times.
     Doubled,
-    /// It stands although nobody sent it.
+    /// It was applied although nobody sent it.
     Unexpected,
 }
 
-/// What is wrong with a fact that stands so often. `expected` begins at zero where no delivery of it was acknowledged, or
-/// where a record owes it or keeps it for an operator. It ends at one, and one more for each second effect that an operator
-/// asked for; it ends at zero where nobody sent the fact.
+/// Checks how often a fact was applied. The range `expected` starts at zero if no delivery of the fact was
+/// acknowledged, or if a record owes it or keeps it for an operator; otherwise it starts at one. It ends at one, plus
+/// one for each second effect that an operator asked for. It ends at zero if nobody sent the fact.
 pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeInclusive<Count>) -> Option<FactViolation> {
     if stands < expected.start() {
         Some(FactViolation::Lost)
@@ -89,24 +89,24 @@ pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeIncl
     }
 }
 
-/// A step of a record that this protocol never makes.
+/// A step of a record that this protocol never takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum IllegalStep {
-    /// A8: another claim, or an earlier generation.
-    #[error("its claim changed although it existed, or its generation fell")]
+    /// A8: the claim changed, or the generation fell.
+    #[error("the claim of an existing record changed, or its generation fell")]
     Identity,
     /// The state machine has no such edge.
     #[error("the state machine has no such edge")]
     Edge,
-    /// A1: the payload stays as it was claimed.
+    /// A1: the payload never changes after the claim.
     #[error("its body changed")]
     Body,
-    /// Failures are forgotten only by a retry or a force, which begin at zero.
-    #[error("its attempts fell, and not by a retry or a force")]
+    /// Only a retry or a force resets the failures, to zero.
+    #[error("its attempts fell without a retry or a force")]
     Attempts,
 }
 
-/// What is wrong with the step that one write made, `None` for a step of the state machine.
+/// Checks the step of one write. `None` if the state machine has this step.
 ///
 /// | from | to | by |
 /// |---|---|---|
@@ -120,7 +120,7 @@ pub enum IllegalStep {
 /// | PROCESSED | PENDING, next generation | a force |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
-/// No other edge exists. A record goes away only by its TTL, which is no write.
+/// There is no other edge. A record only disappears by its TTL, which is not a write.
 pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalStep> {
     let Some(before) = before else {
         let claimed = after.generation == 0 && matches!(after.status, Status::Pending | Status::Dead);

@@ -1,4 +1,4 @@
-//! Stored items as plain data, in the value language of DynamoDB.
+//! Stored items as plain data, with DynamoDB's types.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// One stored item: attribute names and values.
 pub type Item = BTreeMap<String, Value>;
 
-/// An item out of named values.
+/// Makes an item from names and values.
 pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Item {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -28,7 +28,7 @@ pub enum Value {
     /// Bytes.
     #[serde(rename = "B", with = "base64_bytes")]
     Bytes(Vec<u8>),
-    /// A truth value.
+    /// A boolean.
     #[serde(rename = "BOOL")]
     Flag(bool),
     /// A list.
@@ -37,18 +37,18 @@ pub enum Value {
     /// A map.
     #[serde(rename = "M")]
     Map(BTreeMap<String, Self>),
-    /// The explicit null; its content is always `true`, as the store requires.
+    /// The explicit null. Its content is always `true`, as DynamoDB requires.
     #[serde(rename = "NULL")]
     Null(bool),
 }
 
-/// A number as the store keeps it: decimal text, so that no digit is lost in transit.
+/// A number as DynamoDB stores it: decimal text, so that no digit is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Number(String);
 
 impl Number {
-    /// Takes over decimal text that the store returned.
+    /// Takes decimal text from the store.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -58,7 +58,7 @@ impl Number {
         &self.0
     }
 
-    /// The whole number, if it is one that fits.
+    /// The whole number, if the value is one and fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
     }
@@ -89,22 +89,22 @@ impl From<String> for Value {
 }
 
 impl Value {
-    /// The text, if this is text.
+    /// The text, if the value is text.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The whole number, if this is one that fits.
+    /// The whole number, if the value is one and fits.
     pub fn as_i64(&self) -> Option<i64> {
         if let Self::Number(number) = self { number.as_i64() } else { None }
     }
 
-    /// The bytes, if these are bytes.
+    /// The bytes, if the value is bytes.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 
-    /// How much the store counts for this value, in bytes (an upper bound).
+    /// The value's size as DynamoDB counts it, in bytes (an upper bound).
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -117,12 +117,12 @@ impl Value {
     }
 }
 
-/// How much the store counts for an item, in bytes (an upper bound): names and values.
+/// The item's size as DynamoDB counts it, names and values, in bytes (an upper bound).
 pub fn size_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value.size_bytes()).sum()
 }
 
-/// Bytes may be a provider's payload, so only their number is printed.
+/// Prints only the number of bytes, because they may be a provider's payload.
 impl fmt::Debug for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

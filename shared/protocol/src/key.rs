@@ -1,38 +1,38 @@
-//! Names of endpoints, records and domain keys.
+//! Keys of endpoints, records, facts and domain items.
 //!
-//! `#` separates the parts of a key, so it is escaped in each part that a provider chooses: `%23` stands for `#`, `%25`
-//! for `%`, and a lone `%` for a part that is empty. Parts that together are longer than [`PARTS_BYTES_MAX`] are replaced
-//! by `%h` and their hash. Two different lists of parts therefore never make the same key, and `##` never stands in one.
+//! `#` separates the parts of a key. Parts that a provider chooses are escaped: `%23` stands for `#`, `%25` for `%`,
+//! and a lone `%` for an empty part. Parts that are longer than [`PARTS_BYTES_MAX`] together are replaced by `%h` and
+//! their hash. So two different lists of parts never make the same key, and no list of parts makes `##`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The longest list of parts that stands in a key as it is, in bytes.
+/// The longest list of parts that is not hashed, in bytes.
 pub const PARTS_BYTES_MAX: usize = 512;
 
-/// The longest key of a domain item, in bytes: the store takes no longer one.
+/// The longest key of a domain item, in bytes. DynamoDB accepts no longer one.
 pub const ITEM_KEY_BYTES_MAX: usize = 2_048;
 
 /// The longest endpoint id, in bytes.
 pub const ENDPOINT_BYTES_MAX: usize = 64;
 
-/// One configured receiver: tenant, provider, secrets and policy.
+/// The id of an endpoint: one tenant, provider, set of secrets and policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EndpointId(String);
 
-/// An endpoint id that cannot be one.
+/// The text is not a valid endpoint id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an endpoint id has 1 to 64 of the characters a-z, 0-9, '-' and '_'")]
 pub struct EndpointIdError;
 
 impl EndpointId {
-    /// Checks an endpoint id.
+    /// Parses an endpoint id.
     ///
     /// # Errors
-    /// [`EndpointIdError`] when it is empty, too long or has another character than `a-z`, `0-9`, `-`, `_`.
+    /// [`EndpointIdError`] when it is empty, too long or has a character other than `a-z`, `0-9`, `-`, `_`.
     pub fn parse(text: &str) -> Result<Self, EndpointIdError> {
         let fits = (1..=ENDPOINT_BYTES_MAX).contains(&text.len());
         let plain = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
@@ -64,14 +64,14 @@ impl fmt::Display for EndpointId {
     }
 }
 
-/// What a record stands for, readable from its key.
+/// What a record stands for, as its key shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKind {
-    /// One delivery that is one event.
+    /// A delivery with one event.
     Delivery,
-    /// One event of a provider that batches; it must outlive every envelope that may still name it.
+    /// One event of a provider that batches. Its record must outlive every envelope that may name it.
     Event,
-    /// A delivery that carries several events and is fanned out into their records.
+    /// A delivery with several events, which fans out into their records.
     Envelope,
 }
 
@@ -86,28 +86,28 @@ const ENVELOPE: &str = "en#";
 const ALTERNATE: &str = "#alt#";
 
 impl RecordKey {
-    /// The record of a delivery that is one event.
+    /// The key of a delivery with one event.
     pub fn delivery(endpoint: &EndpointId, delivery_key: &str) -> Self {
         Self(format!("{PREFIX}{endpoint}#{}", joined([delivery_key])))
     }
 
-    /// The record of one event of a provider that batches.
+    /// The key of one event of a provider that batches.
     pub fn event(endpoint: &EndpointId, event_id: &str) -> Self {
         Self(format!("{PREFIX}{endpoint}#{EVENT}{}", joined([event_id])))
     }
 
-    /// The record of a delivery that carries several events.
+    /// The key of a delivery with several events.
     pub fn envelope(endpoint: &EndpointId, body_sha256: &[u8; 32]) -> Self {
         Self(format!("{PREFIX}{endpoint}#{ENVELOPE}{}", hex(body_sha256)))
     }
 
-    /// Where another body is kept that came under this record's id.
+    /// The key under which another body is kept that came under this record's id.
     #[must_use]
     pub fn alternate(&self, body_sha256: &[u8; 32]) -> Self {
         Self(format!("{}{ALTERNATE}{}", self.0, hex(body_sha256)))
     }
 
-    /// Takes over a key that was stored or sent before, if it has the shape of one.
+    /// Parses a stored or received key. `None` if it does not have the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         let (endpoint, rest) = text.strip_prefix(PREFIX)?.split_once('#')?;
         (EndpointId::parse(endpoint).is_ok() && !rest.is_empty()).then(|| Self(text.to_owned()))
@@ -118,7 +118,7 @@ impl RecordKey {
         &self.0
     }
 
-    /// The endpoint's id, and the rest of the key behind it.
+    /// The endpoint's id and the rest of the key.
     pub fn parts(&self) -> (&str, &str) {
         self.0.strip_prefix(PREFIX).and_then(|rest| rest.split_once('#')).unwrap_or(("", &self.0))
     }
@@ -135,7 +135,7 @@ impl RecordKey {
         }
     }
 
-    /// The shard of this key, in `0..shards`, the same for ever.
+    /// The shard of this key, in `0..shards`. It never changes.
     pub fn shard(&self, shards: u16) -> u16 {
         let digest = Sha256::digest(self.0.as_bytes());
         let head = digest.iter().take(8).fold(0_u64, |head, byte| (head << 8) | u64::from(*byte));
@@ -149,14 +149,14 @@ impl fmt::Display for RecordKey {
     }
 }
 
-/// Marks one accepted delivery: made once per request, before the first call to the store, so that one's own retry is
-/// told apart from another's delivery.
+/// Identifies one accepted request. Made once per request, before the first call to the store, so that the request's
+/// own retry differs from another delivery.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimId(pub String);
 
 impl ClaimId {
-    /// The claim of one event that an envelope is fanned out into: the same on every run of the fan-out.
+    /// The claim id of one event of an envelope. It is the same on every run of the fan-out.
     pub fn of_child(envelope: &RecordKey, claim: &Self, event: &RecordKey) -> Self {
         let mut digest = Sha256::new();
         for part in [envelope.as_str(), &claim.0, event.as_str()] {
@@ -167,35 +167,35 @@ impl ClaimId {
     }
 }
 
-/// The partition keys of domain items start with this where they are domain keys. No endpoint's items are there, because
-/// an endpoint's id is never empty.
+/// The prefix of domain keys in the domain table. It differs from the prefix of every endpoint's items, because an
+/// endpoint id is never empty.
 pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 
-/// Names a business fact. The endpoint, the handler and the generation are not in it: the protocol adds them.
+/// Names a business fact. It leaves out the endpoint, the handler and the generation, because the protocol adds them.
 ///
 /// - `#dk#stripe#payments#invoice.paid#in_1`: endpoint, handler, fact.
-/// - `#dk#stripe#payments#invoice.paid#in_1##in#stripe#evt_1#g1`: the same fact, once more, because an operator forced
+/// - `#dk#stripe#payments#invoice.paid#in_1##in#stripe#evt_1#g1`: the same fact once more, because an operator forced
 ///   this record into generation 1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainKey(String);
 
 impl DomainKey {
-    /// The fact that these parts name together.
+    /// Names the fact by these parts.
     ///
-    /// A part that is empty leaves the fact without a name: otherwise all events that lack the part would be one fact.
+    /// With an empty part, the fact has no name. Otherwise all events that lack the part would be the same fact.
     pub fn of<P: fmt::Display>(parts: impl IntoIterator<Item = P>) -> Self {
         let parts: Vec<_> = parts.into_iter().map(|part| part.to_string()).collect();
         Self(if parts.iter().any(String::is_empty) { String::new() } else { joined(parts) })
     }
 
-    /// Whether it names a fact.
+    /// Whether it has a name.
     pub fn is_named(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The partition key of the item that says that the fact has been applied at the record's endpoint.
+    /// The partition key of the item that marks the fact as applied at the record's endpoint.
     ///
-    /// A forced replay, generation 1 and up, has a key of its own, because the operator asked for one more effect.
+    /// A forced replay (generation 1 and up) has a separate key, because the operator asked for one more effect.
     pub fn item(&self, handler: &str, record: &RecordKey, generation: i64) -> String {
         let (endpoint, _) = record.parts();
         let first = format!("{DOMAIN_KEY_PREFIX}{endpoint}#{}#{}", escaped(handler), self.0);
@@ -203,20 +203,20 @@ impl DomainKey {
     }
 }
 
-/// The partition key of a domain item that a handler may see and change. It begins with the endpoint, because an endpoint
-/// is a tenant: `stripe#balance#cus_1#eur`.
+/// The partition key of a domain item that a handler may read and change. It starts with the endpoint, because an
+/// endpoint is a tenant: `stripe#balance#cus_1#eur`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ItemKey(String);
 
 impl ItemKey {
-    /// The item of this kind that these parts name together.
+    /// Names the item of this kind by these parts.
     pub fn new<P: fmt::Display>(endpoint: &EndpointId, kind: &str, parts: impl IntoIterator<Item = P>) -> Self {
         let parts = parts.into_iter().map(|part| part.to_string());
         Self(format!("{endpoint}#{}#{}", escaped(kind), joined(parts)))
     }
 
-    /// Whether it is one of this endpoint, and not longer than a key may be.
+    /// Whether it belongs to this endpoint and is not too long.
     pub fn is_of(&self, endpoint: &str) -> bool {
         let rest = self.0.strip_prefix(endpoint).and_then(|rest| rest.strip_prefix('#'));
         self.0.len() <= ITEM_KEY_BYTES_MAX && rest.is_some_and(|rest| !rest.is_empty())
@@ -240,9 +240,9 @@ impl fmt::Display for ItemKey {
     }
 }
 
-/// The key of an item that stands for one effect of an event: [`Event::once`](crate::plan::Event::once) makes it.
+/// The key of an item that stands for one effect of an event. [`Event::once`](crate::plan::Event::once) makes it.
 ///
-/// A forced replay creates one more such item, so from generation 1 the key holds the record and the generation.
+/// A forced replay creates a further item, so from generation 1 the key contains the record and the generation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OnceKey(ItemKey);
 
@@ -258,15 +258,15 @@ impl From<OnceKey> for ItemKey {
     }
 }
 
-/// The partition keys of domain items start with this where they say which record a body first came with.
+/// The prefix of domain table items that note which record a body first came with.
 pub const FIRST_SEEN_PREFIX: &str = "#seen#";
 
-/// The partition key of the item that says which record of an endpoint a body first came with.
+/// The partition key of the item that notes which record of an endpoint a body first came with.
 pub fn first_seen_item(endpoint: &str, body_sha256: &[u8; 32]) -> String {
     format!("{FIRST_SEEN_PREFIX}{endpoint}#{}", hex(body_sha256))
 }
 
-/// The key of what a generation leaves behind once: generation 0 was not forced.
+/// Makes a key that is unique per forced generation. Generation 0 was not forced, so it keeps the plain key.
 fn forced(first: String, record: &RecordKey, generation: i64) -> String {
     if generation == 0 { first } else { format!("{first}##{record}#g{generation}") }
 }

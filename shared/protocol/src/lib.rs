@@ -1,13 +1,13 @@
 //! The inbox protocol as pure state machines.
 //!
-//! **The record is the truth, the queue message is only a hint.** To acknowledge a delivery means that a durable record
-//! with its payload exists. Every change of a record is one conditional write that names the state it starts from.
-//! Only two parties ever send a hint: the winner of the claim, once, and the relay.
+//! **The record is the truth, the queue message is only a hint.** Acknowledging a delivery means that a durable record
+//! with its payload exists. Every change of a record is one conditional write, and its condition is the state that it
+//! starts from. Only two senders send hints: the winner of the claim, once, and the relay.
 //!
-//! Architecture Invariant: nothing in this crate waits, reads a clock, draws a random number or knows a network type.
-//! A machine takes `(state, reply)` and returns the next state and the one [`Call`](call::Call) to carry out. The driver
-//! in `hookonce-runtime` carries calls out against AWS; a model checker or a simulator answers the very same calls
-//! through [`Write::apply`](write::Write::apply). What is checked is what runs.
+//! Architecture Invariant: nothing in this crate waits, reads a clock, draws a random number or knows a network type. A
+//! machine takes `(state, reply)` and returns the next state and one [`Call`](call::Call). The driver in
+//! `hookonce-runtime` carries out the calls on AWS. A model checker or a simulator answers the same calls through
+//! [`Write::apply`](write::Write::apply). So the code that is checked is the code that runs.
 //!
 //! | module | holds |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | [`plan`] | what a handler sees and returns: event, snapshot, plan |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
-//! | [`invariant`] | what holds for every stored record, as a check |
+//! | [`invariant`] | checks that hold for every stored record |
 
 pub mod call;
 pub mod claim;

@@ -1,18 +1,18 @@
-//! Queue messages: JSON text with a version, a hint in the usual case.
+//! Queue messages: versioned JSON text. Usually a hint.
 
 use serde::{Deserialize, Serialize};
 
 use crate::claim::Claim;
 use crate::key::RecordKey;
 
-/// The version that this code writes, and the only one that it acts on.
+/// The version that this code writes. It acts on no other.
 pub const MESSAGE_VERSION: i64 = 1;
 
-/// A message that this version understands.
+/// A message of this version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Message {
-    /// A hint: look at this record.
+    /// A hint to process this record.
     Ref {
         /// The record.
         pk: RecordKey,
@@ -21,13 +21,13 @@ pub enum Message {
     Full(Box<Claim>),
 }
 
-/// A message that this version must not act on.
+/// Why a message must not be acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum MessageError {
-    /// Written by another version: it must wait for the deployment that understands it.
-    #[error("the message's version or kind is unknown to this version")]
+    /// Another version wrote it. It must wait for a deployment that understands it.
+    #[error("this version does not know the message's version or kind")]
     UnknownVersion,
-    /// Not one of ours.
+    /// It is not a hookonce message.
     #[error("the message is not a versioned JSON message")]
     Malformed,
 }
@@ -45,11 +45,12 @@ struct VersionOnly {
 }
 
 impl Message {
-    /// As the text of a queue message: of characters that SQS takes.
+    /// Encodes the message as text that SQS accepts.
     pub fn encode(&self) -> String {
-        // Serialising plain data into memory has no failure; the empty text would be refused as malformed.
+        // Serialising plain data into memory cannot fail. Empty text would be refused as malformed.
         let text = serde_json::to_string(&Outgoing { v: MESSAGE_VERSION, message: self }).unwrap_or_default();
-        // What SQS refuses beside control characters, which JSON escapes. Only in strings, so the escape means the same.
+        // SQS refuses these two characters and control characters, and JSON escapes only the latter. They occur only in
+        // strings, where the escape means the same.
         if text.contains(['\u{fffe}', '\u{ffff}']) {
             text.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
         } else {
@@ -57,10 +58,10 @@ impl Message {
         }
     }
 
-    /// From the text of a queue message.
+    /// Decodes the text of a queue message.
     ///
     /// # Errors
-    /// [`MessageError`] when the text is not a message, or one of another version.
+    /// [`MessageError`] when the text is not a message, or is one of another version.
     pub fn decode(text: &str) -> Result<Self, MessageError> {
         let version: VersionOnly = serde_json::from_str(text).map_err(|_| MessageError::Malformed)?;
         if version.v != MESSAGE_VERSION {

@@ -1,4 +1,4 @@
-//! What an operator can do to a record: each is one guarded write and no send. The relay sends, within its budget.
+//! Operator actions on a record. Each is one guarded write and sends nothing. The relay sends, within its budget.
 
 use crate::item::Value;
 use crate::purpose::Purpose;
@@ -6,30 +6,31 @@ use crate::record::{DeadReason, Due, Record, Status, attribute, equals, remove, 
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
-/// Why an operator's wish is refused. The sentence says what to do instead.
+/// Why an operator's action is refused. The text says what to do instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// Retry asks for a record that still owes its effect.
+    /// A retry needs a record that still owes its effect.
     #[error("only PENDING and DEAD records can be retried; a PROCESSED one can be forced")]
     NotRetryable,
-    /// Force asks for a record whose effect stands.
-    #[error("only PROCESSED records can be forced; retry a PENDING or DEAD one, or it would take effect twice")]
+    /// A force needs a record whose effect was applied.
+    #[error("only PROCESSED records can be forced; retry a PENDING or DEAD one instead, so that it takes effect once")]
     NotForceable,
-    /// Discard asks for a dead record.
+    /// A discard needs a DEAD record.
     #[error("only DEAD records can be discarded")]
     NotDiscardable,
-    /// The effect may already stand.
+    /// The effect may already have been applied.
     #[error("its effect may already have been applied; check the business data, then retry it with accept_duplicate")]
     EffectUnknown,
-    /// Nothing to run again.
+    /// Without the payload, nothing can run again.
     #[error("its payload is gone")]
     NoBody,
 }
 
-/// Lets a record that was given up, or that waits, run again in its generation.
+/// Lets a PENDING or DEAD record run again in the same generation.
 ///
 /// # Errors
-/// [`Refusal`] when its state does not allow it, or its effect may already stand and `accept_duplicate` is not given.
+/// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
+/// `accept_duplicate` is not set.
 pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     let unknown = record.dead_reason.is_some_and(DeadReason::effect_unknown);
     match record.status {
@@ -55,10 +56,10 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     Ok(update(record, Purpose::Retry, changes, condition))
 }
 
-/// Lets a processed record take effect once more, in a new generation. A second force of the same generation fails.
+/// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.
 ///
 /// # Errors
-/// [`Refusal`] when its effect does not stand yet, or its payload is gone.
+/// [`Refusal`] when the record is not PROCESSED, or its payload is gone.
 pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     match record.status {
         Status::Pending | Status::Dead | Status::Discarded => return Err(Refusal::NotForceable),
@@ -73,10 +74,10 @@ pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, 
     Ok(update(record, Purpose::Force, changes, condition))
 }
 
-/// Gives a dead record up; it then expires like a processed one.
+/// Discards a DEAD record. It then expires like a processed one.
 ///
 /// # Errors
-/// [`Refusal`] when it is not dead.
+/// [`Refusal`] when the record is not DEAD.
 pub fn discard(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     if record.status != Status::Dead {
         return Err(Refusal::NotDiscardable);

@@ -1,7 +1,7 @@
-//! What a handler sees and what it returns, as plain data.
+//! A handler's input and output, as plain data.
 //!
-//! The JSON form of [`Event`], [`Snapshot`] and [`Plan`] is versioned by the event's `version` field and stable: a
-//! handler in another language may receive the first two and return the third over the wire.
+//! The JSON form of [`Event`], [`Snapshot`] and [`Plan`] is stable, and the event's `version` field is its version. A
+//! handler in another language can receive the first two and return the third over the wire.
 //!
 //! ```json
 //! {"version": 1, "endpoint": "stripe", "provider": "stripe", "record": "in#stripe#evt_1", "key": "evt_1",
@@ -29,13 +29,13 @@ use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Writ
 /// The version of the JSON form.
 pub const EVENT_VERSION: u32 = 1;
 
-/// The most writes in one plan: a transaction holds 100 actions, of which two are the protocol's own.
+/// The most writes in one plan. A transaction holds 100 actions; two are the protocol's own.
 pub const PLAN_WRITES_MAX: usize = 98;
 
-/// The most data in one plan, in bytes: a transaction holds 4 MiB, of which some is left to the protocol's own writes.
+/// The most data in one plan, in bytes. A transaction holds 4 MiB, and the protocol's own writes need some of it.
 pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
 
-/// One business fact as the provider told it.
+/// One business fact, as the provider reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
     /// [`EVENT_VERSION`].
@@ -44,40 +44,40 @@ pub struct Event {
     pub endpoint: EndpointId,
     /// The provider's id in the catalog.
     pub provider: String,
-    /// The record that it is kept in.
+    /// The key of its record.
     pub record: RecordKey,
-    /// The id under which it is deduplicated.
+    /// The id that it is deduplicated by.
     pub key: String,
-    /// The provider's word for what happened.
+    /// The provider's name for the type of event.
     #[serde(rename = "type")]
     pub event_type: String,
     /// When the delivery was received.
     #[serde(rename = "received_at_ms")]
     pub received_at: EpochMs,
-    /// 0, and one more for each forced replay.
+    /// The generation: 0, plus one for each forced replay.
     pub generation: i64,
-    /// The kept request headers, lower-cased names.
+    /// The request headers that are kept, with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The provider's delivery, holding just this event.
+    /// The provider's delivery, with only this event.
     #[serde(rename = "body_base64", with = "base64_bytes")]
     pub body: Vec<u8>,
 }
 
 impl Event {
     /// Names a domain item of this event's endpoint: `event.item_key("balance", [customer, currency])` is
-    /// `stripe#balance#cus_1#eur`. Parts may be anything that a provider sends: other parts make another key.
+    /// `stripe#balance#cus_1#eur`. Parts may be any text from a provider: different parts never make the same key.
     pub fn item_key<P: fmt::Display>(&self, kind: &str, parts: impl IntoIterator<Item = P>) -> ItemKey {
         ItemKey::new(&self.endpoint, kind, parts)
     }
 
-    /// Names a domain item that stands for one effect of this event, such as a ledger entry. A forced replay is meant to
-    /// have one more effect, so its item is another.
+    /// Names a domain item that stands for one effect of this event, such as a ledger entry. A forced replay must have
+    /// a further effect, so it gets another key.
     pub fn once<P: fmt::Display>(&self, kind: &str, parts: impl IntoIterator<Item = P>) -> OnceKey {
         OnceKey::new(self.item_key(kind, parts), &self.record, self.generation)
     }
 }
 
-/// The domain items that a handler asked for, as they were at one moment. An item that does not exist is not listed.
+/// The domain items that a handler asked for, as of one moment. Items that do not exist are missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// By partition key.
@@ -85,34 +85,34 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The item under this key, if it exists.
+    /// The item with this key, if it exists.
     pub fn item(&self, key: &ItemKey) -> Option<&Item> {
         self.items.get(key.as_str())
     }
 
-    /// A whole number of an item, zero where the item or the attribute does not exist.
+    /// A whole number of an item. Zero if the item or the attribute does not exist.
     pub fn number(&self, key: &ItemKey, attribute: &str) -> i64 {
         self.item(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
 }
 
-/// What to do when a condition of the plan's own writes does not hold at commit.
+/// What to do if a condition of the plan's own writes fails at commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenConditionFails {
-    /// Read and plan again: the snapshot was overtaken.
+    /// Read and plan again, because the snapshot was outdated.
     #[default]
     Retry,
-    /// The event can never be applied.
+    /// Fail for good: the event can never be applied.
     Permanent,
 }
 
-/// What one event changes. All of it is committed in one transaction with the record and the domain key, or none of it.
+/// The changes of one event. One transaction commits all of them with the record and the domain key, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Plan {
-    /// The writes, each on another item.
+    /// The writes, each on a different item.
     pub writes: Vec<DomainWrite>,
-    /// What a failed condition means.
+    /// What to do if a condition fails.
     #[serde(default)]
     pub when_condition_fails: WhenConditionFails,
 }
@@ -122,14 +122,14 @@ pub struct Plan {
 pub struct DomainWrite {
     /// The partition key.
     pub key: ItemKey,
-    /// What happens.
+    /// The action.
     pub action: Action,
-    /// What must hold before.
+    /// The condition that must hold before the write.
     #[serde(default)]
     pub condition: Condition,
 }
 
-/// A plan that cannot be committed.
+/// Why a plan cannot be committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// More than [`PLAN_WRITES_MAX`] writes.
@@ -138,26 +138,26 @@ pub enum PlanError {
     /// More than [`PLAN_BYTES_MAX`] bytes.
     #[error("the plan holds more than {PLAN_BYTES_MAX} bytes")]
     TooLarge,
-    /// Two writes of one item: a transaction allows one.
+    /// Two writes of one item. A transaction allows one.
     #[error("the plan writes one item twice")]
     ItemTwice,
-    /// A key that does not begin with the event's endpoint, or is too long.
-    #[error("a key of the plan does not begin with the endpoint, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
+    /// A key does not begin with the event's endpoint, or is too long.
+    #[error("a plan key does not begin with the endpoint, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
     Key,
 }
 
 impl Plan {
-    /// Adds a write: the plan's builder. Takes an `Option` as well, for a write that may not be needed.
+    /// Adds a write. An `Option` works as well, for a write that may not be needed.
     #[must_use]
     pub fn with(mut self, write: impl Into<Option<DomainWrite>>) -> Self {
         self.writes.extend(write.into());
         self
     }
 
-    /// Checks what the store would refuse, and that nothing but items of this endpoint are written.
+    /// Checks the store's limits, and that the plan writes only items of this endpoint.
     ///
     /// # Errors
-    /// [`PlanError`] names the first limit that is broken.
+    /// [`PlanError`] names the first limit that the plan breaks.
     pub fn check(&self, endpoint: &str) -> Result<(), PlanError> {
         if self.writes.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
@@ -179,23 +179,23 @@ impl Plan {
 }
 
 impl DomainWrite {
-    /// Creates the item of one effect; fails at commit if it exists.
+    /// Creates the item of one effect. The commit fails if the item exists.
     pub fn create(key: OnceKey, item: Item) -> Self {
         Self { key: key.into(), action: Action::Put(item), condition: Condition::item_absent() }
     }
 
-    /// Creates an item that outlives the event, unless the snapshot showed it. The handler must have asked to see it.
+    /// Creates an item that outlives the event, unless the snapshot has it. The handler must have asked for it.
     pub fn create_missing(key: ItemKey, item: Item, snapshot: &Snapshot) -> Option<Self> {
         let missing = snapshot.item(&key).is_none();
         missing.then(|| Self { key, action: Action::Put(item), condition: Condition::item_absent() })
     }
 
-    /// Changes attributes, creating the item where it does not exist.
+    /// Changes attributes. Creates the item if it does not exist.
     pub fn update(key: ItemKey, changes: Vec<Change>) -> Self {
         Self { key, action: Action::Update(changes), condition: Condition::none() }
     }
 
-    /// Requires one attribute to be as the snapshot showed it.
+    /// Requires that one attribute still is as in the snapshot.
     #[must_use]
     pub fn as_seen(mut self, snapshot: &Snapshot, attribute: impl Into<AttributeName>) -> Self {
         let attribute = attribute.into();
@@ -207,7 +207,7 @@ impl DomainWrite {
         self
     }
 
-    /// As a write of the domain table.
+    /// The write on the domain table.
     pub fn into_write(self) -> Write {
         Write {
             purpose: Purpose::DomainWrite,

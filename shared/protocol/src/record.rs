@@ -1,4 +1,4 @@
-//! The record: one item per delivery or event, and the truth about it.
+//! The record: one item per delivery or event. It is the truth about it.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::time::{EpochMs, EpochSec};
 use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
-/// The version that this code writes, and the only one that it acts on.
+/// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
 
-/// The attribute names of a record: whole words, because the person on call reads them in a console.
+/// The attribute names of a record. They are whole words, because the person on call reads them in a console.
 pub mod attribute {
     #![allow(missing_docs, reason = "the names say what they hold; `Record` documents each")]
     pub const SCHEMA_VERSION: &str = "schema_version";
@@ -44,7 +44,7 @@ pub mod attribute {
     pub const ACCEPT_DUPLICATE: &str = "accept_duplicate";
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
-    /// Everything that a record has beside its key and its body: a head.
+    /// The head of a record: all attributes except the key and the body.
     pub const HEAD: [&str; 28] = [
         SCHEMA_VERSION,
         STATUS,
@@ -78,51 +78,51 @@ pub mod attribute {
 }
 
 words! {
-    /// Where a record stands.
+    /// The status of a record.
     Status {
-        /// Claimed, and its effect still owed.
+        /// Claimed. Its effect is still owed.
         Pending = "PENDING",
-        /// Its effect stands.
+        /// Settled: its effect was applied, or it has none.
         Processed = "PROCESSED",
-        /// Given up by the machine, kept with its payload until an operator decides.
+        /// Given up by hookonce. It is kept with its payload until an operator decides.
         Dead = "DEAD",
-        /// Given up by an operator.
+        /// Discarded by an operator.
         Discarded = "DISCARDED",
     }
 }
 
 words! {
-    /// How a processed record came to its end.
+    /// How a processed record ended.
     Outcome {
-        /// Its effect was committed by this record.
+        /// This record committed the effect.
         Applied = "APPLIED",
-        /// Its business fact had been applied before, under another id.
+        /// The business fact was applied before, under another id.
         Duplicate = "DUPLICATE",
         /// No handler wants events of this type.
         Ignored = "IGNORED",
-        /// An envelope whose events all have records of their own.
+        /// An envelope whose events all have their own records.
         FannedOut = "FANNED_OUT",
     }
 }
 
 words! {
-    /// Why a record is dead.
+    /// Why a record is DEAD.
     DeadReason {
-        /// Its handler failed as often as it may.
+        /// Its handler failed as often as allowed.
         AttemptsExhausted = "ATTEMPTS_EXHAUSTED",
-        /// Its handler, or its body, can never succeed.
+        /// Its handler or its body can never succeed.
         Permanent = "PERMANENT",
-        /// Too old to be committed safely: its effect may have been applied and forgotten.
+        /// Too old to commit safely: its effect may have been applied and forgotten.
         Stale = "STALE",
-        /// Its message ended in the dead-letter queue.
+        /// Its message became a dead letter.
         DeadLetter = "DEAD_LETTER",
-        /// Another body came under an id that was seen before.
+        /// Another body came under a known id.
         IdCollision = "ID_COLLISION",
     }
 }
 
 impl DeadReason {
-    /// Whether the effect may already have been applied, so that a retry could double it.
+    /// Whether the effect may already have been applied, so that a retry could apply it twice.
     pub const fn effect_unknown(self) -> bool {
         match self {
             Self::Stale => true,
@@ -131,124 +131,124 @@ impl DeadReason {
     }
 }
 
-/// When a record falls due, and in which shard of the index.
+/// When a record is due, and in which shard of the index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Due {
     /// `due#<n>` while PENDING, `dead#<n>` while DEAD.
     pub shard: String,
-    /// While PENDING the next time of sending, while DEAD the time of death.
+    /// The next send time while PENDING, the time of death while DEAD.
     pub at: EpochMs,
 }
 
 impl Due {
-    /// The entry of a record that waits for its effect.
+    /// The entry of a PENDING record.
     pub fn pending(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
         Self { shard: pending_shard(key.shard(shards)), at }
     }
 
-    /// The entry of a dead record.
+    /// The entry of a DEAD record.
     pub fn dead(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
         Self { shard: dead_shard(key.shard(shards)), at }
     }
 }
 
-/// The index partition of PENDING records of a shard.
+/// The index partition for PENDING records of a shard.
 pub fn pending_shard(shard: u16) -> String {
     format!("due#{shard}")
 }
 
-/// The index partition of DEAD records of a shard.
+/// The index partition for DEAD records of a shard.
 pub fn dead_shard(shard: u16) -> String {
     format!("dead#{shard}")
 }
 
-/// The journal partition of what arrived at `moment`: hours since the epoch, and a shard.
+/// The journal partition for records received at `moment`: the hour since the epoch, and a shard.
 pub fn journal_shard(moment: EpochMs, shard: u16) -> String {
     format!("{}#{shard}", moment.0.div_euclid(3_600_000))
 }
 
-/// One record. `Option` means that the attribute may be absent.
+/// One record. `Option` means that the attribute may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The partition key.
     pub key: RecordKey,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// Who claimed it; never changes while the record exists.
+    /// Who claimed it. Never changes while the record exists.
     pub claim_id: ClaimId,
-    /// Accepted forced replays so far.
+    /// The number of accepted forced replays.
     pub generation: i64,
     /// The provider's id in the catalog.
     pub provider: String,
-    /// The provider's word for what happened.
+    /// The provider's name for the type of event.
     pub event_type: String,
-    /// The payload, zstd-compressed, unless it is gone for good (never while PENDING or DEAD).
+    /// The zstd-compressed payload. `None` once it is gone for good (never while PENDING or DEAD).
     pub body: Option<Vec<u8>>,
-    /// Hash of the raw bytes; of the item's bytes for one event out of a batch.
+    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes.
     pub body_sha256: [u8; 32],
-    /// The request headers that were kept.
+    /// The request headers that are kept.
     pub headers: BTreeMap<String, String>,
-    /// Which secret verified the delivery, 0 for the newest.
+    /// Which secret verified the delivery. 0 is the newest.
     pub secret_index: i64,
     /// When the delivery was received.
     pub received_at: EpochMs,
-    /// The partition of the journal that lists it: what arrived in which hour. Written once.
+    /// Its partition of the journal, which lists records by the hour of receipt. Written once.
     pub journal_shard: String,
-    /// Its entry in the index of due records. Absent unless PENDING or DEAD.
+    /// The entry in the index of due records. `None` unless PENDING or DEAD.
     pub due: Option<Due>,
     /// Handler failures in this generation.
     pub attempts: i64,
     /// Relay sends in this generation.
     pub resends: i64,
-    /// Times its message came to the dead-letter queue before its handler ever ran.
+    /// How often its message became a dead letter before its handler ran.
     pub dead_letters: i64,
     /// The envelope that this event came in.
     pub parent: Option<RecordKey>,
-    /// The native TTL, in seconds. Absent while DEAD: a dead record never expires by itself.
+    /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
     pub expires_at: Option<EpochSec>,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// The code of the last failure.
     pub last_error: Option<String>,
-    /// Why it is dead.
+    /// Why it is DEAD.
     pub dead_reason: Option<DeadReason>,
-    /// Further deliveries seen.
+    /// How many further deliveries came.
     pub duplicate_count: i64,
-    /// When the last of them was seen.
+    /// When the last of them came.
     pub last_seen_at: Option<EpochMs>,
     /// When its effect was committed.
     pub processed_at: Option<EpochMs>,
-    /// When it died.
+    /// When it became DEAD.
     pub dead_at: Option<EpochMs>,
     /// When an operator discarded it.
     pub discarded_at: Option<EpochMs>,
-    /// An operator accepted that a retry may apply its effect twice.
+    /// An operator accepts that a retry may apply the effect twice.
     pub accept_duplicate: bool,
-    /// The endpoint quarantines another body under a known id (kept for the fan-out of an envelope).
+    /// The endpoint quarantines another body under a known id. Kept for the fan-out of an envelope.
     pub quarantine_mismatch: bool,
 }
 
-/// A stored item that this code must not act on: written by another version, or not a record.
+/// A stored item that this code must not act on: another version wrote it, or it is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("the record's schema or status is unknown to this version (schema_version {schema_version:?})")]
+#[error("this version does not know the record's schema or status (schema_version {schema_version:?})")]
 pub struct Unreadable {
-    /// The version it names, if any.
+    /// The version that the item names, if any.
     pub schema_version: Option<i64>,
 }
 
-/// What a read or a failed condition showed.
+/// What a read or a failed condition returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// No item.
+    /// There is no item.
     Nothing,
     /// A record of this version.
     Record(Box<Record>),
-    /// Something that is durable but not for this version to act on.
+    /// A durable item that this version must not act on.
     Unreadable(Unreadable),
 }
 
 impl Found {
-    /// Reads what the store returned.
+    /// Decodes what the store returned.
     pub fn from_item(item: Option<&Item>) -> Self {
         item.map_or(Self::Nothing, |item| match Record::decode(item) {
             Ok(record) => Self::Record(Box::new(record)),
@@ -257,19 +257,19 @@ impl Found {
     }
 }
 
-/// The state that a change starts from. Every update of a record carries one as its condition.
+/// The state that a change starts from. It is part of the condition of every update of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// The status it must have.
+    /// The status that the record must have.
     pub status: Status,
-    /// The claim it must have.
+    /// The claim that the record must have.
     pub claim_id: ClaimId,
-    /// The generation it must have.
+    /// The generation that the record must have.
     pub generation: i64,
 }
 
 impl Guard {
-    /// As a condition, with what else must hold.
+    /// This guard as a condition, with further clauses.
     pub fn condition(&self, further: impl IntoIterator<Item = Clause>) -> Condition {
         let mut clauses = vec![
             equals(attribute::STATUS, self.status.as_str()),
@@ -281,28 +281,28 @@ impl Guard {
     }
 }
 
-/// A clause on one of the protocol's attributes.
+/// A clause on an attribute of the protocol.
 pub fn equals(name: &'static str, value: impl Into<Value>) -> Clause {
     Clause::Equals(name.into(), value.into())
 }
 
-/// A change of one of the protocol's attributes.
+/// A change of an attribute of the protocol.
 pub fn set(name: &'static str, value: impl Into<Value>) -> Change {
     Change::Set(name.into(), value.into())
 }
 
-/// The removal of one of the protocol's attributes.
+/// A removal of an attribute of the protocol.
 pub fn remove(name: &'static str) -> Change {
     Change::Remove(AttributeName::Borrowed(name))
 }
 
 impl Record {
-    /// The state that this record is in now.
+    /// The guard for this record's current state.
     pub fn guard(&self) -> Guard {
         Guard { status: self.status, claim_id: self.claim_id.clone(), generation: self.generation }
     }
 
-    /// As a stored item.
+    /// Encodes the record as a stored item.
     pub fn encode(&self) -> Item {
         let mut item = Item::new();
         let mut put = |name: &str, value: Value| item.insert(name.to_owned(), value);
@@ -347,7 +347,7 @@ impl Record {
         item
     }
 
-    /// From a stored item.
+    /// Decodes a stored item.
     ///
     /// # Errors
     /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or malformed.

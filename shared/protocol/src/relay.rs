@@ -1,8 +1,8 @@
-//! Relay: the only re-sender.
+//! The relay: the only part that sends hints again.
 //!
-//! One run samples the journal for the rate of arrivals, asks every shard of the index for what fell due, and sends
-//! within its budget: oldest first, each only after a conditional write moved its due time into the future. A crash in
-//! between costs one interval, never a loop.
+//! A run samples the journal for the arrival rate, queries every shard of the index for due records, and sends within
+//! its budget, oldest first. It sends a hint only after a conditional write has moved the record's due time into the
+//! future. A crash in between costs one interval and never causes a loop.
 
 use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Written};
 use crate::item::Value;
@@ -14,33 +14,34 @@ use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
-/// How many entries of the index are taken from one shard in one run.
+/// The most index entries that one run reads from one shard.
 pub const SHARD_PAGE: usize = 100;
 
-/// The span of the journal that is sampled for the rate of arrivals.
+/// The span of the journal that is sampled for the arrival rate.
 pub const SAMPLE_SPAN: Millis = Millis::seconds(60);
 
-/// How soon a record whose send failed falls due again.
+/// How soon a record is due again after its send failed.
 pub const FAILED_SEND_PAUSE: Millis = Millis::seconds(30);
 
 /// How many messages the relay may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// A rate that is always granted, in sends per second.
+    /// The rate that is always allowed, in sends per second.
     pub sends_per_second_min: u64,
-    /// The share of the rate of arrivals that is granted beyond it, in percent.
+    /// The share of the arrival rate that is allowed if that is more, in percent.
     pub arrivals_percent: u64,
-    /// How long one run's grant has to last: the period of the schedule.
+    /// How long the budget of one run must last: the period of the schedule.
     pub period: Millis,
 }
 
 impl Budget {
-    /// The values the project ships with: 10 sends per second or 20 % of arrivals, whichever is more, once a minute.
+    /// The default values: 10 sends per second or 20 % of arrivals, whichever is more, once a minute.
     pub const fn standard() -> Self {
         Self { sends_per_second_min: 10, arrivals_percent: 20, period: Millis::seconds(60) }
     }
 
-    /// What one run may send, `sampled` being the arrivals of one of `shards` shards in [`SAMPLE_SPAN`].
+    /// How many messages one run may send. `sampled` is the number of arrivals in one of `shards` shards within
+    /// [`SAMPLE_SPAN`].
     pub fn sends_max(&self, sampled: u64, shards: u16) -> usize {
         let seconds = u64::try_from(self.period.as_seconds()).unwrap_or(0).max(1);
         let arrivals = sampled.saturating_mul(u64::from(shards)).saturating_mul(seconds) / 60;
@@ -49,25 +50,25 @@ impl Budget {
     }
 }
 
-/// What one run did.
+/// The report of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Report {
-    /// Entries found due.
+    /// Due entries found.
     pub due: usize,
-    /// Records moved on by this run.
+    /// Records whose due time this run moved.
     pub rearmed: usize,
     /// Messages that the queue confirmed.
     pub sent: usize,
-    /// Messages that it did not.
+    /// Messages that the queue did not confirm.
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// How often a due record has been sent already that no handler has failed on, the most of all: whether anybody works
-    /// on what is sent.
+    /// The highest number of sends among due records without a handler failure. It shows whether anyone processes what
+    /// is sent.
     pub untried_resends: i64,
-    /// Shards that could not be queried.
+    /// Shards whose query failed.
     pub shards_unavailable: usize,
-    /// More is due than this run looked at, and the budget is not spent: another run can follow at once.
+    /// More is due than this run looked at, and budget is left, so another run can follow at once.
     pub more: bool,
 }
 
@@ -85,7 +86,7 @@ impl Report {
     }
 }
 
-/// One run.
+/// The machine for one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Relay {
     timing: Timing,
@@ -114,7 +115,7 @@ struct Rearm {
 }
 
 impl Relay {
-    /// Starts a run. `spent` has been sent in this period already.
+    /// Starts a run. `spent` messages were already sent in this period.
     pub fn start(timing: Timing, budget: Budget, spent: usize, moment: Moment) -> Step<Self, Report> {
         let shard = u16::try_from(moment.entropy % u64::from(timing.shards.max(1))).unwrap_or(0);
         let from = EpochMs(moment.now.0.saturating_sub(SAMPLE_SPAN.0));
@@ -145,7 +146,7 @@ impl Relay {
     ) -> Step<Self, Report> {
         match due {
             Ok(found) => {
-                self.report.more |= found.len() >= SHARD_PAGE; // The budget has its say in `select`.
+                self.report.more |= found.len() >= SHARD_PAGE; // `select` also checks the budget.
                 entries.extend(found);
             }
             Err(Unavailable) => self.report.shards_unavailable += 1,
@@ -166,7 +167,7 @@ impl Relay {
         self.call(State::Reading { entries }, Call::ReadHeads(keys))
     }
 
-    /// The index is stale and carries keys only, so each record is read for how often it has been sent.
+    /// The index may be stale and contains only keys, so this reads each record to learn how often it was sent.
     fn rearm(
         mut self,
         entries: &[DueEntry],
@@ -224,13 +225,13 @@ impl Relay {
     }
 }
 
-/// Each record gets a stretch of its own out of one draw, so that what was due together does not stay together.
+/// Gives each record a different stretch from one random draw, so that records that were due together spread out.
 fn moment_for(key: &RecordKey, moment: Moment) -> Moment {
     let mixed = moment.entropy.wrapping_add(u64::from(key.shard(u16::MAX)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     Moment { entropy: mixed ^ (mixed >> 29), ..moment }
 }
 
-/// Moves a due time into the future, counts the send to come and renews the TTL. All before anything is sent.
+/// Moves the due time into the future, counts the coming send and renews the TTL. All before anything is sent.
 pub fn rearm_write(record: &Record, observed: EpochMs, due_at: EpochMs, timing: &Timing, moment: Moment) -> Write {
     Write {
         purpose: Purpose::Rearm,

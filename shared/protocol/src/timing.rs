@@ -3,57 +3,57 @@
 use crate::key::RecordKind;
 use crate::time::{EpochMs, EpochSec, Millis};
 
-/// Every duration and count that the protocol depends on. Built once, from configuration, and checked at start-up.
+/// All durations and counts that the protocol depends on. Built once from configuration and checked at start-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timing {
-    /// How far two clocks may be apart.
+    /// How far apart two clocks may be.
     pub clock_skew_max: Millis,
-    /// How long a signed request that was given up on may still be carried out by the store.
+    /// The zombie age: how long the store may still carry out a signed request after its sender gave up on it.
     pub zombie_age_max: Millis,
-    /// The shortest time in which a provider that this stack serves gives a delivery up.
+    /// The shortest time after which one of this stack's providers gives up on a delivery.
     pub provider_timeout: Millis,
-    /// The longest time over which a provider re-delivers, by itself or by hand.
+    /// The longest time in which a provider delivers again, by itself or by hand.
     pub provider_window: Millis,
-    /// Total time of the claim's write, own retries included.
+    /// The total time of the claim's write, including retries.
     pub claim_timeout: Millis,
-    /// Total time of a send, own retries included.
+    /// The total time of a send, including retries.
     pub send_timeout: Millis,
-    /// Time-out of the webhook function.
+    /// The time-out of the webhook function.
     pub webhook_timeout: Millis,
-    /// Time-out of the worker function.
+    /// The time-out of the worker function.
     pub worker_timeout: Millis,
     /// How long the event source waits to fill a batch.
     pub batching_window: Millis,
-    /// Visibility timeout of the queue.
+    /// The visibility timeout of the queue.
     pub visibility_timeout: Millis,
     /// How long the queue keeps a message.
     pub queue_retention: Millis,
     /// How long the dead-letter queue keeps a message.
     pub dead_letter_retention: Millis,
-    /// From the claim to the first time the relay may send a hint again.
+    /// How long after the claim the relay may first send the hint again.
     pub lease: Millis,
     /// The longest interval between two sends of one record.
     pub resend_interval_max: Millis,
-    /// How long a message that carries its payload (fail-open) may be claimed.
+    /// How long a message that carries its payload (fail-open) may still be claimed.
     pub accept_age_max: Millis,
-    /// How old a delivery may be when it is committed or fanned out.
+    /// The highest age of a delivery when it is committed or fanned out.
     pub commit_age_max: Millis,
     /// How long the record of a delivery is kept.
     pub delivery_retention: Millis,
-    /// How long domain keys, and the event records of providers that batch, are kept.
+    /// How long domain keys are kept, and the event records of providers that batch.
     pub effect_retention: Millis,
-    /// Handler failures after which a record is DEAD.
+    /// The number of handler failures after which a record is DEAD.
     pub attempts_max: i64,
     /// The first back-off bound.
     pub backoff_base: Millis,
     /// The largest back-off bound.
     pub backoff_cap: Millis,
-    /// Shards of the index of due records, and of the journal.
+    /// The number of shards of the index of due records, and of the journal.
     pub shards: u16,
 }
 
 impl Timing {
-    /// The values the project ships with.
+    /// The default values.
     pub const fn standard() -> Self {
         Self {
             clock_skew_max: Millis::seconds(30),
@@ -81,7 +81,7 @@ impl Timing {
         }
     }
 
-    /// How long a record of this kind is kept once nothing renews it.
+    /// How long a record of this kind is kept after it was last renewed.
     pub const fn retention(&self, kind: RecordKind) -> Millis {
         match kind {
             RecordKind::Delivery | RecordKind::Envelope => self.delivery_retention,
@@ -99,12 +99,12 @@ impl Timing {
         exponential(self.backoff_base, attempts, self.backoff_cap)
     }
 
-    /// The interval until the relay may send again, once it has sent `resends` times: `min(max, lease * 2^(resends+1))`.
+    /// How long after `resends` sends the relay may send again: `min(max, lease * 2^(resends+1))`.
     pub fn resend_interval(&self, resends: i64) -> Millis {
         exponential(self.lease, resends.saturating_add(1), self.resend_interval_max)
     }
 
-    /// Everything that is wrong with these values, all at once.
+    /// Returns all violations at once.
     pub fn violations(&self) -> Vec<TimingViolation> {
         let skew = self.clock_skew_max.0.saturating_mul(2);
         let edge = self.claim_timeout.0 + self.send_timeout.0 + 300;
@@ -145,7 +145,7 @@ impl Timing {
     }
 }
 
-/// An inequality that does not hold. The sentence names the values to change.
+/// An inequality that does not hold. The text names the values to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum TimingViolation {
     /// Q1, lower half.
@@ -179,29 +179,29 @@ pub enum TimingViolation {
     /// Q10.
     #[error("the longest resend interval must be at least the lease and far shorter than the delivery retention")]
     ResendIntervalTooLong,
-    /// Counts and lengths of zero.
+    /// Counts and durations of zero.
     #[error("attempts, shards, the back-off base and the lease must be at least one")]
     Counts,
 }
 
-/// What a step may know of the world: the time, and randomness drawn for it.
+/// A step's view of the world: the time, and random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Now.
+    /// The current time.
     pub now: EpochMs,
     /// Uniformly random bits, fresh for each step.
     pub entropy: u64,
 }
 
 impl Moment {
-    /// A length drawn uniformly from `0..=bound`: full jitter.
+    /// A duration drawn uniformly from `0..=bound` (full jitter).
     pub fn uniform(&self, bound: Millis) -> Millis {
         let choices = u64::try_from(bound.0.max(0)).unwrap_or(0).saturating_add(1);
         Millis(i64::try_from(self.entropy % choices).unwrap_or(0))
     }
 
-    /// `length` stretched by a factor drawn uniformly from 1 to 1.25, so that records claimed together do not fall due
-    /// together for ever.
+    /// Stretches `length` by a factor drawn uniformly from 1 to 1.25, so that records claimed together do not stay due
+    /// together.
     pub fn stretched(&self, length: Millis) -> Millis {
         Millis(length.0.saturating_add(self.uniform(Millis(length.0 / 4)).0))
     }

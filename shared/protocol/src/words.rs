@@ -1,6 +1,6 @@
-//! Enums whose variants each have one fixed word.
+//! Enums whose variants each have a fixed word.
 
-/// An enum with one word per variant, for what is stored, logged or printed.
+/// Defines an enum with one word per variant, for what is stored, logged or printed.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -16,7 +16,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The variant of a word.
+            /// The variant with this word.
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|variant| variant.as_str() == word)
             }

@@ -1,7 +1,7 @@
 //! The language of conditional writes.
 //!
-//! A machine never says how a write is spelled for a store; it returns a [`Write`]. The adapters render it into
-//! expressions, and [`Write::apply`] says what it means, which is what a model checker and the fakes of the tests run.
+//! A machine does not know how a store spells a write; it returns a [`Write`]. The adapters render it as expressions.
+//! [`Write::apply`] defines what it means; the model checker and the test fakes run it.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::purpose::Purpose;
 
-/// The name of an attribute: static for the protocol's own, owned for a handler's.
+/// An attribute name: static for the protocol's own, owned for a handler's.
 pub type AttributeName = Cow<'static, str>;
 
 /// The two tables of a stack.
@@ -18,17 +18,17 @@ pub type AttributeName = Cow<'static, str>;
 pub enum Table {
     /// The records of deliveries and events.
     Inbox,
-    /// The business data, and the domain keys beside it.
+    /// The business data, and the domain keys.
     Domain,
 }
 
-/// One requirement on the item as it is before the write.
+/// One requirement on the item before the write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clause {
-    /// The attribute does not exist; on the partition key: the item does not exist.
+    /// The attribute does not exist. On the partition key: the item does not exist.
     Absent(AttributeName),
-    /// The attribute exists; on the partition key: the item exists.
+    /// The attribute exists. On the partition key: the item exists.
     Present(AttributeName),
     /// The attribute exists and equals the value.
     Equals(AttributeName, Value),
@@ -48,7 +48,8 @@ impl Clause {
     }
 }
 
-/// All clauses must hold. Without a clause the write is unconditional, which only a handler's own write may be.
+/// A condition: all clauses must hold. Without clauses, the write is unconditional, which only a handler's own write
+/// may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Condition(pub Vec<Clause>);
@@ -59,12 +60,12 @@ impl Condition {
         Self::default()
     }
 
-    /// The item does not exist. An expired item that is still there counts as existing: the safe side.
+    /// The item does not exist. An expired item that is not deleted yet counts as existing, which is the safe side.
     pub fn item_absent() -> Self {
         Self(vec![Clause::Absent(PARTITION_KEY.into())])
     }
 
-    /// Whether every clause holds for the item as it is.
+    /// Whether all clauses hold for this item.
     pub fn holds(&self, item: Option<&Item>) -> bool {
         self.0.iter().all(|clause| clause.holds(item))
     }
@@ -78,7 +79,7 @@ pub enum Change {
     Set(AttributeName, Value),
     /// Removes the attribute.
     Remove(AttributeName),
-    /// Adds to a number; a missing attribute counts as zero.
+    /// Adds to a number. A missing attribute counts as zero.
     Add(AttributeName, i64),
 }
 
@@ -86,9 +87,9 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Replaces the item. The partition key is added from the write.
+    /// Replaces the item. The write adds the partition key.
     Put(Item),
-    /// Changes attributes; creates the item when it is absent and the condition allows that.
+    /// Changes attributes. Creates the item if it is absent and the condition allows that.
     Update(Vec<Change>),
     /// Deletes the item.
     Delete,
@@ -97,15 +98,15 @@ pub enum Action {
 /// One conditional write of one item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// What it is for. Neither stored nor part of the condition.
+    /// What the write is for. It is not stored and not part of the condition.
     pub purpose: Purpose,
     /// The table.
     pub table: Table,
     /// The partition key.
     pub key: String,
-    /// What happens.
+    /// The action.
     pub action: Action,
-    /// What must hold before.
+    /// The condition that must hold before the write.
     pub condition: Condition,
 }
 
@@ -115,10 +116,10 @@ pub struct Write {
 pub struct ConditionFailed;
 
 impl Write {
-    /// What the write means: the item afterwards, `None` for no item.
+    /// Applies the write to an item and returns the new item, `None` for no item.
     ///
     /// # Errors
-    /// [`ConditionFailed`] when the condition does not hold; nothing changes then.
+    /// [`ConditionFailed`] when the condition does not hold. Nothing changes then.
     pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, ConditionFailed> {
         if !self.condition.holds(current) {
             return Err(ConditionFailed);

@@ -1,4 +1,4 @@
-//! The one transaction that lets an event take effect, and what a cancelled one means.
+//! The transaction that applies an event, and what its cancellation means.
 
 use crate::call::{CancellationReason, HandlerPlan};
 use crate::item::{Item, Value};
@@ -13,19 +13,20 @@ use crate::write::{Action, Condition, Table, Write};
 /// The attribute that names the record an item was written for.
 pub(super) const RECORD: &str = "record";
 
-/// What a cancelled commit means, read from its reasons by position: 0 is the record, 1 the domain key, the rest the
-/// handler's own writes.
+/// Why a commit was cancelled. The position of a reason tells its write: 0 is the record, 1 the domain key, the rest
+/// are the handler's own writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cancellation {
-    /// The record is no longer as it was read: someone finished, killed, replayed or expired it. Wins over all others.
+    /// The record is no longer as it was read: it was finished, killed, replayed or expired. Takes precedence over all
+    /// others.
     Elsewhere,
-    /// The business fact has been applied before.
+    /// The business fact was applied before.
     DuplicateFact,
-    /// A condition of the handler's own writes does not hold.
+    /// A condition of the handler's own writes failed.
     Overtaken,
     /// The store can never carry out one of the writes.
     Invalid,
-    /// Conflict, throttling, an internal error: nothing is known against trying again.
+    /// Conflict, throttling or an internal error. Trying again may succeed.
     Transient,
 }
 
@@ -43,12 +44,12 @@ impl Cancellation {
     }
 }
 
-/// The bound of the pause before a cancelled commit is tried again.
+/// The bound of the pause before a cancelled commit is retried.
 pub(super) fn pause_bound(recommits: u8) -> Millis {
     Millis(50 << recommits.min(8))
 }
 
-/// The transaction: the record, the domain key, and every write of the plan.
+/// The transaction: the record, the domain key and all writes of the plan.
 pub(super) fn writes(record: &Record, plan: HandlerPlan, timing: &Timing, moment: Moment) -> Vec<Write> {
     let mut writes = vec![
         settle(record, Outcome::Applied, timing, moment),
@@ -58,7 +59,7 @@ pub(super) fn writes(record: &Record, plan: HandlerPlan, timing: &Timing, moment
     writes
 }
 
-/// Ends a PENDING record. The condition is the same whether the write stands alone or in the transaction.
+/// Ends a PENDING record. The condition is the same for a single write and in the transaction.
 pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment: Moment) -> Write {
     let from = EpochMs(moment.now.0.max(record.received_at.0));
     let purpose = match outcome {

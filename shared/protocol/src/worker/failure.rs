@@ -1,4 +1,4 @@
-//! Failures: counted ones bring a record nearer to DEAD, transient ones only cost time.
+//! Failures. Counted ones bring a record closer to DEAD; transient ones only cost time.
 
 use super::{Done, Settled, State, Worker, WorkerStep};
 use crate::call::{Call, Failure, Signal, Step, Written};
@@ -8,20 +8,20 @@ use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Table, Write};
 
-/// The longest time that a message is hidden for. A longer back-off is left to the relay: the message is acknowledged
-/// and the record falls due when the back-off ends.
+/// The longest time that a message is hidden. For a longer back-off, the message is acknowledged and the relay takes
+/// over after the back-off.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
 impl Worker {
-    /// Nothing is known against this event: back off without counting. The receives stand in for attempts, so that an
-    /// outage of hours does not use up the receives after which the queue gives a message up.
+    /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, so
+    /// that an outage of hours does not use up the receives after which the message becomes a dead letter.
     pub(super) fn transient(self, attempts: i64, moment: Moment) -> WorkerStep {
         let exponent = attempts.max(self.receives.saturating_sub(1));
         let bound = self.timing.backoff_bound(exponent).0.min(VISIBILITY_MAX.0);
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Counts a failure of the handler, or ends the record when it may not fail again.
+    /// Counts a failure of the handler, or makes the record DEAD if no more failures are allowed.
     pub(super) fn fail(self, record: Box<Record>, failure: &Failure, moment: Moment) -> WorkerStep {
         let exhausted = record.attempts + 1 >= self.timing.attempts_max;
         let reason = match (failure.retryable, exhausted) {
@@ -35,7 +35,7 @@ impl Worker {
         if let Some(reason) = reason {
             changes.extend(death(&record, reason, &self.timing, moment));
         } else {
-            // The message's own return comes first; the relay is for the case that it does not.
+            // The message returns first. The relay is the fallback if it does not.
             let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
             changes.push(set(attribute::DUE_AT, due_at.0));
         }
@@ -43,7 +43,7 @@ impl Worker {
         self.write_failure(record, purpose, changes, wait)
     }
 
-    /// Ends a record whose effect may already have been applied and forgotten.
+    /// Makes a record DEAD whose effect may already have been applied and forgotten.
     pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
         let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
         changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
@@ -57,7 +57,7 @@ impl Worker {
             table: Table::Inbox,
             key: record.key.as_str().to_owned(),
             action: Action::Update(changes),
-            // With the count in the condition, two copies that fail together count once.
+            // The condition includes the count, so that two copies that fail at the same time count once.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
         };
         let dead = purpose != Purpose::CountFailure;
@@ -83,8 +83,8 @@ impl Worker {
     }
 }
 
-/// The record still waits for this claim's effect: only another copy's count was faster. An unreadable record is not
-/// for this version to give up.
+/// Whether the record is still PENDING under this claim, so that only another copy's count came first. An unreadable
+/// record counts as such: this version must not give it up.
 fn still_mine(found: &Found, record: &Record) -> bool {
     match found {
         Found::Record(now) => {
@@ -95,7 +95,8 @@ fn still_mine(found: &Found, record: &Record) -> bool {
     }
 }
 
-/// What makes a record DEAD: it leaves the relay's index for the operator's and never expires by itself.
+/// The changes that make a record DEAD. It moves from the relay's index partition to the operator's, and never expires
+/// by itself.
 pub(crate) fn death(record: &Record, reason: DeadReason, timing: &Timing, moment: Moment) -> Vec<Change> {
     let due = Due::dead(&record.key, timing.shards, moment.now);
     vec![

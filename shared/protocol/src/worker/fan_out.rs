@@ -1,5 +1,5 @@
-//! An envelope is taken apart into one record per event. The event, not the delivery, is the unit of deduplication,
-//! because no provider promises that a retry keeps the same grouping.
+//! Fan-out: splits an envelope into one record per event. The event is the unit of deduplication, not the delivery,
+//! because no provider promises that a retry groups events the same way.
 
 use super::{State, Worker, WorkerStep};
 use crate::call::{Call, ChildEvent, Failure, Reply, Signal, Split, Written};
@@ -26,7 +26,7 @@ impl Worker {
         }
     }
 
-    /// The envelope may be closed only when every child is known to exist.
+    /// Continues after the children were written. The envelope may only be closed when every child is known to exist.
     pub(super) fn created(
         self,
         envelope: Box<Record>,
@@ -50,10 +50,10 @@ impl Worker {
         for (record, written) in records.into_iter().zip(written) {
             match written {
                 Written::Applied => fresh.push(record.key),
-                // A child of this very envelope whose hint may not have gone out: the relay owns it.
                 Written::ConditionFailed(Found::Record(old)) if old.body_sha256 != record.body_sha256 => {
                     other_bodies.push(record);
                 }
+                // An earlier run may have created this child without sending its hint. The relay sends it.
                 Written::ConditionFailed(_) | Written::TransactionConflict | Written::Unavailable => {}
             }
         }
@@ -92,7 +92,7 @@ impl Worker {
     }
 }
 
-/// The records of an envelope's events, the same claims on every run.
+/// The records of an envelope's events. Every run makes the same claims.
 fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
     let endpoint = EndpointId::parse(envelope.key.parts().0).ok()?;
     let child = |event: &ChildEvent| {

@@ -1,8 +1,8 @@
-//! Which record a body first came with.
+//! Notes which record a body first came with.
 //!
-//! At a provider that does not sign its ids, whoever holds one signed body can send it again under a fresh one. Where a
-//! handler's domain key comes from the body, that has no effect; it is counted in any case. Counting is not worth a call
-//! while a provider waits, so the worker does it, after the record is settled, and nothing depends on it.
+//! If a provider does not sign its ids, anyone with one signed body can send it again under a new id. If the handler's
+//! domain key comes from the body, the copy has no effect. It is counted in any case. The worker counts after the
+//! record is settled, because a provider must not wait for that. Nothing depends on the count.
 
 use super::commit::RECORD;
 use crate::item::{Item, Value};
@@ -13,7 +13,7 @@ use crate::record::{Record, attribute};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
 
-/// Notes that the record's body came with this record, unless it came with one before.
+/// Notes that the body came with this record, unless it came with another one before.
 pub fn note(record: &Record, timing: &Timing, moment: Moment) -> Write {
     let (endpoint, _) = record.key.parts();
     let item = Item::from([
@@ -29,7 +29,7 @@ pub fn note(record: &Record, timing: &Timing, moment: Moment) -> Write {
     }
 }
 
-/// Whether what stood in the way of a note was written for another record.
+/// Whether an existing note is for another record.
 pub fn is_of_another(note: &Write, known: &Snapshot) -> bool {
     let Action::Put(mine) = &note.action else { return false };
     known.items.get(&note.key).is_some_and(|known| known.get(RECORD) != mine.get(RECORD))

@@ -1,4 +1,4 @@
-//! Worker: from a message to a settled record.
+//! The worker: takes a message and settles its record.
 //!
 //! ```text
 //! read ─ PENDING ─▶ plan ─▶ commit: record, domain key and every mutation in one transaction ─▶ ack
@@ -11,8 +11,8 @@
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   └─ anything else ─▶ ack
 //! ```
-//! To acknowledge a `ref` message too early would be safe (the relay owns the record), a `full` one never: it is the
-//! only copy until the record exists.
+//! Acknowledging a `ref` message too early would be safe, because the relay owns the record. Acknowledging a `full`
+//! message too early never is: it is the only copy until the record exists.
 
 mod commit;
 mod failure;
@@ -38,37 +38,37 @@ pub use commit::Cancellation;
 pub use failure::VISIBILITY_MAX;
 pub(crate) use failure::death;
 
-/// How often a plan whose own condition failed is made again within one message.
+/// How often one message may plan again after a condition of the plan failed.
 pub const REPLANS_MAX: u8 = 3;
 
-/// How often a cancelled commit is tried again within one message.
+/// How often one message may retry a cancelled commit.
 pub const RECOMMITS_MAX: u8 = 3;
 
-/// What becomes of the message.
+/// What to do with the message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Settled {
     /// Delete it.
     Ack(Done),
-    /// Leave it, invisible for so long.
+    /// Keep it, hidden for this long.
     Retry(Millis),
 }
 
 /// Why a message was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Done {
-    /// The record was settled by this message.
+    /// This message settled the record.
     Settled(Outcome),
-    /// The record had been settled or changed by someone else.
+    /// The record was settled or changed elsewhere.
     Elsewhere,
     /// The record does not exist.
     Absent,
-    /// The record is dead.
+    /// The record is DEAD.
     Dead,
-    /// The relay will send again when it falls due.
+    /// The record is due later; the relay will send it then.
     Deferred,
 }
 
-/// One message at work.
+/// The machine for one message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Worker {
     timing: Timing,
@@ -93,7 +93,7 @@ enum State {
     Failing { record: Box<Record>, wait: Millis, dead: bool },
 }
 
-/// A commit that may be tried again.
+/// A commit that may be retried.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Attempt {
     record: Box<Record>,
@@ -106,8 +106,8 @@ struct Attempt {
 type WorkerStep = Step<Worker, Settled>;
 
 impl Worker {
-    /// Starts on a message as it was decoded. `receives` counts how often the queue has handed it out, this time
-    /// included: the longer a trouble lasts that nobody is to blame for, the longer the message waits.
+    /// Starts with the decoded message. `receives` counts how often the message was received, this time included. The
+    /// more often, the longer a transient failure backs off.
     pub fn start(message: Result<Message, MessageError>, receives: i64, timing: Timing, moment: Moment) -> WorkerStep {
         let worker = |state| Self { timing, receives, state };
         match message {
@@ -116,7 +116,7 @@ impl Worker {
             Err(MessageError::UnknownVersion) => {
                 worker(State::Reading { replans: 0 }).transient(0, moment).signal(Signal::UnknownVersion)
             }
-            // Left for the dead-letter queue, where a person can look at it.
+            // It goes to the dead-letter queue, where a person can inspect it.
             Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
         }
     }
@@ -126,7 +126,7 @@ impl Worker {
         Step::call(self, call)
     }
 
-    /// A message that carries its payload makes the claim that ingress could not confirm.
+    /// Makes the claim that ingress could not confirm, from a message that carries its payload.
     fn claim(self, claim: &Claim, moment: Moment) -> WorkerStep {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
@@ -145,7 +145,7 @@ impl Worker {
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                 self.transient(0, moment)
             }
-            // The message holds the only copy of a body that was acknowledged and that the record does not hold.
+            // This message is the only copy of an acknowledged body, and the record has another one.
             Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
                 let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
                 self.call(State::KeepingOther { old }, call).signal(Signal::BodyMismatch)
@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Older than this, a record of the same event may have come, been applied and expired.
+    /// Whether the record is too old: another record of the same event may have been applied and have expired.
     fn too_old(&self, record: &Record, moment: Moment) -> bool {
         moment.now > record.received_at.plus(self.timing.commit_age_max) && !record.accept_duplicate
     }
@@ -253,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// Settles the record without an effect of its own.
+    /// Ends the record without applying an effect.
     fn mark(self, record: Box<Record>, outcome: Outcome, moment: Moment) -> WorkerStep {
         let call = Call::Write(commit::settle(&record, outcome, &self.timing, moment));
         self.call(State::Marking { record, outcome }, call)
@@ -273,12 +273,12 @@ impl Worker {
         if settled {
             return Step::done(Settled::Ack(Done::Settled(Outcome::Applied)));
         }
-        // A commit that lands later is harmless: its condition no longer holds, or it is the one commit.
+        // A commit that lands later is harmless: either its condition fails, or it is the one commit.
         self.transient(record.attempts, moment)
     }
 }
 
-/// Turns a record that is about to be written into a dead one.
+/// Makes a new record DEAD before it is written.
 pub(crate) fn bury(record: &mut Record, reason: DeadReason, timing: &Timing, moment: Moment) {
     record.status = Status::Dead;
     record.dead_reason = Some(reason);
