@@ -1,9 +1,9 @@
-# What the other scripts install, and where. Sourced, never run.
+# The tools that other scripts install, and where. Source this file, do not run it.
 # shellcheck shell=bash
 
 tools="$PWD/target/tools"
 
-# Every pinned tool, in one place.
+# The versions of all tools.
 cargo_deny=0.20.2
 cargo_fuzz=0.13.1
 cargo_lambda=1.9.2
@@ -17,7 +17,7 @@ need_python() {
     apt-get install -y -qq --no-install-recommends python3 python3-venv
 }
 
-# Installs a Python package, and others that it needs pinned, into an environment of its own unless it is there.
+# Installs a Python package, with other pinned packages that it needs, into its own environment, if it is missing.
 python_tool() {
     local environment="$tools/$1" package=$2 version=$3
     if [ "$("$environment/bin/pip" show "$package" 2>/dev/null | sed -n 's/^Version: //p')" = "$version" ]; then
@@ -28,7 +28,7 @@ python_tool() {
     "$environment/bin/pip" install --quiet --disable-pip-version-check "$package==$version" "${@:4}"
 }
 
-# `cargo lambda`; with zig, it builds for any processor and any glibc.
+# `cargo lambda`. With zig it builds for any processor and any glibc.
 need_cargo_lambda() {
     python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$ziglang"
 }

@@ -9,7 +9,7 @@ AGE_ONLY = {"stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux",
 
 
 def between_vectors(vector):
-    """Why the expected verdict of a vector is not its SDK's; nothing when no reason is known."""
+    """Why the expected verdict of a vector differs from its SDK's; None when no reason is known."""
     provider, case = vector["id"].split("/")
     if vector["sdk"]["verdict"] == "valid":
         return sdk_accepts(provider, case)
@@ -77,14 +77,14 @@ LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux"
 LEADING_DIGITS = {"clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "resend", "standard_webhooks", "stripe", "svix"}
 # SDKs whose caller turns the timestamp into a number.
 NUMERIC = {"hubspot", "slack"}
-# SDKs that refuse an empty body without looking at its signature.
+# SDKs that refuse an empty body before they check its signature.
 WANTING = {"github"}
-# SDKs that parse the body when they have verified it.
+# SDKs that parse the body after they have verified it.
 PARSING = {"airtable", "clerk", "resend", "standard_webhooks", "svix", "gitlab"}
 
 
 def between_verdicts(request, ours, sdk):
-    """Why our verdict on a mutated request is not its SDK's; nothing when no reason is known."""
+    """Why our verdict on a mutated request differs from its SDK's; None when no reason is known."""
     provider, code = request["provider"], ours["code"]
     if sdk == "valid":
         if provider == "workos" and code in ("signature_mismatch", "signature_missing", "timestamp_missing"):
@@ -139,7 +139,7 @@ def parses(request):
 
 
 def holds_der(request):
-    """True when the signature of an elliptic curve is written as DER wants it."""
+    """True when the signature of an elliptic curve is valid DER."""
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     try:
@@ -173,7 +173,7 @@ def holds_xml(request):
 
 
 def of_the_future(request):
-    """True when the timestamp of the request, wherever it is, lies ahead."""
+    """True when the timestamp of the request, wherever it is, is in the future."""
     texts = [value for values in request["headers"].values() for value in ([values] if isinstance(values, str) else values)]
     numbers = [int(number) for text in texts for number in re.findall(r"(?<![0-9a-fA-F])(?:17[0-9]{8}|17[0-9]{11})(?![0-9a-fA-F])", text)]
     seconds = [number / 1000 if number > 10**11 else number for number in numbers]

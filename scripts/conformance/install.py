@@ -1,4 +1,4 @@
-"""The pinned SDKs below target/conformance, and asking them."""
+"""Installs the pinned SDKs below target/conformance, and asks them for verdicts."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def ask(command, requests, environment):
 
 
 def oracle_verdicts(requests):
-    """One verdict per request, of the npm SDK or else the PyPI one."""
+    """One verdict per request, from the npm SDK or else from the PyPI SDK."""
     slim = [{key: request[key] for key in ("provider", "method", "url", "headers", "body_base64", "secrets", "settings", "now_unix") if key in request} for request in requests]
     npm = ask(["node", str(HERE / "oracles.mjs")], slim, {"CONFORMANCE_MODULES": str(node_modules())})
     pypi = ask([sys.executable, str(HERE / "oracles.py")], slim, {})

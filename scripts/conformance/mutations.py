@@ -1,4 +1,4 @@
-"""Changes to a request: what attackers, proxies and mistakes do to it. The same seed makes the same changes."""
+"""Changes to a request, as attackers, proxies and mistakes make them. The same seed makes the same changes."""
 
 import copy
 
@@ -8,7 +8,7 @@ PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
 
 
 def mutate(random, cases):
-    """A request of the provider with a few changes, signed with a current, an old or a foreign secret at some time."""
+    """A request of the provider with a few changes, signed at some time with a current, an old or a foreign secret."""
     secret = random.choice([0, 0, 0, 0, 0, 1])
     at = 1767225600 + random.choice([0, 0, 0, 0, -1, -4, -6, -29, -31, -59, -61, -179, -181, -299, -301, -601, 7, 61, 301, 4000])
     request = cases.request(at=at, secret=secret, held_secrets=random.choice([(0,), (0,), (1, 0)]))
@@ -20,7 +20,7 @@ def mutate(random, cases):
 
 
 def read_headers(request, cases):
-    """The headers that matter: the signature's more often than others."""
+    """Chooses a header, those of the signature more often than others."""
     names = [name for name, _ in request.headers]
     related = [name for name in names if name == cases.header or any(part in name for part in ("signature", "timestamp", "-id", "-time"))]
     return related * 3 + names
@@ -105,7 +105,7 @@ def change_url(random, request, cases):
 
 
 def sign_again(random, request, cases):
-    """Another body under a signature of its own: authentic again, unless it is too old."""
+    """Another body, signed anew: authentic again, unless it is too old."""
     fresh = copy.deepcopy(request)
     try:
         sign(fresh, cases.scheme, cases.sample["secrets"][0], request.now - random.choice([0, 1, 400]))
@@ -115,7 +115,7 @@ def sign_again(random, request, cases):
 
 
 def keep(random, request, cases):
-    """Nothing: authentic requests are compared, too."""
+    """Changes nothing: authentic requests are compared, too."""
 
 
 MUTATIONS = [change_header] * 6 + [change_body] * 5 + [drop_header, swap_headers, twice, change_url, sign_again, keep]

@@ -1,4 +1,4 @@
-// What the providers' own Node SDKs say about captured requests: one JSON request per line in, one verdict per line out.
+// The verdicts of the providers' own Node SDKs on captured requests: one JSON request per line in, one verdict per line out.
 //
 // A verdict is {"verdict": "valid" | "invalid" | null, "package": ..., "version": ..., "function": ...}; null where the
 // SDK has no opinion on such a request. The SDKs' clocks are frozen at the request's own `now_unix`.
@@ -167,7 +167,7 @@ const oracles = {
     require("@notionhq/client").verifyWebhookSignature({ body: r.text, signature: header(r, "x-notion-signature"), verificationToken: secret })],
   aws_sns: ["sns-validator", "MessageValidator.validate", (r, secret) => {
     certificate = secret;
-    // A fresh copy: it keeps certificates by their address.
+    // A fresh copy of the module, because it caches certificates by URL.
     delete require.cache[require.resolve("sns-validator")];
     return new Promise((resolve, reject) => new (require("sns-validator"))().validate(r.text, (error) => (error ? reject(error) : resolve(true))));
   }],

@@ -1,4 +1,4 @@
-"""What the PyPI SDKs say about captured requests; see oracles.mjs for the form of lines and verdicts."""
+"""The PyPI SDKs' verdicts on captured requests. oracles.mjs describes the form of lines and verdicts."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The questions that providers ask, and what has to be answered."""
+"""The providers' handshakes, and the expected answers."""
 
 import base64
 import hashlib

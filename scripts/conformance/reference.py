@@ -31,7 +31,7 @@ def samples():
 
 
 class Request:
-    """A request that can be changed and written down."""
+    """A request that can be changed and saved."""
 
     def __init__(self, provider, sample, now):
         self.provider, self.now, self.method = provider, now, "POST"
@@ -85,7 +85,7 @@ def rsa(number):
 
 
 def held(secret):
-    """What an endpoint would hold for a secret of a sample: the secret itself, or the public part of a key."""
+    """What an endpoint holds for a secret of a sample: the secret itself, or the public part of a key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     kind, _, number = secret.partition(":")
@@ -149,7 +149,7 @@ def json_get(document, path):
 
 
 def json_set(request, path, value):
-    """Sets an existing member and writes the document compactly, as the samples are."""
+    """Sets an existing member and writes the document in compact form, like the samples."""
     document = json.loads(request.body)
     parent, name = document, None
     for member in re.findall(r'\.([^.\[]+)|\["([^"]+)"\]', path[1:]):
@@ -170,7 +170,7 @@ def key_bytes(scheme, secret):
 
 
 def sign_message(request, scheme, secret, at, others=()):
-    """The schemes with a template; `others` are further secrets whose signatures stand before this one's."""
+    """The schemes with a template; `others` are further secrets whose signatures come before this one's."""
     timestamp, text = scheme.get("timestamp"), None
     if timestamp:
         text = stamp(at, timestamp["unit"])
@@ -192,7 +192,7 @@ def sign_message(request, scheme, secret, at, others=()):
             value = request.header(place) if kind == "header" else json_get(json.loads(request.body), place)
             return value.encode().decode("latin-1")
 
-        # Bytes travel as Latin-1 so that the body stays as it is.
+        # Latin-1 keeps the bytes of the body unchanged.
         return re.sub(r"\{([^}]+)\}", part, scheme["signs"]).encode("latin-1")
 
     def signature(secret):
@@ -321,6 +321,6 @@ def sign(request, scheme, secret, at, others=()):
 
 
 def main_scheme(provider, catalog_file):
-    """The scheme that a sample is signed with: the strongest, and for Adyen the one of payments."""
+    """The scheme that signs a sample: the strongest, and for Adyen the one of payments."""
     kinds = [scheme["kind"] for scheme in catalog_file["scheme"]]
     return catalog_file["scheme"][kinds.index("adyen_items") if "adyen_items" in kinds else 0]

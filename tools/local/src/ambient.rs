@@ -1,4 +1,4 @@
-//! What an emulated service cannot compute from its input: the time and fresh identifiers.
+//! The clock and the identifiers of the emulated services.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// The clock and the generator of identifiers.
 ///
-/// Handed in rather than read, so that a test can fix both and compare whole events.
+/// They are passed in, so that a test can fix both and compare whole events.
 ///
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};
@@ -24,7 +24,7 @@ pub struct Ambient {
 }
 
 impl Ambient {
-    /// Takes the time from `now` and identifiers from `identifier`, which never repeats one.
+    /// Takes the time from `now` and identifiers from `identifier`, which must never repeat one.
     pub fn new(
         now: impl Fn() -> SystemTime + Send + Sync + 'static,
         identifier: impl Fn() -> Uuid + Send + Sync + 'static,

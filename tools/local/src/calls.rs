@@ -1,4 +1,4 @@
-//! Counts the SDK's calls by operation, as they leave the function.
+//! Counts the function's calls through the SDK, by operation.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,12 +8,12 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::Metadata;
 
-/// How often each operation was sent, retries included. Clones share the counts.
+/// How often each operation was sent, with retries. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct CallCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl CallCounts {
-    /// The counts so far, by the operation's name.
+    /// The counts so far, by operation.
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,12 +1,12 @@
-//! Errors with their causes, for the one log line that a failure gets.
+//! Errors with their causes, in one log line.
 
 use std::error::Error;
 use std::fmt;
 
 /// Shows an error followed by every cause, `outer: inner: innermost`.
 ///
-/// `Display` of our errors never repeats the source, and the SDK's says little more than "service error", so a log line
-/// without the chain would not tell what happened.
+/// `Display` of our errors never repeats the source, and the SDK's says little more than "service error". Without the
+/// chain a log line would not say what happened.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {

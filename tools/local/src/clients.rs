@@ -1,7 +1,7 @@
-//! SDK clients for an endpoint on loopback.
+//! SDK clients for servers on loopback.
 //!
-//! They carry dummy credentials and speak plain HTTP, so they work with the embedded backends, DynamoDB Local, `ElasticMQ`
-//! or any other server that does not verify signatures, and never with AWS.
+//! They use dummy credentials and plain HTTP. They work with the embedded backends, DynamoDB Local, `ElasticMQ` or any
+//! other server that does not verify signatures, and never with AWS.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_smithy_http_client::Builder;
 
-/// The region of everything local. It appears in ARNs and in the events of the event source.
+/// The region of all local resources. It appears in ARNs and in the events of the event source.
 pub const REGION: &str = "us-east-1";
-/// The account of everything local, which appears beside the region.
+/// The account of all local resources. It appears next to the region.
 pub const ACCOUNT: &str = "000000000000";
 
-/// Longest wait for one operation, retries included. Above the 20 s of the longest long poll.
+/// Longest wait for one operation, with retries. Above the 20 s of the longest long poll.
 const OPERATION_SECONDS_MAX: u64 = 30;
 
 /// A `DynamoDB` client for the server at `endpoint_url`, such as `http://127.0.0.1:8000`.

@@ -1,4 +1,4 @@
-//! Running a function as the Lambda service would.
+//! Runs a function as the Lambda service would.
 
 use std::any::Any;
 use std::future::Future;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 /// A function that takes an event and returns a response, both as the JSON that Lambda would carry.
 ///
-/// The gateway, the event source and the schedule call functions through this trait only, so the same code is driven
-/// in process ([`invoke_fn`]) and under a Lambda emulator ([`HttpInvoke`]).
+/// The gateway, the event source and the schedule call functions only through this trait. So the same code runs in
+/// process ([`invoke_fn`]) and under a Lambda emulator ([`HttpInvoke`]).
 ///
 /// ```
 /// use hookonce_local::invoke::{Invoke, invoke_fn};
@@ -26,7 +26,7 @@ pub trait Invoke: Send + Sync + 'static {
     /// Invokes the function once and waits for its response.
     ///
     /// # Errors
-    /// Any [`InvokeError`] means that the invocation failed as a whole; it may still have had effects.
+    /// Any [`InvokeError`] means that the whole invocation failed. It may still have had effects.
     fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send;
 }
 
@@ -36,7 +36,7 @@ impl<I: Invoke> Invoke for Arc<I> {
     }
 }
 
-/// Why an invocation has no response. Every caller treats all of them alike, as AWS does: the invocation failed.
+/// Why an invocation has no response. Callers treat all of them alike, as AWS does: the invocation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InvokeError {
     /// The function returned an error.
@@ -50,7 +50,7 @@ pub enum InvokeError {
     /// The function panicked.
     #[error("the function panicked: {message}")]
     Panicked {
-        /// What it panicked with, if that was text.
+        /// The panic's message, if it was text.
         message: String,
     },
     /// The function did not return within its timeout and was stopped.
@@ -62,33 +62,33 @@ pub enum InvokeError {
     /// The function returned bytes that are not JSON.
     #[error("the function's response is not JSON")]
     NotJson {
-        /// What is wrong with them.
+        /// The parser's error.
         source: serde_json::Error,
     },
-    /// The function's process could not be started.
-    #[error("the binary {binary} could not be started")]
+    /// The function's process could not start.
+    #[error("starting the binary {binary} failed")]
     NotStarted {
         /// The binary.
         binary: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The service that runs the function could not be reached.
     #[error("the function could not be reached")]
     Unreachable {
-        /// What the HTTP client saw.
+        /// The error of the HTTP client.
         source: reqwest::Error,
     },
 }
 
 impl InvokeError {
-    /// The error of a function that returned `error`.
+    /// The failure of a function that returned `error`.
     pub fn failed(error_type: impl Into<String>, error: &dyn std::error::Error) -> Self {
         Self::Failed { error_type: error_type.into(), message: error.to_string() }
     }
 }
 
-/// Makes a function of a closure. See [`Invoke`] for an example.
+/// Makes a function from a closure. [`Invoke`] has an example.
 pub fn invoke_fn<F, R>(function: F) -> InvokeFn<F>
 where
     F: Fn(Value) -> R + Send + Sync + 'static,
@@ -111,10 +111,10 @@ where
     }
 }
 
-/// Runs each invocation apart from its caller, as Lambda does in an environment of its own.
+/// Runs each invocation apart from its caller, as Lambda does in its execution environment.
 ///
 /// A panic becomes [`InvokeError::Panicked`] and the function timeout becomes [`InvokeError::TimedOut`]. A caller that
-/// stops waiting does not stop the function: it runs on to its end or its timeout, so it can still have effects.
+/// stops waiting does not stop the function. It runs to its end or its timeout and can still have effects.
 #[derive(Debug)]
 pub struct Isolated<I> {
     function: Arc<I>,
@@ -122,7 +122,7 @@ pub struct Isolated<I> {
 }
 
 impl<I> Isolated<I> {
-    /// Isolates `function` and gives each of its invocations `timeout` to return.
+    /// Isolates `function`. Each invocation has `timeout` to return.
     pub fn new(function: I, timeout: Duration) -> Self {
         Self { function: Arc::new(function), timeout }
     }
@@ -158,12 +158,12 @@ fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// The header by which Lambda marks a response as the error of the function.
+/// The header that marks a response as an error of the function.
 const FUNCTION_ERROR: &str = "x-amz-function-error";
 
 /// A function behind Lambda's invoke API, for instance a worker under `cargo lambda watch`.
 ///
-/// It waits as long as the other side does; put it behind [`Isolated`] (every part of this crate does) for a limit.
+/// It has no time limit of its own. Put it behind [`Isolated`], as every part of this crate does.
 #[derive(Debug, Clone)]
 pub struct HttpInvoke {
     client: reqwest::Client,
@@ -174,7 +174,7 @@ impl HttpInvoke {
     /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000`.
     ///
     /// # Errors
-    /// [`InvokeError::Unreachable`] if the HTTP client cannot be set up.
+    /// [`InvokeError::Unreachable`] if the HTTP client cannot be built.
     pub fn new(base_url: &str, name: &str) -> Result<Self, InvokeError> {
         let client = reqwest::Client::builder().no_proxy().build().map_err(unreachable)?;
         let base_url = base_url.trim_end_matches('/');
@@ -196,7 +196,7 @@ fn unreachable(source: reqwest::Error) -> InvokeError {
     InvokeError::Unreachable { source }
 }
 
-/// What the function returned. A function that returns nothing has an empty body, which Lambda's callers see as null.
+/// What the function returned. An empty body means null, as for callers of Lambda.
 pub(crate) fn function_response(body: &[u8]) -> Result<Value, InvokeError> {
     if body.is_empty() {
         return Ok(Value::Null);

@@ -1,8 +1,8 @@
-//! AWS on loopback: what surrounds the functions of hookonce when they run on a laptop.
+//! AWS on loopback: the services around hookonce's functions when they run on a laptop.
 //!
-//! The functions are the deployed ones and they talk to DynamoDB and SQS through the AWS SDK. This crate supplies the
-//! other side of those calls and everything that invokes a function, each part behaving as its AWS counterpart was
-//! observed to behave. It knows nothing of webhooks: a function is anything that implements [`Invoke`](invoke::Invoke).
+//! The functions are the deployed ones, and they call DynamoDB and SQS through the AWS SDK. This crate answers those
+//! calls and invokes the functions. Each part behaves as its AWS counterpart was observed to behave. The crate knows
+//! nothing of webhooks: a function is anything that implements [`Invoke`](invoke::Invoke).
 //!
 //! ```text
 //! HTTP --> gateway --invoke--> function --SDK--> backends (DynamoDB, SQS)
@@ -12,15 +12,15 @@
 //!
 //! | module | stands in for |
 //! |---|---|
-//! | [`backends`] | DynamoDB and SQS, embedded; DynamoDB can live in a directory and survives a restart |
+//! | [`backends`] | DynamoDB and SQS, embedded; DynamoDB can keep its data in a directory and then survives a restart |
 //! | [`tables`] | the `CloudFormation` stack: tables, indexes, TTL, queue, dead-letter queue |
 //! | [`clients`] | the SDK configuration: clients for an endpoint URL |
 //! | [`gateway`] | an API Gateway HTTP API with a Lambda proxy integration, payload format 2.0 |
 //! | [`event_source`] | the Lambda event source mapping of an SQS queue, with `ReportBatchItemFailures` |
 //! | [`schedule`] | an `EventBridge` rule with a fixed rate |
-//! | [`calls`] | the count of the SDK's calls |
+//! | [`calls`] | a count of the calls through the SDK |
 //! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
-//! | [`process`] | the same for a function's binary, as a process of its own behind Lambda's Runtime API |
+//! | [`process`] | the same for a function's binary, as a separate process behind Lambda's Runtime API |
 //! | [`ambient`] | the clock and the generator of identifiers |
 //!
 //! Architecture Invariant: nothing here listens on anything but 127.0.0.1, and nothing here is deployed.
@@ -32,7 +32,7 @@
 //! - SQS: a body holds at most 256 KiB (AWS: 1 MiB), a standard queue refuses `MessageGroupId`, retention is accepted but
 //!   nothing expires, a bad receipt handle counts as deleted, `StartMessageMoveTask` does not exist. Messages live in
 //!   memory: after a restart the relay sends the hints again.
-//! - Gateway: every path and method reaches the one function; no throttling, no request line and header limit.
+//! - Gateway: every path and method reaches the one function; no throttling, no limit on request line and headers.
 
 pub mod ambient;
 pub mod backends;

@@ -1,8 +1,8 @@
-//! Functions as processes of their own, run as Lambda runs them.
+//! Runs functions as separate processes, as Lambda does.
 //!
-//! The binaries are the deployed ones. Each process speaks to a Runtime API of its own on loopback and has one
-//! invocation at a time. A process that ends, by itself or killed, fails the invocation that it had; the next invocation
-//! starts another process, as Lambda would.
+//! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time.
+//! When a process ends or is killed, its invocation fails, and the next invocation starts another process, as Lambda
+//! would.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,21 +24,21 @@ use crate::ambient::{Ambient, unix_millis};
 use crate::clients::{ACCOUNT, REGION};
 use crate::invoke::{Invoke, InvokeError, function_error, function_response};
 
-/// What is told to a function as the time it has left. The caller's own timeout ends it earlier.
+/// The remaining time that a function is told. The caller's own timeout ends it earlier.
 const DEADLINE: Duration = Duration::from_mins(15);
 
-/// How a function is run.
+/// How to run a function.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// The binary.
     pub binary: PathBuf,
-    /// What it reads from its environment, beside what Lambda itself sets.
+    /// Its environment variables, besides those that Lambda sets.
     pub environment: Vec<(String, String)>,
-    /// Processes at the same time; further invocations wait.
+    /// Most processes in parallel; further invocations wait.
     pub concurrency_max: usize,
 }
 
-/// A function whose invocations run in processes of their own.
+/// A function whose invocations run in separate processes.
 #[derive(Debug, Clone)]
 pub struct ProcessInvoke(Arc<Fleet>);
 
@@ -46,13 +46,13 @@ pub struct ProcessInvoke(Arc<Fleet>);
 struct Fleet {
     config: ProcessConfig,
     ambient: Ambient,
-    /// Processes without an invocation, the one used last at the end.
+    /// Processes without an invocation; the one used last is at the end.
     idle: Mutex<Vec<Sandbox>>,
     free: Semaphore,
 }
 
 impl ProcessInvoke {
-    /// Runs nothing yet: a process starts with the invocation that needs it.
+    /// Starts nothing yet: a process starts when an invocation needs it.
     pub fn new(config: ProcessConfig, ambient: Ambient) -> Self {
         let free = Semaphore::new(config.concurrency_max);
         Self(Arc::new(Fleet { config, ambient, idle: Mutex::default(), free }))
@@ -82,7 +82,7 @@ impl Fleet {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle process; those that have ended meanwhile are forgotten.
+    /// An idle process. Those that have ended meanwhile are removed.
     fn living(&self) -> Option<Sandbox> {
         let mut idle = self.idle();
         idle.retain_mut(Sandbox::lives);
@@ -90,7 +90,7 @@ impl Fleet {
     }
 }
 
-/// One process and its Runtime API. Both end when it is dropped.
+/// One process and its Runtime API. Dropping it ends both.
 #[derive(Debug)]
 struct Sandbox {
     process: Child,
@@ -111,11 +111,11 @@ impl Sandbox {
         let address = listener.local_addr()?.to_string();
         let (work, waiting) = mpsc::channel(1);
         let api = Arc::new(RuntimeApi { ambient, waiting: waiting.into(), running: Mutex::default() });
-        // Whatever the server ends with, the process then has nobody to speak to and the invocation fails.
+        // However the server ends, the process then has no Runtime API and the invocation fails.
         let server = tokio::spawn(async move { drop(axum::serve(listener, api.router()).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
         let process = Command::new(&config.binary)
-            // As on Lambda, nothing of this process's own environment.
+            // As on Lambda, the function gets nothing of this process's environment.
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
@@ -146,7 +146,7 @@ impl Sandbox {
         let handed_over = self.work.send(Work { event: event.to_string(), done }).await;
         handed_over.map_err(|_| exited())?;
         tokio::select! {
-            biased; // A response that arrived counts, whatever became of the process.
+            biased; // A response that arrived counts, even if the process has ended.
             response = response => response.unwrap_or_else(|_| Err(exited())),
             _ = self.process.wait() => Err(exited()),
         }
@@ -178,7 +178,7 @@ impl RuntimeApi {
 
     fn conclude(&self, result: Result<Value, InvokeError>) -> StatusCode {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Nobody waits any more where the invocation was given up.
+        // Nobody waits when the invocation was given up.
         running.map_or(StatusCode::BAD_REQUEST, |done| {
             done.send(result).map_or(StatusCode::GONE, |()| StatusCode::ACCEPTED)
         })

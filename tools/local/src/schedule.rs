@@ -20,10 +20,10 @@ use crate::invoke::{Invoke, Isolated};
 /// Shortest period; AWS itself allows no less than a minute.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 
-/// How the schedule is set up.
+/// The configuration of the schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleConfig {
-    /// The name of the rule, which the event carries as part of an ARN.
+    /// The name of the rule, which is part of an ARN in the event.
     pub rule: String,
     /// The time from the start of one run to the start of the next. A run that takes longer delays the next one.
     pub period: Duration,
@@ -34,13 +34,13 @@ pub struct ScheduleConfig {
 /// How often the schedule has invoked its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleCounts {
-    /// Runs that have ended, well or badly.
+    /// Runs that have ended, whether they succeeded or failed.
     pub runs: u64,
     /// Runs that failed.
     pub failed: u64,
 }
 
-/// A running schedule. Dropping it lets the run under way end and stops it in the background.
+/// A running schedule. Dropping it stops it in the background, after the current run.
 #[derive(Debug)]
 pub struct Schedule {
     stop: watch::Sender<bool>,
@@ -55,7 +55,7 @@ struct Counters {
 }
 
 impl Schedule {
-    /// Starts invoking `function`, at once and then every period, never two at a time.
+    /// Starts invoking `function`, at once and then every period, never twice at the same time.
     pub fn start(function: impl Invoke, config: ScheduleConfig, ambient: Ambient) -> Self {
         let (stop, stopping) = watch::channel(false);
         let counters = Arc::new(Counters::default());
@@ -72,7 +72,7 @@ impl Schedule {
         }
     }
 
-    /// Starts no further run and waits for the one under way.
+    /// Starts no further run and waits for the current one.
     pub async fn stop(self) -> ScheduleCounts {
         self.stop.send_replace(true);
         let Self { runner, counters, .. } = self;

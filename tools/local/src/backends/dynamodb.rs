@@ -18,11 +18,11 @@ use crate::chain::Chain;
 const DATABASE_FILE: &str = "dynamodb.sqlite3";
 /// Locked while a process uses the data directory.
 const LOCK_FILE: &str = "lock";
-/// Two, so that one request is parsed while another holds the database; it serves one at a time.
+/// Two, so that one request is parsed while another uses the database, which serves one at a time.
 const WORKERS: usize = 2;
 /// Shortest time between two sweeps.
 const SWEEP_PERIOD_MIN: Duration = Duration::from_millis(10);
-/// How long requests that are under way may take to end once the server has to stop.
+/// How long running requests may take to end when the server stops.
 const DRAIN_MILLIS_MAX: u64 = 1_000;
 
 /// The open database. Fields drop in this order: the directory is released after the database is closed.
@@ -59,7 +59,7 @@ impl Store {
         Ok(Self { database: Database::new(path).map_err(failed)?, _lock: Some(lock) })
     }
 
-    /// Deletes expired items and returns how many. Blocks, but lets requests in between pages of items.
+    /// Deletes expired items and returns how many. Blocks, but serves requests between pages of items.
     pub(super) fn sweep(&self) -> Result<usize, BackendError> {
         self.database.sweep_ttl().map_err(failed)
     }
@@ -69,7 +69,7 @@ fn failed(source: dynoxide::DynoxideError) -> BackendError {
     BackendError::Database { source: Box::new(source) }
 }
 
-/// Creates the directory, readable by its owner only since it holds payloads, and locks it; `None` if another holds it.
+/// Creates the directory for its owner only, as it holds payloads, and locks it; `None` if another process has the lock.
 fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -109,7 +109,7 @@ async fn serve_until(listener: tokio::net::TcpListener, database: Database, stop
     }
     match tokio::time::timeout(Duration::from_millis(DRAIN_MILLIS_MAX), server).await {
         Ok(served) => served.map_err(io::Error::other),
-        // Somebody holds half a request open; the runtime drops it.
+        // A client still holds an incomplete request open; the runtime drops it.
         Err(_elapsed) => Ok(()),
     }
 }
@@ -123,7 +123,7 @@ async fn sweep_periodically(store: Arc<Store>, period: Duration) {
         match tokio::task::spawn_blocking(move || store.sweep()).await {
             Ok(Ok(0)) => {}
             Ok(Ok(deleted)) => tracing::debug!(deleted, "expired items deleted"),
-            Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "expired items could not be deleted"),
+            Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "deleting expired items failed"),
             Err(_stopping) => return,
         }
     }

@@ -1,7 +1,7 @@
-//! DynamoDB and SQS, embedded: two servers on free loopback ports, each on a thread and a runtime of its own.
+//! Embedded DynamoDB and SQS: two servers on free loopback ports, each with its own thread and runtime.
 //!
-//! They stay apart from the caller's runtime because the embedded DynamoDB runs `SQLite` on the thread that serves the
-//! request: shared with the functions, it would stall them and falsify every latency that is measured.
+//! They do not share the caller's runtime, because the embedded DynamoDB runs `SQLite` on the thread that serves the
+//! request. On a shared runtime it would block the functions and distort every measured latency.
 
 mod dynamodb;
 mod server;
@@ -16,30 +16,30 @@ use std::time::Duration;
 use self::dynamodb::Store;
 use self::server::ServerThread;
 
-/// Where the embedded DynamoDB keeps its data. SQS is in memory in either case: its messages are only hints.
+/// Where the embedded DynamoDB keeps its data. SQS is always in memory, because its messages are only hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataLocation {
-    /// In memory, gone with the process.
+    /// In memory, lost when the process ends.
     Memory,
-    /// In this directory, created if missing and used by one process at a time.
+    /// In this directory. It is created if missing, and one process at a time may use it.
     Directory(PathBuf),
 }
 
-/// Why the backends could not be started or asked.
+/// Why the backends could not start, or a sweep failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// No loopback port could be opened.
     #[error("cannot listen on 127.0.0.1")]
     Listen {
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// No thread or runtime could be started for a server.
+    /// A server's thread or runtime could not start.
     #[error("cannot start the server thread {thread}")]
     Thread {
         /// The name of the thread.
         thread: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The data directory cannot be created or opened.
@@ -47,10 +47,10 @@ pub enum BackendError {
     Directory {
         /// The directory.
         directory: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process uses the data directory; two on one database would corrupt each other's view of it.
+    /// Another process uses the data directory. Two on one database would corrupt each other's view of it.
     #[error("the data directory {} is in use by another process", directory.display())]
     DirectoryInUse {
         /// The directory.
@@ -59,13 +59,13 @@ pub enum BackendError {
     /// The database in the directory cannot be opened, or a sweep failed.
     #[error("the embedded DynamoDB failed")]
     Database {
-        /// What the database said.
+        /// The error of the database.
         source: Box<dynoxide::DynoxideError>,
     },
-    /// The sweep did not run to its end.
+    /// The sweep was interrupted.
     #[error("the sweep was interrupted")]
     SweepInterrupted {
-        /// How it ended.
+        /// How its task ended.
         source: tokio::task::JoinError,
     },
 }
@@ -83,7 +83,7 @@ pub struct Backends {
 impl Backends {
     /// Starts both servers. They answer as soon as this returns.
     ///
-    /// Expired items are deleted every `ttl_sweep_period`, which plays the part of DynamoDB's background deletion.
+    /// Expired items are deleted every `ttl_sweep_period`, as DynamoDB does in the background.
     ///
     /// # Errors
     /// See [`BackendError`]; nothing is left running.
@@ -110,10 +110,10 @@ impl Backends {
         &self.sqs_url
     }
 
-    /// Deletes the items that have expired, now, and returns how many there were.
+    /// Deletes the expired items now, and returns how many.
     ///
     /// # Errors
-    /// [`BackendError::Database`] or [`BackendError::SweepInterrupted`]; items deleted until then stay deleted.
+    /// [`BackendError::Database`] or [`BackendError::SweepInterrupted`]; items that are deleted by then stay deleted.
     pub async fn sweep_ttl(&self) -> Result<usize, BackendError> {
         let store = Arc::clone(&self.store);
         tokio::task::spawn_blocking(move || store.sweep())

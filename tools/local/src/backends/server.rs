@@ -1,4 +1,4 @@
-//! A server on a thread and a runtime of its own.
+//! A server with its own thread and runtime.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::BackendError;
 use crate::chain::Chain;
 
-/// How long the tasks of a stopped server may take to end before they are abandoned.
+/// How long the tasks of a stopped server may take before they are dropped.
 const SHUTDOWN_MILLIS_MAX: u64 = 1_000;
 
 /// The handle of a running server. Dropping it stops the server in the background.
@@ -24,8 +24,8 @@ pub(super) struct ServerThread {
 impl ServerThread {
     /// Runs `serve` on a new thread named `thread` with `workers` worker threads.
     ///
-    /// `serve` is given the signal to stop; it resolves when the handle is stopped or dropped. Everything that `serve`
-    /// owns is gone when [`stopped`](Self::stopped) returns.
+    /// `serve` gets the stop signal, which resolves when the handle is stopped or dropped. Everything that `serve` owns
+    /// is dropped before [`stopped`](Self::stopped) returns.
     pub(super) fn start<S, F>(thread: &'static str, workers: usize, serve: S) -> Result<Self, BackendError>
     where
         S: FnOnce(StopSignal) -> F + Send + 'static,
@@ -45,7 +45,7 @@ impl ServerThread {
                 tracing::error!(server = thread, error = %Chain(&error), "the embedded server ended");
             }
             runtime.shutdown_timeout(Duration::from_millis(SHUTDOWN_MILLIS_MAX));
-            // Nobody listens any more if the handle was dropped, and that is fine.
+            // Nobody receives this when the handle was dropped.
             let _ = ended.send(());
         };
         thread::Builder::new().name(thread.to_owned()).spawn(body).map_err(failed)?;
@@ -59,7 +59,7 @@ impl ServerThread {
 
     /// Waits until the server has stopped.
     pub(super) async fn stopped(self) {
-        // An error means that the thread is gone without a word, which is stopped as well.
+        // An error means that the thread ended without an answer. It has stopped, too.
         drop(self.stopped.await);
     }
 }
@@ -70,7 +70,7 @@ pub(super) struct StopSignal(oneshot::Receiver<()>);
 
 impl StopSignal {
     pub(super) async fn received(self) {
-        // The sender is only ever dropped.
+        // Nothing is ever sent; the sender is only dropped.
         drop(self.0.await);
     }
 }

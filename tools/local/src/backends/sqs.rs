@@ -18,9 +18,9 @@ use super::server::ServerThread;
 use crate::chain::Chain;
 use crate::clients::{ACCOUNT, REGION};
 
-/// Queues are actors that do little work each.
+/// Enough, because each queue's actor does little work.
 const WORKERS: usize = 1;
-/// Pause after a connection could not be accepted, usually for want of file descriptors.
+/// Pause after a connection was not accepted, usually because file descriptors ran out.
 const ACCEPT_PAUSE_MILLIS: u64 = 50;
 
 type Service = SqsHttpService<RustackSqsHandler>;
@@ -28,7 +28,7 @@ type Service = SqsHttpService<RustackSqsHandler>;
 pub(super) fn serve(listener: TcpListener, port: u16) -> Result<ServerThread, BackendError> {
     ServerThread::start("hookonce-sqs", WORKERS, move |stop| async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        // Nothing is drained on stop: a long poll may have 20 s to go, and messages are in memory anyway.
+        // It stops at once: a long poll could last 20 s more, and the messages are only in memory.
         tokio::select! {
             served = accept(listener, service(port)) => served,
             () = stop.received() => Ok(()),

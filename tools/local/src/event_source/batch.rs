@@ -1,4 +1,4 @@
-//! The pure half of the event source: from messages to an event, and from a response to what may be deleted.
+//! The pure half of the event source: turns messages into an event, and a response into the messages to delete.
 
 use std::collections::BTreeSet;
 
@@ -65,9 +65,9 @@ fn message_attribute(value: &MessageAttributeValue) -> Value {
 /// What a response means for the messages of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every message is done.
+    /// Every message succeeded.
     Succeeded,
-    /// The messages with these ids stay in the queue, the others are done.
+    /// The messages with these ids stay in the queue, the others succeeded.
     Partly {
         /// The ids that the function listed.
         failed: BTreeSet<String>,
@@ -79,7 +79,7 @@ pub enum Verdict {
 /// Why a whole batch counts as failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchFailure {
-    /// The function failed, panicked, timed out, could not be reached or returned something that is not JSON.
+    /// The function failed, panicked, timed out, could not be reached, or did not return JSON.
     #[error("{chain}")]
     Invocation {
         /// The error with its causes.
@@ -105,8 +105,8 @@ pub enum BatchFailure {
 impl Verdict {
     /// Judges the response to a batch by the rules of `ReportBatchItemFailures`.
     ///
-    /// A null or empty response and a null or empty list acknowledge everything; anything malformed acknowledges
-    /// nothing. AWS does not document a response that is neither null nor an object; it counts as malformed here.
+    /// A null or empty response and a null or empty list acknowledge everything. A malformed response acknowledges
+    /// nothing. AWS does not document a response that is neither null nor an object; here it counts as malformed.
     ///
     /// ```
     /// use hookonce_local::event_source::{BatchFailure, Verdict};

@@ -1,8 +1,9 @@
 //! The event source: polls a queue and invokes a function with batches of messages, as Lambda's event source mapping for
 //! SQS does with `ReportBatchItemFailures`.
 //!
-//! Deleting is the only thing it does to a message. One that failed stays as it is: it reappears when its visibility
-//! timeout ends, which the function may have changed, and the queue counts its receives and moves it on in the end.
+//! It deletes messages that succeeded and does nothing else to a message. One that failed reappears when its visibility
+//! timeout ends, which the function may have changed. The queue counts the receives and moves it to the dead-letter queue
+//! in the end.
 
 mod batch;
 
@@ -29,14 +30,14 @@ const LONG_POLL_SECONDS_MAX: u64 = 20;
 const BATCH_SIZE_MAX: u16 = 10_000;
 /// Largest `MaximumConcurrency`.
 const CONCURRENCY_MAX: u16 = 1_000;
-/// First pause after the queue could not be reached; it doubles with every further failure.
+/// First pause after the queue could not be reached. It doubles with every further failure.
 const PAUSE_MILLIS_MIN: u64 = 100;
 /// Longest pause.
 const PAUSE_MILLIS_MAX: u64 = 5_000;
 /// Pause between two short polls at the end of a batching window.
 const WINDOW_POLL_MILLIS: u64 = 20;
 
-/// How the event source is set up. The comments name what Lambda calls the setting.
+/// The configuration of the event source. The comments give Lambda's names of the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSourceConfig {
     /// The queue to poll.
@@ -45,31 +46,31 @@ pub struct EventSourceConfig {
     pub queue_arn: String,
     /// The region, which the event carries.
     pub region: String,
-    /// Most messages of one invocation (`BatchSize`, 10 unless set). Above 10 only with a batching window of a second.
+    /// Most messages of one invocation (`BatchSize`, default 10). More than 10 need a batching window of a second.
     pub batch_size: u16,
-    /// How long a batch that is not full waits for more (`MaximumBatchingWindowInSeconds`, 0 unless set).
+    /// How long a batch that is not full waits for more (`MaximumBatchingWindowInSeconds`, default 0).
     pub batching_window: Duration,
-    /// Most invocations at a time (`ScalingConfig.MaximumConcurrency`).
+    /// Most invocations in parallel (`ScalingConfig.MaximumConcurrency`).
     pub concurrency_max: u16,
-    /// How long an empty queue is watched by one request, in whole seconds.
+    /// How long one request waits at an empty queue, in whole seconds.
     pub long_poll: Duration,
     /// How long the function may run.
     pub function_timeout: Duration,
 }
 
-/// A setting that the event source refuses.
+/// An invalid setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EventSourceConfigError {
     /// The batch size is 0 or above the maximum.
     #[error("the batch size must be from 1 to {BATCH_SIZE_MAX}")]
     BatchSize,
-    /// A batch larger than one receive needs time to be collected.
+    /// A batch larger than one receive needs time to fill.
     #[error("a batch size above {SQS_BATCH_MAX} needs a batching window of at least one second")]
     BatchingWindow,
     /// The concurrency is 0 or above the maximum.
     #[error("the concurrency must be from 1 to {CONCURRENCY_MAX}")]
     Concurrency,
-    /// SQS does not keep a poll open for that long.
+    /// SQS does not keep a poll open that long.
     #[error("a long poll lasts at most {LONG_POLL_SECONDS_MAX} s")]
     LongPoll,
 }
@@ -95,23 +96,23 @@ impl EventSourceConfig {
 /// What the event source has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventSourceCounts {
-    /// Requests for messages, answered or not.
+    /// Requests for messages, whether answered or not.
     pub polls: u64,
     /// Requests for messages that failed.
     pub failed_polls: u64,
     /// Invocations that have ended.
     pub batches: u64,
-    /// Messages of those invocations; one that was received twice counts twice.
+    /// Messages of those invocations. One that was received twice counts twice.
     pub messages: u64,
     /// Messages that succeeded and were deleted.
     pub deleted: u64,
-    /// Messages that failed and were left in the queue.
+    /// Messages that failed and stayed in the queue.
     pub failed: u64,
-    /// Messages that succeeded and could not be deleted. They will be delivered again.
+    /// Messages that succeeded but could not be deleted. They are delivered again.
     pub undeleted: u64,
 }
 
-/// A running event source. Dropping it lets invocations under way end and stops it in the background.
+/// A running event source. Dropping it stops it in the background, after the running invocations.
 #[derive(Debug)]
 pub struct EventSource {
     stop: watch::Sender<bool>,
@@ -120,7 +121,7 @@ pub struct EventSource {
 }
 
 impl EventSource {
-    /// Starts polling. The queue need not exist or answer yet.
+    /// Starts polling. The queue does not have to exist or answer yet.
     ///
     /// # Errors
     /// [`EventSourceConfigError`].
@@ -146,7 +147,7 @@ impl EventSource {
         self.counters.snapshot()
     }
 
-    /// Receives nothing more and waits for the invocations under way, their deletions included.
+    /// Stops receiving and waits for the running invocations and their deletions.
     pub async fn stop(self) -> EventSourceCounts {
         self.stop.send_replace(true);
         // The poller neither returns an error nor panics.
@@ -195,9 +196,9 @@ struct Poller<I> {
 type Stopping = watch::Receiver<bool>;
 type ReceiveError = aws_sdk_sqs::error::SdkError<ReceiveMessageError>;
 
-/// Polls until told to stop, then waits for the invocations under way.
+/// Polls until it is stopped, then waits for the running invocations.
 ///
-/// A slot is taken before messages are: what cannot be processed yet stays in the queue, where no receive is counted.
+/// It takes a slot before it receives messages: what cannot be processed yet stays in the queue, with no receive counted.
 async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
     let slots = Arc::new(Semaphore::new(usize::from(poller.config.concurrency_max)));
     let mut pause = Pause::default();
@@ -215,7 +216,7 @@ async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
                     queue = poller.config.queue_url,
                     pause_ms = length.as_millis(),
                     error = %Chain(&error),
-                    "the queue could not be polled"
+                    "polling the queue failed"
                 );
                 or_stop(&mut stopping, tokio::time::sleep(length)).await;
             }
@@ -224,12 +225,12 @@ async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
     drop(slots.acquire_many(u32::from(poller.config.concurrency_max)).await);
 }
 
-/// A place for one more invocation, or `None` to stop.
+/// A slot for one more invocation, or `None` to stop.
 async fn free_slot(slots: &Arc<Semaphore>, stopping: &mut Stopping) -> Option<OwnedSemaphorePermit> {
     or_stop(stopping, Arc::clone(slots).acquire_owned()).await?.ok()
 }
 
-/// The result of `work`, or `None` if it is time to stop before `work` is done, even if it could be done at once.
+/// The result of `work`, or `None` if the stop comes first. The stop wins when both are ready.
 async fn or_stop<T>(stopping: &mut Stopping, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -238,7 +239,7 @@ async fn or_stop<T>(stopping: &mut Stopping, work: impl Future<Output = T>) -> O
     }
 }
 
-/// Pauses that double, between failures.
+/// Pauses between failures, each twice as long as the last.
 #[derive(Debug, Default)]
 struct Pause {
     failures: u32,
@@ -255,7 +256,7 @@ impl Pause {
 impl<I: Invoke> Poller<I> {
     /// Waits for messages, then, while the window is open and the batch is not full, for more.
     ///
-    /// Messages in hand are never given up: an error or the end ends the batch instead.
+    /// Received messages are never dropped: an error or the stop ends the batch early instead.
     async fn collect(&self, stopping: &mut Stopping) -> Result<Vec<Message>, ReceiveError> {
         let batch_size = usize::from(self.config.batch_size);
         let first = or_stop(stopping, self.receive(batch_size, self.config.long_poll));
@@ -279,7 +280,7 @@ impl<I: Invoke> Poller<I> {
         Ok(messages)
     }
 
-    /// One request for at most `room` messages that waits for them for the whole seconds of `wait`.
+    /// One request for at most `room` messages. It waits for them for the whole seconds of `wait`.
     async fn receive(&self, room: usize, wait: Duration) -> Result<Vec<Message>, ReceiveError> {
         add(&self.counters.polls, 1);
         let wait = wait.as_secs().min(LONG_POLL_SECONDS_MAX);
@@ -302,7 +303,7 @@ impl<I: Invoke> Poller<I> {
         }
     }
 
-    /// Invokes the function with a batch and deletes what it has done. The slot is free again when this ends.
+    /// Invokes the function with a batch and deletes the messages that succeeded. Then the slot is free again.
     async fn process(self: Arc<Self>, messages: Vec<Message>, slot: OwnedSemaphorePermit) {
         let event = sqs_event(&messages, &self.config.queue_arn, &self.config.region);
         let response = self.function.invoke(event).await;
@@ -324,7 +325,7 @@ impl<I: Invoke> Poller<I> {
         drop(slot);
     }
 
-    /// Deletes messages and returns how many were. One that was not is delivered again, which the worker must bear.
+    /// Deletes messages and returns how many. The others are delivered again, which the worker must handle.
     async fn delete(&self, messages: &[&Message]) -> usize {
         let entries: Result<Vec<_>, _> = messages
             .iter()
@@ -350,13 +351,13 @@ impl<I: Invoke> Poller<I> {
                     tracing::warn!(
                         queue = self.config.queue_url,
                         count = answer.failed().len(),
-                        "messages not deleted"
+                        "deleting messages failed"
                     );
                 }
                 answer.successful().len()
             }
             Err(error) => {
-                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "messages not deleted");
+                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "deleting messages failed");
                 0
             }
         }

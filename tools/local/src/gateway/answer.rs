@@ -1,4 +1,4 @@
-//! From a function's response to the HTTP answer, by the rules of payload format 2.0.
+//! Turns a function's response into the HTTP answer, by the rules of payload format 2.0.
 
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// The type of an answer whose function named none.
+/// The content type when the function gives none.
 const DEFAULT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// The type of a response that is not in the gateway's form and is passed on as it is.
+/// The content type of a response that is not in the gateway's form and is passed on unchanged.
 const JSON_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What is wrong with a response. The caller gets the gateway's 500 whatever it is.
+/// What is wrong with a response. The caller gets the gateway's 500 in every case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// `statusCode` is not a number from 200 to 599.
@@ -27,12 +27,12 @@ pub enum AnswerError {
         /// The field.
         field: &'static str,
     },
-    /// The body is said to be base64 and is not.
+    /// The body is declared as base64 but is not.
     #[error("body is not base64")]
     Base64,
 }
 
-/// Builds the answer. A response without `statusCode` is the body itself, with status 200.
+/// Builds the answer. A response without `statusCode` is itself the body, with status 200.
 ///
 /// # Errors
 /// See [`AnswerError`].
@@ -61,7 +61,7 @@ fn formed_answer(fields: &Map<String, Value>) -> Result<Response<Bytes>, AnswerE
     for cookie in list(fields, "cookies")? {
         append(&mut headers, header::SET_COOKIE.as_str(), cookie)?;
     }
-    // The server states these itself, for the bytes that it really sends.
+    // The server sets these itself, for the bytes that it sends.
     for own in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
         headers.remove(own);
     }
@@ -81,7 +81,7 @@ fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     fields.get(name).filter(|value| !value.is_null())
 }
 
-/// A number, or a number as text. Informational statuses cannot end an exchange.
+/// A number, or a number as text. A 1xx status cannot be the final answer.
 fn status(value: Option<&Value>) -> Result<StatusCode, AnswerError> {
     let number = match value {
         Some(Value::Number(number)) => number.as_u64(),
@@ -108,7 +108,7 @@ fn list<'a>(fields: &'a Map<String, Value>, name: &'static str) -> Result<&'a [V
     value.as_array().map(Vec::as_slice).ok_or(AnswerError::Type { field: name })
 }
 
-/// A header that `headers` names as well is one header: the list replaces the single value.
+/// When `headers` has the same header, the list replaces its single value.
 fn append_multiple(headers: &mut HeaderMap, multiple: &Map<String, Value>) -> Result<(), AnswerError> {
     for (name, values) in multiple {
         let values = values.as_array().ok_or(AnswerError::Type { field: "multiValueHeaders" })?;

@@ -1,7 +1,7 @@
-//! From an HTTP request to the event of payload format 2.0.
+//! Turns an HTTP request into the event of payload format 2.0.
 //!
-//! What AWS does was taken from captured events and measurements of real HTTP APIs, not from emulators: they differ in
-//! exactly the points that break a signature. Each rule below says what was seen.
+//! The rules come from captured events and measurements of real HTTP APIs, not from emulators, which differ in exactly
+//! the points that break a signature. Each rule below says what was observed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,10 +24,10 @@ const ROUTE_KEY: &str = "ANY /{proxy+}";
 /// The API in the request context.
 const API: &str = "local";
 
-/// What the gateway knows of a request beside its bytes.
+/// What the gateway knows about a request besides its bytes.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// Names the request in the event, in the answer and in the trace.
+    /// Identifies the request in the event, in the answer and in the trace.
     pub request_id: Uuid,
     /// When it arrived.
     pub at: SystemTime,
@@ -38,7 +38,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The request id in the form that HTTP APIs give it: short, base64, with padding.
+    /// The request id in the form of HTTP APIs: short, base64, with padding.
     pub fn request_id(&self) -> String {
         let (id, _) = self.request_id.as_u64_pair();
         let bytes = id.to_be_bytes();
@@ -58,7 +58,7 @@ impl Arrival {
     }
 }
 
-/// The path holds a percent sign that does not begin an escape. AWS refuses such a request itself.
+/// The path has a percent sign that does not begin an escape. AWS itself refuses such a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the path is not percent-encoded")]
 pub struct MalformedPath;
@@ -116,7 +116,7 @@ fn request_context(request: &Parts, path: &str, headers: &BTreeMap<String, Strin
     })
 }
 
-/// Headers that concern one connection only and never reach a function.
+/// Headers of one connection, which never reach a function.
 const HOP_BY_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     header::EXPECT,
@@ -127,7 +127,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Lower-cased names, duplicates joined by a comma without a space, cookies moved out, the gateway's own headers added.
+/// Names in lower case, duplicates joined by a comma without a space, cookies apart, the gateway's own headers added.
 fn headers_and_cookies(
     headers: &HeaderMap,
     body_bytes: usize,
@@ -158,7 +158,7 @@ fn headers_and_cookies(
     (joined, cookies)
 }
 
-/// A header value as text; bytes that are not UTF-8 are taken for Latin-1, which is what HTTP says they are.
+/// A header value as text. Bytes that are not UTF-8 are read as Latin-1, as HTTP says.
 fn header_text(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
     std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
@@ -186,8 +186,9 @@ struct EncodedBody {
     base64: bool,
 }
 
-/// A body is plain text only under the four kinds of type below and base64 under every other, a form and a missing type
-/// included (measured). What AWS does with bytes that are not UTF-8 under those types is not known; base64 keeps them.
+/// A body is plain text only under the four kinds of content type below, and base64 under every other type, even for a
+/// form or without a type (measured). What AWS does under those four with bytes that are not UTF-8 is not known; base64
+/// keeps the bytes.
 fn encoded_body(content_type: Option<&str>, body: &[u8]) -> Option<EncodedBody> {
     if body.is_empty() {
         return None;

@@ -1,8 +1,8 @@
 //! The HTTP gateway: an API Gateway HTTP API with one route, `ANY /{proxy+}`, that invokes one function.
 //!
-//! What the function receives decides whether a signature verifies, so the events are those that AWS was observed to
-//! deliver, oddities included ([`event`]), and so are the answers to a function that fails, hangs or returns nonsense
-//! ([`answer`]).
+//! A signature verifies only if the function receives the exact event. So the events are those that AWS was observed to
+//! deliver, with their oddities ([`event`]), and so are the answers when a function fails, hangs or returns an invalid
+//! response ([`answer`]).
 
 pub mod answer;
 pub mod event;
@@ -30,39 +30,39 @@ use crate::invoke::{Invoke, Isolated};
 
 /// Largest request body: the quota of HTTP APIs, 10 MB.
 pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// Largest event: the quota of synchronous Lambda invocations, 6 MiB and a little. A binary body grows by a third when
-/// it is encoded, so one above about 4.5 MB never reaches a function.
+/// Largest event: the quota of synchronous Lambda invocations, slightly above 6 MiB. Base64 makes a binary body a third
+/// larger, so one above about 4.5 MB never reaches a function.
 pub const EVENT_BYTES_MAX: usize = 6_291_556;
-/// How long requests under way may take to end once the gateway has to stop.
+/// How long running requests may take to end when the gateway stops.
 const DRAIN_SECONDS_MAX: u64 = 10;
-/// The answer's header that names the request, for correlation with logs.
+/// The answer's header with the request id, to find the request in logs.
 const REQUEST_ID_HEADER: &str = "apigw-requestid";
 
-/// How the gateway is set up.
+/// The configuration of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayConfig {
     /// The loopback port to listen on; 0 takes a free one.
     pub port: u16,
-    /// How long a request waits for the function; AWS allows 30 s at most. The function is not stopped by it.
+    /// How long a request waits for the function; AWS allows 30 s at most. This does not stop the function.
     pub integration_timeout: Duration,
     /// How long the function may run.
     pub function_timeout: Duration,
 }
 
-/// Why the gateway could not be started.
+/// Why the gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The port could not be opened, most often because another process has it.
+    /// The port could not be opened, usually because another process uses it.
     #[error("cannot listen on 127.0.0.1:{port}")]
     Listen {
-        /// The port that was asked for.
+        /// The requested port.
         port: u16,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A running gateway. Dropping it lets requests under way end and stops it in the background.
+/// A running gateway. Dropping it stops it in the background, after the running requests.
 #[derive(Debug)]
 pub struct Gateway {
     address: SocketAddr,
@@ -101,10 +101,10 @@ impl Gateway {
         format!("http://{}", self.address)
     }
 
-    /// Takes no more requests and waits for those under way, for a limited time.
+    /// Stops accepting requests and waits a limited time for the running ones.
     pub async fn shutdown(self) {
         self.stop.send_replace(true);
-        // The server reports its own errors; whichever way it ended, it is gone.
+        // The server logs its own errors. It has ended in any case.
         drop(self.server.await);
     }
 }
@@ -136,12 +136,12 @@ async fn serve<I: Invoke>(listener: TcpListener, integration: Integration<I>, st
     }
 }
 
-/// Resolves when the gateway has to stop, or was dropped.
+/// Resolves when the gateway is stopped or dropped.
 async fn stopped(mut stopping: watch::Receiver<bool>) {
     drop(stopping.wait_for(|stop| *stop).await);
 }
 
-/// Resolves when the gateway had to stop long enough ago.
+/// Resolves a limited time after the gateway was stopped.
 async fn drain_limit(stopping: watch::Receiver<bool>) {
     stopped(stopping).await;
     tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)).await;
@@ -183,7 +183,7 @@ impl<I: Invoke> Integration<I> {
             Refusal::FunctionFailed
         })?;
         answer::http_answer(&response).map_err(|error| {
-            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function's response is not an answer");
+            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function's response is no HTTP answer");
             Refusal::FunctionFailed
         })
     }
@@ -199,7 +199,7 @@ enum Refusal {
 }
 
 impl Refusal {
-    /// The status and the message that HTTP APIs answer with. A timeout is 503 here; 504 belongs to REST APIs.
+    /// The status and message of HTTP APIs. A timeout is 503 there; 504 belongs to REST APIs.
     fn status_and_message(self) -> (StatusCode, &'static str) {
         match self {
             Self::MalformedPath => (StatusCode::BAD_REQUEST, "Bad Request"),

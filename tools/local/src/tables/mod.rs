@@ -1,7 +1,7 @@
-//! The stored side of the stack: what `CloudFormation` creates on AWS, created through the SDK.
+//! Creates the stack's tables and queues through the SDK, as `CloudFormation` does on AWS.
 //!
-//! The calls work against the embedded backends, DynamoDB Local and `ElasticMQ` alike and change nothing that already is
-//! as it should be, so they run at every start.
+//! The calls work with the embedded backends, DynamoDB Local and `ElasticMQ`. They change nothing that is already right,
+//! so they run at every start.
 
 mod place;
 mod queue;
@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::ScalarAttributeType;
 pub use self::place::Place;
 pub use self::queue::QueueRef;
 
-/// Names and sizes of what the stack stores. Lengths of time are in seconds, as SQS takes them.
+/// Names and settings of the stack's tables and queues. Durations are in seconds, as SQS expects them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackShape {
     /// The table of records.
@@ -21,7 +21,7 @@ pub struct StackShape {
     pub domain_table: String,
     /// The queue of hints.
     pub queue: String,
-    /// Where a message goes that was received too often.
+    /// The queue for messages that were received too often.
     pub dead_letter_queue: String,
     /// How long a received message stays hidden. At least six times the worker's timeout.
     pub visibility_seconds: u32,
@@ -34,7 +34,7 @@ pub struct StackShape {
 }
 
 impl StackShape {
-    /// The deployed stack's sizes, under names that begin with `stack`.
+    /// The deployed stack's settings, under names that begin with `stack`.
     pub fn deployed(stack: &str) -> Self {
         Self {
             inbox_table: format!("{stack}-inbox"),
@@ -68,14 +68,14 @@ pub struct StackResources {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// DynamoDB refused or did not answer.
-    #[error("the table {table} could not be created")]
+    #[error("creating the table {table} failed")]
     Table {
         /// The table.
         table: String,
-        /// What DynamoDB said.
+        /// The error of DynamoDB.
         source: Box<aws_sdk_dynamodb::Error>,
     },
-    /// A table of that name exists with other keys, indexes or TTL attribute, for instance made by another version.
+    /// A table of that name exists with other keys, indexes or TTL attribute, for example from another version.
     #[error("the table {table} exists with a different {difference}")]
     TableDiffers {
         /// The table.
@@ -90,25 +90,25 @@ pub enum CreateError {
         table: String,
     },
     /// SQS refused or did not answer.
-    #[error("the queue {queue} could not be created")]
+    #[error("creating the queue {queue} failed")]
     Queue {
         /// The queue.
         queue: String,
-        /// What SQS said.
+        /// The error of SQS.
         source: Box<aws_sdk_sqs::Error>,
     },
     /// SQS answered without the queue's URL or ARN.
-    #[error("the server did not tell the address of the queue {queue}")]
+    #[error("the server did not return the URL or ARN of the queue {queue}")]
     QueueAddress {
         /// The queue.
         queue: String,
     },
 }
 
-/// Creates whatever of the stack is missing.
+/// Creates the tables and queues that are missing.
 ///
 /// # Errors
-/// See [`CreateError`]; what was created until then stays and the call can be repeated.
+/// See [`CreateError`]. What exists by then stays, and the call can be repeated.
 pub async fn create_stack(
     dynamodb: &aws_sdk_dynamodb::Client,
     sqs: &aws_sdk_sqs::Client,

@@ -1,11 +1,11 @@
-//! Where a stack is, and how a function in another process is told.
+//! Where a stack is, and the environment variables that tell a function.
 
 use std::path::Path;
 
 use super::StackResources;
 use crate::clients;
 
-/// Where the servers are, and what was created there.
+/// The URLs of the servers, and the tables and queues created there.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The endpoint URL of DynamoDB.
@@ -17,8 +17,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// What the functions read from their environment where another process runs them. `endpoints` is the folder of
-    /// endpoint documents.
+    /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
+    /// documents.
     pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
         [

@@ -18,7 +18,7 @@ pub struct QueueRef {
     pub arn: String,
 }
 
-/// What a queue is to be.
+/// The wanted state of a queue.
 pub(super) struct QueueShape<'a> {
     pub(super) name: &'a str,
     pub(super) visibility_seconds: u32,
@@ -26,19 +26,19 @@ pub(super) struct QueueShape<'a> {
     pub(super) redrive: Option<Redrive<'a>>,
 }
 
-/// Where a message goes that was received too often.
+/// The queue for messages that were received too often.
 pub(super) struct Redrive<'a> {
     pub(super) target_arn: &'a str,
     pub(super) receive_count_max: u32,
 }
 
-/// How a missing queue is called. Only the first is what AWS says and what the SDK turns into an error of its own;
-/// `ElasticMQ` says the second.
+/// The error codes for a missing queue. AWS sends the first, for which the SDK has an error type; `ElasticMQ` sends the
+/// second.
 const MISSING_QUEUE_CODES: [&str; 2] = ["AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"];
 
 /// Creates the queue if it is missing, then sets its attributes.
 ///
-/// `CreateQueue` alone is not enough: on a queue that exists with other attributes it fails instead of changing them.
+/// `CreateQueue` alone is not enough: it fails on a queue that exists with other attributes.
 pub(super) async fn create(sqs: &Client, shape: &QueueShape<'_>) -> Result<QueueRef, CreateError> {
     let failed =
         |source: aws_sdk_sqs::Error| CreateError::Queue { queue: shape.name.to_owned(), source: Box::new(source) };

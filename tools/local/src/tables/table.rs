@@ -14,10 +14,10 @@ use super::{CreateError, HASH_KEY_TYPE, RANGE_KEY_TYPE};
 
 /// Longest wait for a table and its indexes to become active.
 const READY_SECONDS_MAX: u64 = 30;
-/// Pause between two looks at a table that is not yet active.
+/// Pause between two checks of a table that is not yet active.
 const READY_POLL_MILLIS: u64 = 100;
 
-/// What a table is to be: a string hash key, a TTL attribute, on demand.
+/// The wanted state of a table: a string hash key, a TTL attribute, billed on demand.
 pub(super) struct TableShape<'a> {
     pub(super) name: &'a str,
     pub(super) hash_key: &'static str,
@@ -50,7 +50,7 @@ fn failed(shape: &TableShape<'_>, source: aws_sdk_dynamodb::Error) -> CreateErro
     CreateError::Table { table: shape.name.to_owned(), source: Box::new(source) }
 }
 
-/// Asks for the table; one that exists is left alone.
+/// Creates the table unless it exists.
 async fn request_creation(dynamodb: &Client, shape: &TableShape<'_>) -> Result<(), aws_sdk_dynamodb::Error> {
     let request = dynamodb
         .create_table()
@@ -110,7 +110,7 @@ fn is_active(description: &TableDescription) -> bool {
     description.table_status() == Some(&TableStatus::Active) && indexes_active
 }
 
-/// What about an existing table is not as it should be.
+/// How an existing table differs from the wanted state.
 fn difference(description: &TableDescription, shape: &TableShape<'_>) -> Option<&'static str> {
     if keys(description.key_schema()) != [shape.hash_key] {
         return Some("key");
@@ -128,7 +128,7 @@ fn keys(schema: &[KeySchemaElement]) -> Vec<&str> {
     schema.iter().map(KeySchemaElement::attribute_name).collect()
 }
 
-/// Switches TTL on unless it is on: repeating it is an error on AWS.
+/// Switches TTL on unless it is on, because repeating it is an error on AWS.
 async fn enable_ttl(dynamodb: &Client, shape: &TableShape<'_>) -> Result<(), CreateError> {
     let described = describe_ttl(dynamodb, shape).await.map_err(|source| failed(shape, source))?;
     match ttl_attribute(described.as_ref()) {

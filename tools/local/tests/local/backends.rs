@@ -1,4 +1,4 @@
-//! The embedded DynamoDB and the life of both servers.
+//! The embedded DynamoDB, and how both servers start and stop.
 
 use std::collections::HashMap;
 use std::net::TcpStream;

@@ -262,7 +262,7 @@ async fn a_long_poll_does_not_delay_the_stop_nor_swallow_a_message() {
     until(&source, "the poll is under way", |counts| counts.polls == 1).await;
     let stopped = tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
     assert_eq!(stopped.messages, 0);
-    // A poll that nobody waits for any more must not take this message away.
+    // The abandoned poll must not take this message.
     stack.send("hint").await;
     eventually("the message is there", async || stack.receive().await.pop()).await;
 }

@@ -1,4 +1,4 @@
-//! Invoking a function behind Lambda's invoke API. The gateway plays the other side.
+//! Invoking a function behind Lambda's invoke API, for which the gateway stands in.
 
 use std::time::Duration;
 

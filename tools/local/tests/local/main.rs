@@ -1,4 +1,4 @@
-//! The emulated services, seen from outside: through the SDK and over HTTP.
+//! Tests the emulated services from outside: through the SDK and over HTTP.
 #![cfg(test)]
 
 mod backends;

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers for several tests.
 
 use std::future::Future;
 use std::time::{Duration, SystemTime};
@@ -12,9 +12,9 @@ use hookonce_local::tables::{StackResources, StackShape, create_stack};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Longest wait for something that has to happen.
+/// Longest wait for an expected event.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// An hour: nothing is swept unless the test asks for it.
+/// An hour: nothing is swept unless the test does it.
 pub(crate) const NEVER: Duration = Duration::from_hours(1);
 
 /// Backends in memory with a stack in them.
@@ -75,7 +75,7 @@ pub(crate) fn receive_count(message: &Message) -> u32 {
     message.attributes().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount].parse().unwrap()
 }
 
-/// Asks until the answer is `Some`, for a limited time.
+/// Repeats a check until it returns `Some`, for a limited time.
 pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
