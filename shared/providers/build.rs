@@ -1,5 +1,5 @@
-//! Lists the catalog files, so that adding a provider needs no line of Rust. Without the feature `tools` they are what
-//! requests are judged by, and nothing that only people read.
+//! Lists the catalog files, so that adding a provider needs no line of Rust. Without the feature `tools`, it leaves out
+//! what only people read.
 
 #[path = "src/catalog/parts.rs"]
 mod parts;

@@ -1,4 +1,4 @@
-//! Judges captured requests in bulk: one JSON object per line in, one verdict per line out.
+//! Checks captured requests in bulk: reads one JSON object per line, writes one verdict per line.
 //!
 //! `scripts/differential` compares these verdicts with those of the providers' own SDKs.
 
@@ -12,7 +12,7 @@ use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Received, Request, Settings};
 use serde::Deserialize;
 
-/// A captured request, as the vectors of `events/vectors` hold it.
+/// A captured request, in the form of the vectors in `events/vectors`.
 #[derive(Deserialize)]
 struct Captured {
     provider: String,

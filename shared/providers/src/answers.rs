@@ -1,4 +1,4 @@
-//! What each provider wants to hear.
+//! The answers that each provider expects.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,15 +10,15 @@ use crate::limits::RETRY_AFTER_SECONDS_MAX;
 pub struct Answers {
     /// A delivery was stored.
     pub accepted: Answer,
-    /// A delivery had been stored before; providers take this for success, too.
+    /// A delivery had been stored before; for the provider this is success, too.
     pub duplicate: Answer,
-    /// What makes the provider come again.
+    /// Asks the provider to retry.
     pub retry_please: RetryPlease,
     /// The status for a request that is not authentic.
     pub refused: u16,
 }
 
-/// How a provider is asked to come again.
+/// The answer that asks a provider to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPlease {
@@ -44,7 +44,7 @@ pub struct Answer {
 pub enum AnswerBody {
     /// The small JSON document that the webhook function writes, with the status of the delivery and its id.
     Report,
-    /// No body: the provider reads one as a command, or wants none.
+    /// No body: the provider would read one as a command, or expects none.
     Empty,
     /// A fixed text, as `text/plain`.
     Text(String),
@@ -61,7 +61,7 @@ impl Default for Answers {
     }
 }
 
-/// Short, because what fails on this side is usually over soon.
+/// Short, because failures on this side are usually over soon.
 impl Default for RetryPlease {
     fn default() -> Self {
         Self { status: 503, after_seconds: 5 }
@@ -75,24 +75,24 @@ impl Default for Answer {
 }
 
 impl Answers {
-    /// Checks that no answer means something else than its name says.
+    /// Checks that every answer's status means what the answer's name says.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         for (field, answer) in [("answers.accepted", &self.accepted), ("answers.duplicate", &self.duplicate)] {
             if !(200..300).contains(&answer.status) {
                 return Err((field, format!("the status {} is not a success", answer.status)));
             }
             if answer.status == 204 && answer.body != AnswerBody::Empty {
-                return Err((field, "the status 204 has no body; say `body = \"empty\"`".to_owned()));
+                return Err((field, "the status 204 has no body; write `body = \"empty\"`".to_owned()));
             }
         }
-        // 410 makes some senders unsubscribe for good.
+        // 410 makes some providers unsubscribe the endpoint permanently.
         let bad = |status: u16| !(400..600).contains(&status) || status == 410;
         let RetryPlease { status, after_seconds } = self.retry_please;
         if bad(status) {
             return Err(("answers.retry_please", format!("the status {status} does not ask for a retry")));
         }
         if !(1..=RETRY_AFTER_SECONDS_MAX).contains(&after_seconds) {
-            let problem = format!("`after_seconds` is 1 to {RETRY_AFTER_SECONDS_MAX}, not {after_seconds}");
+            let problem = format!("`after_seconds` must be 1 to {RETRY_AFTER_SECONDS_MAX}, not {after_seconds}");
             return Err(("answers.retry_please", problem));
         }
         if bad(self.refused) || self.refused >= 500 {

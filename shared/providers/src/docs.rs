@@ -1,4 +1,4 @@
-//! The catalog as a page for people.
+//! The catalog as a Markdown page.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::facts::SourceKind;
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
-/// The catalog as Markdown: an overview, then what an operator has to know of each provider.
+/// The catalog as Markdown: an overview, then the facts about each provider.
 ///
 /// `docs/providers.md` is this text; a test keeps the two equal.
 pub fn markdown(catalog: &Catalog) -> String {
@@ -48,7 +48,7 @@ fn overview(provider: &Provider) -> String {
     )
 }
 
-/// A text that does not end its cell.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -144,7 +144,7 @@ fn answer(answer: &Answer) -> String {
     }
 }
 
-/// A provider prints as its catalog file, with its id and what follows from it.
+/// A provider serialises as its catalog file, with its id and what is derived from the file.
 impl Serialize for Provider {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -1,11 +1,11 @@
-//! The events of a delivery, and what makes each the same as one seen before.
+//! The events of a delivery, and their dedup keys.
 
 /// The events of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// One event; the delivery itself for a provider that does not batch.
     Single(EventPart),
-    /// Two or more events of a provider that batches, each to be claimed on its own.
+    /// Two or more events of a provider that batches. Each is claimed on its own.
     Several(Vec<EventPart>),
 }
 
@@ -30,14 +30,15 @@ impl Contents {
 /// One business fact of a delivery.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EventPart {
-    /// What it is claimed by.
+    /// The dedup key that claims it.
     pub key: EventKey,
-    /// The provider's name for what happened; `unknown` where it gives none.
+    /// The provider's name of the event type; `unknown` if it gives none.
     pub event_type: String,
-    /// A delivery of the provider that holds this event alone, with every byte of the event as it was sent.
+    /// A delivery of the provider that holds only this event, with every byte of the event unchanged.
     pub body: Vec<u8>,
-    /// The SHA-256 of the event's own text, which stays the same when a retry groups it with others; of the whole body
-    /// where a delivery is one event; of the delivery around it, without white space, where it has no id.
+    /// The SHA-256 of the event's own text, which stays the same when a retry groups the event differently. For a
+    /// delivery that is one event, the SHA-256 of the whole body. For an event without an id, the SHA-256 of the delivery
+    /// around it, without white space.
     pub sha256: [u8; 32],
 }
 
@@ -52,7 +53,7 @@ impl std::fmt::Debug for EventPart {
     }
 }
 
-/// What makes an event the same as one seen before.
+/// A dedup key: two events with the same key are the same event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKey {
     /// The provider's id of the delivery, or a hash of it.
@@ -70,5 +71,5 @@ impl EventKey {
     }
 }
 
-/// The event type of an event to which its provider gives none.
+/// The event type when the provider gives none.
 pub const UNKNOWN_EVENT_TYPE: &str = "unknown";

@@ -1,15 +1,15 @@
-//! What an operator has to know about a provider, with its sources.
+//! Facts about a provider for operators, with sources.
 
 use serde::Deserialize;
 
-/// What a catalog file says to people: nothing of it decides how a request is judged.
+/// What a catalog file says to people. It does not affect how a request is checked.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
     #[serde(rename = "setting", default)]
     pub(crate) settings: Vec<SettingFact>,
     pub(crate) facts: Facts,
-    /// The whole file as it is written, but for `answers`, which have defaults.
+    /// The whole file as it is written, except for `answers`, which have defaults.
     #[serde(skip)]
     pub(crate) written: toml::Table,
 }
@@ -22,7 +22,7 @@ pub struct SettingFact {
     pub name: String,
     /// What it is and where to find it.
     pub about: String,
-    /// Whether nothing can be received without it.
+    /// Whether the endpoint needs it to receive anything.
     #[serde(default)]
     pub required: bool,
 }
@@ -37,7 +37,7 @@ pub struct Facts {
     pub key_on_redelivery: String,
     /// How often and how long the provider retries.
     pub retries: String,
-    /// The longest time after the event at which a delivery may still come by itself, in hours, where it is known.
+    /// The longest time after the event until the provider's last retry, in hours, if known.
     #[serde(default)]
     pub retry_hours_max: Option<u32>,
     /// Whether a retry changes the body, such as an attempt counter in it.
@@ -45,7 +45,7 @@ pub struct Facts {
     pub retries_change_body: bool,
     /// How long the provider waits for an answer.
     pub deadline: String,
-    /// The same in seconds, where it is known.
+    /// The same in seconds, if known.
     #[serde(default)]
     pub deadline_seconds: Option<u32>,
     /// Whether one delivery can hold several events.
@@ -56,14 +56,14 @@ pub struct Facts {
     pub size: String,
     /// The form in which the secret is handed out.
     pub secret: String,
-    /// What the secrets that the provider makes start with, whether or not it is part of the key.
+    /// The prefix of the provider's secrets, whether or not it is part of the key.
     #[serde(default)]
     pub secret_prefix: Option<String>,
-    /// How a change of the secret looks on the wire.
+    /// What changes in the requests while the secret is rotated.
     pub rotation: String,
     /// The official code that verifies or signs.
     pub sdk: String,
-    /// Anything else that surprises.
+    /// Other surprises.
     #[serde(default)]
     pub notes: String,
     /// The day on which the sources were read, as YYYY-MM-DD.
@@ -78,7 +78,7 @@ pub struct Facts {
 pub struct FactSource {
     /// How close to the provider the source is.
     pub kind: SourceKind,
-    /// An address, or a package with its version.
+    /// A URL, or a package with its version.
     pub at: String,
 }
 
@@ -97,10 +97,10 @@ pub enum SourceKind {
 }
 
 impl Facts {
-    /// Checks what the types do not.
+    /// Checks what the types cannot.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.sources.is_empty() {
-            return Err(("facts.sources", "a fact without a source is a rumour; name at least one".to_owned()));
+            return Err(("facts.sources", "facts need a source; name at least one".to_owned()));
         }
         let date = self.checked.as_bytes();
         let dated = date.len() == 10

@@ -1,4 +1,4 @@
-//! Questions that a provider asks before it sends deliveries, or among them. They are answered at once and never stored.
+//! Handshakes: requests with which a provider tests an endpoint. They are answered at once and never stored.
 
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
@@ -24,9 +24,9 @@ pub struct HandshakeAnswer {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    /// An address that has to be visited once to confirm a subscription, already checked to be the provider's.
+    /// A URL to visit once to confirm a subscription. It was checked to be the provider's.
     pub visit: Option<String>,
-    /// A secret that the provider handed out in this request, for a person to take over.
+    /// A secret that the provider sent in this request, for a person to configure.
     pub handed_out: Option<HandedOut>,
 }
 
@@ -38,7 +38,7 @@ pub struct HandshakeAnswer {
 pub struct HandedOut(String);
 
 impl HandedOut {
-    /// The secret itself. Show it to the operator who asked for it and to nobody else.
+    /// The secret itself. Show it only to the operator who asked for it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for HandedOut {
 pub(crate) enum Method {
     Get,
     Head,
-    /// Answered only after the request passed a scheme, unless it is one that is never signed.
+    /// Answered only after the request passed a scheme, unless the handshake is never signed.
     Post,
 }
 
@@ -69,10 +69,10 @@ impl Method {
     }
 }
 
-/// What a value must be for a handshake to apply.
+/// The value that a handshake requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// `*`: anything but nothing.
+    /// `*`: any value.
     Any,
     /// `[]`: an array without elements.
     EmptyArray,
@@ -104,7 +104,7 @@ pub(crate) enum HandshakeBody {
     Json(Vec<(String, JsonField)>),
 }
 
-/// One kind of question and its answer.
+/// One kind of handshake and its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handshake {
     pub(crate) method: Method,
@@ -122,13 +122,13 @@ pub(crate) struct Handshake {
     pub(crate) sns_subscription: bool,
 }
 
-/// What a handshake may look at.
+/// What a handshake may read.
 pub(crate) struct Question<'a> {
     request: &'a Request<'a>,
     json: LazyJson<'a>,
     keyring: &'a Keyring,
     settings: &'a Settings,
-    /// The scheme and secret that answer with a signature of their own.
+    /// The scheme and secret that sign the answer.
     scheme: Option<&'a Scheme>,
     secret_index: usize,
 }
@@ -149,7 +149,7 @@ impl<'a> Question<'a> {
             Source::Header(name) => self.request.plain_header(name)?.map(str::to_owned),
             Source::Query(name) => self.request.query(name)?,
             Source::Setting(name) => self.settings.get(name).map(str::to_owned),
-            // A body that is no JSON holds no question.
+            // A body that is not JSON is no handshake.
             Source::Json(path) => self.json.scalar(path).unwrap_or_default(),
             Source::Form(_)
             | Source::FormXml { .. }
@@ -184,7 +184,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The configured verify token, in constant time. An endpoint without one may use a secret of its key ring.
+    /// Compares the configured verify token in constant time. An endpoint without one may use a secret of its key ring.
     fn token_fits(&self, given: &str) -> bool {
         let equal = |expected: &str| bool::from(expected.as_bytes().ct_eq(given.as_bytes()));
         match self.settings.get(VERIFY_TOKEN) {
@@ -217,9 +217,9 @@ impl<'a> Question<'a> {
 
     /// Signs a challenge with the endpoint's secret.
     ///
-    /// X and Braintree let anyone ask for this, with the very key that signs deliveries. Only texts that can never be a
-    /// delivery are signed: letters, digits, `-` and `_`, at a provider whose deliveries need a JSON document to have a
-    /// key. A scheme may narrow this further.
+    /// At X and Braintree anyone may ask for this, and the key is the one that signs deliveries. So only texts that can
+    /// never be a delivery are signed: letters, digits, `-` and `_`, at a provider whose deliveries need a JSON document
+    /// to have a key. A scheme may narrow this further.
     fn signed(&self, challenge: &str) -> Result<String, Refusal> {
         if !challenge.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
             return Err(Refusal::Malformed);
@@ -231,12 +231,12 @@ impl<'a> Question<'a> {
 }
 
 impl Handshake {
-    /// True when only a request that passed a scheme is answered.
+    /// True when a request must pass a scheme before it is answered.
     pub(crate) fn needs_proof(&self) -> bool {
         self.method == Method::Post && !self.unsigned
     }
 
-    /// True when anyone who asks gets a text signed with the endpoint's secret.
+    /// True when anyone can get a text signed with the endpoint's secret.
     pub(crate) fn signs_for_strangers(&self) -> bool {
         let signs = match &self.body {
             HandshakeBody::Empty => false,
@@ -248,7 +248,7 @@ impl Handshake {
         !self.needs_proof() && (signs || self.headers.iter().any(|(_, template)| template.signs()))
     }
 
-    /// True when the request asks this question.
+    /// True when the request is this handshake.
     pub(crate) fn applies(&self, question: &Question<'_>) -> Result<bool, Refusal> {
         for (source, condition) in &self.when {
             if !question.meets(source, condition)? {
@@ -263,7 +263,7 @@ impl Handshake {
         Ok(true)
     }
 
-    /// Answers the question.
+    /// Answers the handshake.
     pub(crate) fn answer(&self, question: &Question<'_>) -> Result<HandshakeAnswer, Refusal> {
         if let Some(source) = &self.token {
             let given = question.value(source)?.ok_or(Refusal::SignatureMissing)?;
@@ -288,7 +288,7 @@ impl Handshake {
                 ("application/json", Value::Object(object).to_string().into_bytes())
             }
         };
-        // An echoed text is never to be taken for a page.
+        // A browser must never read an echoed text as a page.
         let mut headers = vec![("x-content-type-options".to_owned(), "nosniff".to_owned())];
         for (name, template) in &self.headers {
             headers.push((name.clone(), question.text(template)?));

@@ -1,26 +1,26 @@
-//! Taking a delivery apart into its events without changing a byte of any of them.
+//! Splits a delivery into its events without changing a byte of any event.
 //!
-//! The paths of a batching provider form a tree. A body is read along that tree once. That gives the events, and for each
-//! of them a *pruned delivery*: the same document with every array on the way cut down to the one element that leads to
-//! the event. A pruned delivery is again a delivery of that provider, holding exactly that event, so taking it apart
+//! The paths of a batching provider form a tree. The body is read along that tree once. This gives the events, and for
+//! each of them a *pruned delivery*: the same document, with every array on the way reduced to the one element that leads
+//! to the event. A pruned delivery is again a delivery of that provider with exactly that event, so splitting it again
 //! changes nothing.
 
 use crate::json::{JsonError, Node};
 use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX};
 use crate::path::Segment;
 
-/// What may stand at one place of a body.
+/// What may be at one place of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ItemTree {
     /// Members that lead to events.
     members: Vec<(String, ItemTree)>,
-    /// What the elements of an array are, where an array leads to events.
+    /// The elements of an array that leads to events.
     elements: Option<Box<ItemTree>>,
-    /// The rule of the events that stand here.
+    /// The rule of the events at this place.
     rule: Option<usize>,
 }
 
-/// Why a body could not be taken apart.
+/// Why a body could not be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ItemError {
     Json(JsonError),
@@ -49,7 +49,7 @@ impl ItemTree {
                     self.members.push((name.clone(), branch));
                 }
             }
-            // Refused where a catalog file is checked.
+            // The check of the catalog file has refused this.
             Some((Segment::Index(_), _)) => {}
         }
     }
@@ -94,7 +94,7 @@ pub(crate) struct Read<'a> {
 enum Shape<'a> {
     /// An event and its rule.
     Event(usize),
-    /// An array of events, or of what leads to them.
+    /// An array of events, or of values that lead to them.
     Array(Vec<Read<'a>>),
     /// An object, with all its members in order.
     Object(Vec<Read<'a>>),
@@ -113,8 +113,8 @@ pub(crate) struct FoundEvent<'a> {
 impl<'a> Read<'a> {
     /// The events of the body, in its order.
     ///
-    /// An array element on the way that holds no event, such as a change of another kind in the same delivery, is a
-    /// *remainder*: it is found too, without a rule, because dropping it would lose something that was acknowledged.
+    /// An array element on the way may hold no event, such as a change of another kind in the same delivery. It is a
+    /// *remainder*: it is returned too, without a rule, because dropping it would lose something that was acknowledged.
     pub(crate) fn events(&self) -> Result<Vec<FoundEvent<'a>>, ItemError> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found)?;
@@ -149,14 +149,14 @@ impl<'a> Read<'a> {
         Ok(())
     }
 
-    /// The delivery that holds one event alone.
+    /// The delivery reduced to one event.
     pub(crate) fn prune(&self, found: &FoundEvent<'_>) -> String {
         let mut text = String::new();
         self.write(&found.choices, &mut text);
         text
     }
 
-    /// Writes this part with everything but the chosen event left out.
+    /// Writes this part without all other events.
     fn write(&self, choices: &[usize], out: &mut String) {
         let Some((choice, rest)) = choices.split_first() else {
             out.push_str(self.node.text());
@@ -175,7 +175,7 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Writes an object without the arrays of events in those of its members that were not chosen.
+    /// Writes an object. Members that were not chosen lose their arrays of events.
     fn write_object(&self, members: &[Read<'a>], chosen: Option<(usize, &[usize])>, out: &mut String) {
         let mut at = self.node.start() + 1;
         let mut comma_wanted = false;
@@ -199,7 +199,7 @@ impl<'a> Read<'a> {
         out.push_str(self.slice(at, self.node.end()));
     }
 
-    /// The bytes of the document between two offsets that lie inside this part.
+    /// The bytes of the document between two offsets inside this part.
     fn slice(&self, from: usize, to: usize) -> &'a str {
         let range = from.saturating_sub(self.node.start())..to.saturating_sub(self.node.start());
         self.node.text().get(range).unwrap_or_default()
@@ -214,7 +214,7 @@ fn push<'a>(found: &mut Vec<FoundEvent<'a>>, item: FoundEvent<'a>) -> Result<(),
     Ok(())
 }
 
-/// A running total of what the events of one delivery take.
+/// The total size of the events of one delivery so far.
 pub(crate) struct Expansion(usize);
 
 impl Expansion {

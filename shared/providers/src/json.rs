@@ -1,4 +1,4 @@
-//! Reading JSON without changing it: nodes that know which bytes of the document they are.
+//! Reads JSON without changing it. Each node knows its bytes in the document.
 //!
 //! An event that is taken out of a batch keeps every byte of its text. Numbers and strings are therefore never parsed
 //! and printed again; a [`Node`] is a slice of the document together with its place in it.
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::limits::JSON_DEPTH_MAX;
 
-/// Why a body could not be read as JSON. Carries nothing of the body.
+/// Why a body could not be read as JSON. It contains nothing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonError {
     #[error("the body is not UTF-8")]
@@ -20,7 +20,7 @@ pub(crate) enum JsonError {
     NotJson,
     #[error("the body is nested too deeply")]
     TooDeep,
-    #[error("an object of the body names one key twice")]
+    #[error("an object in the body has one key twice")]
     DuplicateKey,
 }
 

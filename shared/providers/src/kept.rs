@@ -1,4 +1,4 @@
-//! The headers of a delivery that are worth keeping: an allow-list, and never a signature.
+//! The headers of a delivery that are stored: an allow-list that never has a signature.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::template::TextTemplate;
 impl Provider {
     /// Keeps the headers that a stored delivery is read by, and those that its catalog file names.
     ///
-    /// Those that decide the key or the event type must be there once. Those that only another scheme of this provider
-    /// vouches for are left out: whoever replays a request could add them.
+    /// A header that decides the key or the event type must be present only once. A header that only another scheme of
+    /// this provider covers is left out, because anyone who replays a request could add it.
     pub(crate) fn kept_headers(
         &self,
         request: &Request<'_>,
@@ -48,7 +48,7 @@ impl Provider {
         Ok(kept)
     }
 
-    /// The headers that the key and the event type of a delivery are read from.
+    /// The headers that give the key and the event type of a delivery.
     fn deciding_headers<'a>(&'a self, entry: &'a SchemeEntry) -> BTreeSet<&'a str> {
         let items = self.item_rules.iter();
         let keys = self.keys_of(entry).iter().chain(items.clone().flat_map(|rule| &rule.key));
@@ -58,8 +58,8 @@ impl Provider {
     }
 }
 
-/// A hash of everything a request consists of and of the second in which it came. A gateway adds a trace id to each
-/// request, so that even equal pings in one second differ.
+/// A hash of the whole request and the second of its arrival. A gateway adds a trace id to each request, so even equal
+/// pings in one second differ.
 fn request_sha256(request: &Request<'_>, now: EpochSec) -> String {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {

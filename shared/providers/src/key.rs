@@ -1,4 +1,4 @@
-//! Dedup keys: what makes a delivery the same as one seen before.
+//! Dedup keys: two deliveries with the same key are the same delivery.
 
 use crate::json::JsonError;
 use crate::source::{Facets, Source};
@@ -13,7 +13,7 @@ impl KeyRule {
         text.split(" + ").map(|part| Source::parse(part.trim())).collect::<Result<Vec<_>, _>>().map(Self)
     }
 
-    /// The key, when every part of it is there.
+    /// The key, if every part of it is present.
     pub(crate) fn key(&self, facets: &Facets<'_>) -> Result<Option<String>, JsonError> {
         let mut parts = Vec::with_capacity(self.0.len());
         for source in &self.0 {
@@ -31,7 +31,7 @@ impl std::fmt::Display for KeyRule {
     }
 }
 
-/// Joins the parts of a key so that different parts never make the same key: a colon inside any but the last is escaped.
+/// Joins the parts of a key. Different parts never give the same key: a colon in any part but the last is escaped.
 fn joined(parts: &[String]) -> String {
     let Some((last, leading)) = parts.split_last() else { return String::new() };
     let mut key = String::new();

@@ -3,11 +3,11 @@
 use crate::limits::SECRETS_MAX;
 use crate::material::Material;
 
-/// The secrets of one endpoint, newest first. It is made by [`Provider::keyring`](crate::Provider::keyring), and it does
+/// The secrets of one endpoint, newest first. [`Provider::keyring`](crate::Provider::keyring) makes it. It does
 /// not print.
 ///
-/// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts what comes from the provider's
-/// own hosts; see [`Material`].
+/// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts keys from the provider's own
+/// hosts; see [`Material`].
 #[derive(Clone)]
 pub struct Keyring {
     provider_id: String,
@@ -15,25 +15,25 @@ pub struct Keyring {
     material: Option<Material>,
 }
 
-/// Why secrets cannot be used. Says which one, never what it holds.
+/// Why secrets cannot be used. It names the secret's index, never its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// A key ring without a secret would accept nothing, or everything.
     #[error("an endpoint needs at least one secret")]
     Empty,
-    /// More secrets than are ever tried.
+    /// Too many secrets.
     #[error("an endpoint may hold at most {SECRETS_MAX} secrets")]
     TooMany,
     /// A secret that the provider's schemes cannot use.
-    #[error("secret {index} (0 is the newest) does not have the form that the provider hands out")]
+    #[error("secret {index} (0 is the newest) does not have the provider's form")]
     Unusable {
-        /// Which of the given secrets; 0 is the newest.
+        /// The index of the secret; 0 is the newest.
         index: usize,
     },
 }
 
 impl Keyring {
-    /// A ring whose secrets may be unusable: to find out what is wrong with them.
+    /// A ring whose secrets may be unusable, to find out what is wrong with them.
     pub(crate) fn unchecked(provider_id: &str, secrets: &[String]) -> Self {
         Self { provider_id: provider_id.to_owned(), secrets: secrets.to_vec(), material: None }
     }
@@ -45,12 +45,12 @@ impl Keyring {
         Self { material: Some(material), ..self.clone() }
     }
 
-    /// How many secrets it holds.
+    /// The number of secrets.
     pub fn len(&self) -> usize {
         self.secrets.len()
     }
 
-    /// True for a ring that relies on fetched keys alone.
+    /// True for a ring that uses only fetched keys.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
@@ -63,7 +63,7 @@ impl Keyring {
         &self.secrets
     }
 
-    /// What was fetched under this name.
+    /// The material that was fetched under this name.
     pub(crate) fn material_for(&self, cache_key: &str) -> Option<&[u8]> {
         self.material.as_ref().and_then(|material| material.body_of(cache_key))
     }

@@ -1,11 +1,11 @@
-//! Webhook providers: how their requests are proven, named, taken apart and answered.
+//! Webhook providers: how to verify, name, split and answer their requests.
 //!
-//! A provider is data: one file in `catalog/`, described in `catalog/README.md`. This crate reads those files and judges
-//! requests by them. It knows nothing of storage, of AWS or of waiting: `now` is an argument, and a certificate that has
-//! to be fetched is asked for, not fetched.
+//! A provider is data: one file in `catalog/`, described in `catalog/README.md`. This crate reads those files and checks
+//! requests by them. It does no storage, no AWS calls and no waiting: `now` is an argument, and the caller fetches a
+//! certificate when this crate asks for one.
 //!
 //! Architecture Invariant: only a scheme makes a proof of authenticity, only [`Provider::receive`] makes a
-//! [`VerifiedDelivery`], and nothing is read out of a body before it was verified, except the signature and timestamp of
+//! [`VerifiedDelivery`], and nothing is read out of a body before it is verified, except the signature and timestamp of
 //! the schemes that keep them there.
 //!
 //! ```

@@ -1,6 +1,6 @@
-//! Every bound that this crate puts on what a stranger sends, with its unit.
+//! Every limit on what a stranger sends, with its unit.
 
-/// Longest value of a header that a scheme, a key or a handshake reads, in bytes. A compact JWT is the longest in use.
+/// Longest value of a header that a scheme, a key or a handshake reads, in bytes. The longest in use is a compact JWT.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 
 /// Most signatures tried for one delivery. `DocuSign` may send one header for each of up to 100 active keys.
@@ -9,19 +9,19 @@ pub const SIGNATURES_MAX: usize = 100;
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
 pub const SECRETS_MAX: usize = 8;
 
-/// Longest `Retry-After` that a catalog file may name, in seconds: a provider must come again within its own retries.
+/// Longest `Retry-After` in a catalog file, in seconds: it must lie within the provider's own retries.
 pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 
-/// Deepest nesting of a JSON body that is read; the limit that `serde_json` gives to handlers, too.
+/// Deepest nesting of a JSON body. `serde_json` has the same limit in handlers.
 pub const JSON_DEPTH_MAX: usize = 127;
 
-/// Longest delivery or event key, in bytes, before it is refused. Keys above 512 bytes are hashed where they are stored.
+/// Longest delivery or event key, in bytes. Longer ones are refused. Keys above 512 bytes are hashed when stored.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;
 
 /// Most events read from one delivery. Meta sends up to 1,000.
 pub const EVENTS_MAX: usize = 10_000;
 
-/// Most bytes that the events of one delivery may take together, each with its own copy of what surrounds it.
+/// Most bytes of all events of one delivery, each with its own copy of what surrounds it.
 pub const EXPANDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Longest value that a handshake echoes, in bytes.

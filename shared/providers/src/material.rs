@@ -1,10 +1,10 @@
-//! Certificates and public keys that live at the provider.
+//! Certificates and public keys that are fetched from the provider.
 //!
-//! This crate waits for nothing. A scheme that needs a certificate answers
+//! This crate does not fetch anything. A scheme that needs a certificate answers
 //! [`Received::NeedsMaterial`](crate::Received::NeedsMaterial); the runtime fetches it, keeps it under
 //! [`MaterialNeeded::cache_key`], and asks again with [`Keyring::with_material`](crate::Keyring::with_material).
 
-/// What has to be fetched before a request can be judged. The host was checked against the provider's own hosts.
+/// What has to be fetched before a request can be checked. The host is known to be the provider's.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MaterialNeeded {
     url: String,
@@ -13,27 +13,27 @@ pub struct MaterialNeeded {
 }
 
 impl MaterialNeeded {
-    /// Something public, named by its address.
+    /// Something public, identified by its URL.
     pub(crate) fn get(url: String) -> Self {
         Self { cache_key: url.clone(), url, post: None }
     }
 
-    /// Something that takes credentials to get.
+    /// Something that needs credentials.
     pub(crate) const fn post(url: String, cache_key: String, body: String) -> Self {
         Self { url, cache_key, post: Some(body) }
     }
 
-    /// The `https` address to fetch from. Redirects must not be followed: only this host was checked.
+    /// The `https` URL to fetch from. Do not follow redirects, because only this host was checked.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The name under which the answer may be kept. It holds no secret.
+    /// The name under which the answer may be cached. It holds no secret.
     pub fn cache_key(&self) -> &str {
         &self.cache_key
     }
 
-    /// The JSON body of a `POST` with the endpoint's API credentials; nothing for a plain `GET`.
+    /// The JSON body of a `POST` with the endpoint's API credentials; `None` for a plain `GET`.
     pub fn post_body(&self) -> Option<&str> {
         self.post.as_deref()
     }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for MaterialNeeded {
     }
 }
 
-/// What was fetched, with the name it was asked for by.
+/// What was fetched, with the name of the request for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
     cache_key: String,

@@ -1,4 +1,4 @@
-//! Paths into a JSON body, as a catalog file writes them: `$.data.id`, `$["event-data"].id`, `$.entry[*].id`, `@.id`.
+//! Paths into a JSON body, in the form of a catalog file: `$.data.id`, `$["event-data"].id`, `$.entry[*].id`, `@.id`.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(crate) enum Segment {
     Each,
 }
 
-/// A parsed path. Its length is limited, so the depth to which it reads a body is, too.
+/// A parsed path. Its length is limited, and so is the depth to which it reads a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) root: Root,
@@ -59,7 +59,7 @@ impl Path {
         self.segments.contains(&Segment::Each)
     }
 
-    /// The node that the path leads to from `start`, if it is there.
+    /// The node that the path leads to from `start`, if any.
     pub(crate) fn find<'a>(&self, start: Node<'a>) -> Result<Option<Node<'a>>, JsonError> {
         let mut node = start;
         for segment in &self.segments {

@@ -1,4 +1,4 @@
-//! A provider: how its requests are proven, named, taken apart and answered.
+//! A provider: how to verify, name, split and answer its requests.
 
 use crate::answers::Answers;
 #[cfg(feature = "tools")]
@@ -30,7 +30,7 @@ pub struct Provider {
     pub(crate) about: About,
 }
 
-/// A scheme, and where its deliveries have their key and event type if not where the others have it.
+/// A scheme, and its own rules for key and event type where they differ from the provider's.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeEntry {
     pub(crate) scheme: Scheme,
@@ -38,7 +38,7 @@ pub(crate) struct SchemeEntry {
     pub(crate) event: Vec<TextTemplate>,
 }
 
-/// How one kind of event in a batch is named.
+/// The key and event type of one kind of event in a batch.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemRule {
     pub(crate) key: Vec<KeyRule>,
@@ -56,24 +56,24 @@ impl Provider {
         &self.name
     }
 
-    /// What an operator has to know, with sources.
+    /// Facts for operators, with sources.
     #[cfg(feature = "tools")]
     pub const fn facts(&self) -> &Facts {
         &self.about.facts
     }
 
-    /// What the provider wants to hear.
+    /// The answers that the provider expects.
     pub const fn answers(&self) -> &Answers {
         &self.answers
     }
 
-    /// What an endpoint has to configure besides secrets.
+    /// The settings of an endpoint besides secrets.
     #[cfg(feature = "tools")]
     pub fn settings(&self) -> &[SettingFact] {
         &self.about.settings
     }
 
-    /// The ways to prove a request, each in one line, strongest first.
+    /// The schemes, each described in one line, strongest first.
     #[cfg(feature = "tools")]
     pub fn schemes(&self) -> Vec<String> {
         self.schemes.iter().map(|entry| entry.scheme.tools().summary()).collect()
@@ -89,9 +89,9 @@ impl Provider {
         self.schemes.iter().any(|entry| entry.scheme.kind().fetches_keys())
     }
 
-    /// True when every way of this provider to prove a request also covers what its dedup keys are made of.
+    /// True when every scheme of this provider also covers the parts of its dedup keys.
     ///
-    /// Where this is false, whoever holds one signed request can send it again under a fresh id.
+    /// Where this is false, anyone who holds one signed request can send it again with a new id.
     pub fn key_is_signed(&self) -> bool {
         self.schemes.iter().all(|entry| {
             let covers = |rule: &KeyRule| rule.0.iter().all(|source| entry.scheme.kind().covers(source));
@@ -100,7 +100,7 @@ impl Provider {
         })
     }
 
-    /// A key ring of these secrets, newest first, each of the form that the provider hands out.
+    /// A key ring of these secrets, newest first, each in the provider's form.
     ///
     /// # Errors
     /// [`KeyringError`] when there is no secret, there are too many, or one cannot be used by any scheme of the provider.

@@ -1,4 +1,4 @@
-//! From a raw request to a verified delivery, a handshake or a refusal.
+//! Turns a raw request into a verified delivery, a handshake or a refusal.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// A request that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// The provider asks whether this is the right address. Answered at once; it never touches the store.
+    /// A handshake: the provider tests the endpoint. It is answered at once and never stored.
     Handshake(HandshakeAnswer),
     /// An authentic delivery.
     Delivery(VerifiedDelivery),
@@ -27,10 +27,10 @@ pub enum Received {
     NeedsMaterial(MaterialNeeded),
 }
 
-/// A delivery that was made by a holder of one of the endpoint's secrets.
+/// A delivery from someone who holds one of the endpoint's secrets.
 ///
-/// Its fields are private to this file, where only [`Provider::receive`] makes one, out of a scheme's proof: whoever
-/// holds a `VerifiedDelivery` may claim it.
+/// Its fields are private to this file, where only [`Provider::receive`] makes one, from a scheme's proof. So code that
+/// has a `VerifiedDelivery` may claim it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedDelivery {
     provider_id: String,
@@ -42,7 +42,7 @@ pub struct VerifiedDelivery {
 }
 
 impl VerifiedDelivery {
-    /// Which provider's scheme it passed.
+    /// The provider whose scheme it passed.
     pub fn provider_id(&self) -> &str {
         &self.provider_id
     }
@@ -57,17 +57,17 @@ impl VerifiedDelivery {
         self.body_sha256
     }
 
-    /// The headers worth keeping, names in lower case: content type, event type, delivery id. Never a signature.
+    /// The headers to store, names in lower case: content type, event type, delivery id. Never a signature.
     pub const fn headers(&self) -> &BTreeMap<String, String> {
         &self.headers
     }
 
-    /// Which of the endpoint's secrets fitted; 0 is the newest. An old secret that never shows up can be retired.
+    /// The index of the secret that matched; 0 is the newest. An old secret that never matches can be retired.
     pub const fn secret_index(&self) -> usize {
         self.secret_index
     }
 
-    /// The record that it is claimed by at an endpoint.
+    /// The key of the record that claims it at an endpoint.
     pub fn record_key(&self, endpoint: &EndpointId) -> RecordKey {
         match &self.contents {
             Contents::Single(part) => match &part.key {
@@ -96,14 +96,14 @@ impl std::fmt::Debug for VerifiedDelivery {
 }
 
 impl Provider {
-    /// Judges a request: a handshake, an authentic delivery, or a refusal.
+    /// Checks a request. The result is a handshake, an authentic delivery or a refusal.
     ///
-    /// The signature is checked over the raw bytes, against every secret, before anything is read out of the body. Only
-    /// a scheme that keeps its signature or timestamp inside the body reads those two values first. `tolerance`, where
-    /// given, replaces the provider's own for the age of a timestamp, past and future.
+    /// It checks the signature over the raw bytes, against every secret, before it reads anything from the body. Only a
+    /// scheme with its signature or timestamp inside the body reads those two values first. `tolerance`, if given,
+    /// replaces the provider's own limit for the age of a timestamp, past and future.
     ///
     /// # Errors
-    /// The reason why the request is not accepted. It says nothing that would help a forger.
+    /// The reason for the refusal. It says nothing that helps a forger.
     pub fn receive(
         &self,
         request: &Request<'_>,
@@ -124,7 +124,7 @@ impl Provider {
                 Verification::NeedsMaterial(needed) => return Ok(Received::NeedsMaterial(needed)),
             }
         }
-        // A question without a proof is answered in the name of the strongest scheme and the newest secret.
+        // A handshake without a proof is answered with the strongest scheme and the newest secret.
         let (scheme_index, secret_index) =
             proof.as_ref().map_or((0, 0), |proof| (proof.scheme_index(), proof.secret_index()));
         let scheme = self.schemes.get(scheme_index).map(|entry| &entry.scheme);
@@ -140,7 +140,7 @@ impl Provider {
         }
     }
 
-    /// The first scheme whose signature the request carries, right or wrong. Only a `POST` is ever signed.
+    /// The first scheme whose signature the request has, right or wrong. Only a `POST` is ever signed.
     pub(crate) fn addressed_scheme(&self, request: &Request<'_>) -> Option<(usize, &SchemeEntry)> {
         let mut schemes = self.schemes.iter().enumerate();
         let is_signed = request.method == Method::Post.as_str();

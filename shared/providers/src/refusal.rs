@@ -1,40 +1,40 @@
-//! Why a request was not accepted, in words that help no forger.
+//! Why a request was refused, in words that do not help a forger.
 
-/// A refusal. Each variant has one fixed code and one fixed sentence; neither holds a byte of the request or a secret.
+/// A refusal. Each variant has one fixed code and one fixed sentence, without any byte of the request or of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// None of the provider's signatures is there.
-    #[error("the request carries no signature")]
+    /// The request has none of the provider's signatures.
+    #[error("the request has no signature")]
     SignatureMissing,
-    /// The signature is there but cannot be read.
+    /// The signature cannot be read.
     #[error("the signature cannot be read")]
     SignatureMalformed,
-    /// No signature fits any current secret.
+    /// No signature matches any current secret.
     #[error("the signature does not match")]
     SignatureMismatch,
-    /// The scheme needs a timestamp and there is none.
-    #[error("the request carries no timestamp")]
+    /// The scheme needs a timestamp and the request has none.
+    #[error("the request has no timestamp")]
     TimestampMissing,
     /// The timestamp cannot be read.
     #[error("the timestamp cannot be read")]
     TimestampMalformed,
-    /// The signature is right, but it was made too long ago or in the future.
+    /// The signature matches, but it was made too long ago or in the future.
     #[error("the timestamp is outside the tolerance")]
     TimestampOutOfRange,
-    /// A header that decides something came twice, or joined into one by a gateway.
-    #[error("a header that may come once came twice")]
+    /// A header that the check needs came twice, or a gateway joined two into one.
+    #[error("a header that is allowed once came twice")]
     DuplicateHeader,
-    /// A header that decides something is too long or not text.
+    /// A header that the check needs is too long or not text.
     #[error("a header cannot be read")]
     HeaderMalformed,
-    /// The request is authentic, but its key cannot be read from it; or a handshake is incomplete.
+    /// The request is authentic but has no readable dedup key, or a handshake is incomplete.
     #[error("the request cannot be read")]
     Malformed,
     /// The provider does not send this method.
     #[error("the method is not allowed")]
     MethodNotAllowed,
-    /// The endpoint lacks a setting that the provider's scheme needs. The delivery may be genuine, so the provider is
-    /// asked to come again.
+    /// The endpoint lacks a setting that the provider's scheme needs. The delivery may be genuine, so the answer asks the
+    /// provider to retry.
     #[error("the endpoint is not fully configured")]
     NotConfigured,
 }
@@ -72,7 +72,7 @@ impl Refusal {
         }
     }
 
-    /// The HTTP status: 401 for everything that concerns authenticity, never a 2xx and never 410.
+    /// The HTTP status: 401 for every failed check of authenticity, never a 2xx and never 410.
     pub const fn status(self) -> u16 {
         match self {
             Self::SignatureMissing

@@ -1,9 +1,9 @@
-//! What came in over HTTP, and strict ways to look at it.
+//! An HTTP request, and strict ways to read it.
 
 use crate::limits::HEADER_BYTES_MAX;
 use crate::refusal::Refusal;
 
-/// A request as it was received, before anything is believed about it.
+/// A request as it was received. Nothing in it is trusted yet.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The HTTP method, in upper case.
@@ -34,14 +34,14 @@ impl<'a> Request<'a> {
         self.headers.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
     }
 
-    /// True when the header is there at all.
+    /// True when the header is present.
     pub(crate) fn has_header(&self, name: &str) -> bool {
         self.header_values(name).next().is_some()
     }
 
-    /// The one value of a header that may come once only.
+    /// The value of a header that may come only once.
     ///
-    /// Two entries are refused: this side and the provider's could read different ones.
+    /// Two values are refused, because this side and the provider could read different ones.
     pub(crate) fn single_header(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let mut values = self.header_values(name);
         let Some(value) = values.next() else { return Ok(None) };
@@ -60,7 +60,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The one value of a query parameter, percent-decoded. A parameter that comes twice is refused.
+    /// The value of a query parameter, percent-decoded. A parameter that comes twice is refused.
     pub(crate) fn query(&self, name: &str) -> Result<Option<String>, Refusal> {
         let query = self.url.split_once('?').map_or("", |(_, query)| query);
         let query = query.split_once('#').map_or(query, |(query, _)| query);
@@ -90,7 +90,7 @@ pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)>
     })
 }
 
-/// Decodes `+` and `%XX`; an incomplete escape stands for itself.
+/// Decodes `+` and `%XX`; an incomplete escape stays as it is.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     let mut decoded = Vec::with_capacity(rest.len());

@@ -1,11 +1,11 @@
-//! What a provider's scheme needs from an endpoint's configuration besides secrets.
+//! The settings that a provider's scheme needs from an endpoint besides secrets.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::request::Request;
 
-/// The public URL that the provider calls, where it differs from the URL that this side sees.
+/// The public URL that the provider calls, if it differs from the URL that the gateway reports.
 pub const PUBLIC_URL: &str = "public_url";
 
 /// The token that Meta repeats in its subscription request.
@@ -20,7 +20,7 @@ pub const PUBLIC_KEY: &str = "public_key";
 /// The topics of an SNS endpoint, separated by commas or spaces.
 pub const TOPIC_ARNS: &str = "topic_arns";
 
-/// Named values of one endpoint. They may hold a verify token, so they do not print.
+/// The settings of one endpoint. They may hold a verify token, so they do not print.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
 
@@ -30,12 +30,12 @@ impl Settings {
         Self(BTreeMap::new())
     }
 
-    /// The value of a setting that is there and not empty.
+    /// The value of a setting, unless it is missing or empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// These settings, with those of `other` in place of their own.
+    /// These settings; where both have one, that of `other` counts.
     #[cfg(feature = "tools")]
     pub(crate) fn merged(&self, other: &Self) -> Self {
         let mut values = self.0.clone();
@@ -43,8 +43,8 @@ impl Settings {
         Self(values)
     }
 
-    /// The URL that was signed: the endpoint's public URL where one is configured, with the query of this request unless
-    /// the configured URL has its own.
+    /// The URL that was signed: the endpoint's public URL if one is configured, with this request's query unless the
+    /// configured URL has its own.
     pub(crate) fn public_url<'a>(&self, request: &Request<'a>) -> Cow<'a, str> {
         match (self.get(PUBLIC_URL), request.url.split_once('?')) {
             (None, _) => Cow::Borrowed(request.url),

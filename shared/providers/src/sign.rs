@@ -1,4 +1,4 @@
-//! Signing as the provider would: for `hookonce send`, the demo and tests.
+//! Signs as the provider would, for `hookonce send`, the demo and tests.
 
 use hookonce_protocol::time::EpochSec;
 
@@ -10,9 +10,9 @@ use crate::source::Source;
 /// A request as the provider would send it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedRequest {
-    /// What has to be sent besides the headers that were given: signature, timestamp, delivery id.
+    /// The headers to add to the given ones: signature, timestamp, delivery id.
     pub headers: Vec<(String, String)>,
-    /// The body; changed only where the provider keeps its signature or timestamp there.
+    /// The body. It is changed only if the provider keeps its signature or timestamp there.
     pub body: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for SignedRequest {
 impl Provider {
     /// The headers that the provider would add to this request.
     ///
-    /// A delivery id that is not among the given headers is derived from the body, so the same body is the same delivery.
+    /// A delivery id that is not given is derived from the body, so the same body is the same delivery.
     ///
     /// # Errors
     /// [`SignError`] when the provider's scheme has no shared secret, the secret has the wrong form, or the provider

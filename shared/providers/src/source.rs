@@ -1,4 +1,4 @@
-//! Where a value is read from, as a catalog file writes it: `json:$.id`, `header:x-github-delivery`, `query:challenge`.
+//! Where to read a value, in the form of a catalog file: `json:$.id`, `header:x-github-delivery`, `query:challenge`.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub(crate) enum Source {
     Json(Path),
     /// `query:NAME`; only in handshakes.
     Query(String),
-    /// `setting:NAME`: what the endpoint's configuration says; only in handshakes.
+    /// `setting:NAME`: a setting of the endpoint; only in handshakes.
     Setting(String),
-    /// `form:NAME`: a field of a form-encoded body, without line breaks at its end: a signature may not tell whether there
-    /// was one.
+    /// `form:NAME`: a field of a form-encoded body, without line breaks at its end, because a signature may not show
+    /// whether there was one.
     Form(String),
     /// `form_xml:FIELD:ELEMENT`: the text of an XML element in a base64 field of a form-encoded body.
     FormXml { field: String, element: String },
@@ -29,13 +29,13 @@ pub(crate) enum Source {
     HashOf(Box<Source>),
     /// `signed_at`: when the token of the request was issued, in seconds since the Unix epoch.
     SignedAt,
-    /// `request_sha256`: of everything about the request and the second of its arrival, for pings of which equal ones are
+    /// `request_sha256`: of the whole request and the second of its arrival, for pings, because equal pings are
     /// legitimate; hex.
     RequestSha256,
     /// `sha256`: of the raw body, or of one event's own text; hex.
     Sha256,
-    /// `delivery_sha256`: of the delivery that holds one event alone, with what surrounds the event and without the white
-    /// space between its tokens; hex.
+    /// `delivery_sha256`: of the delivery reduced to one event, with what surrounds the event, without the white space
+    /// between tokens; hex.
     DeliverySha256,
 }
 
@@ -80,7 +80,7 @@ impl Source {
         }
     }
 
-    /// True when the value exists only in a structured body: not in one that is a single word.
+    /// True when the value exists only in a structured body, not in a body of a single word.
     pub(crate) fn needs_structure(&self) -> bool {
         match self {
             Self::Json(_) | Self::FormXml { .. } | Self::Form(_) => true,
@@ -95,7 +95,7 @@ impl Source {
         }
     }
 
-    /// The kept header that the value is read from, whether it came with the request or was noted when it was received.
+    /// The kept header that holds the value, whether the request had it or the receiver added it.
     pub(crate) fn header(&self) -> Option<&str> {
         match self {
             Self::Header(name) => Some(name),
@@ -136,10 +136,10 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// The kept header under which [`Source::SignedAt`] is noted.
+/// The kept header that holds [`Source::SignedAt`].
 pub(crate) const SIGNED_AT: &str = "x-hookonce-signed-at";
 
-/// The kept header under which [`Source::RequestSha256`] is noted.
+/// The kept header that holds [`Source::RequestSha256`].
 pub(crate) const REQUEST_SHA256: &str = "x-hookonce-request-sha256";
 
 fn expected(text: &str) -> String {
@@ -148,7 +148,7 @@ fn expected(text: &str) -> String {
     )
 }
 
-/// Checks that a header name is written in lower case, as it is compared.
+/// Checks that a header name is in lower case, because names are compared that way.
 pub(crate) fn header_name(name: &str) -> Result<String, String> {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || !name.chars().all(valid) {
@@ -157,7 +157,7 @@ pub(crate) fn header_name(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// What the values of a delivery that was verified are read from: kept headers, the body, and one event in it.
+/// Where the values of a verified delivery come from: kept headers, the body, and one event in it.
 pub(crate) struct Facets<'a> {
     headers: &'a BTreeMap<String, String>,
     body: &'a [u8],
@@ -171,7 +171,7 @@ impl<'a> Facets<'a> {
         Self { headers, body, root: std::cell::OnceCell::new(), item: None, pruned_sha256: None }
     }
 
-    /// The same delivery, seen from one of its events; `pruned` is the delivery that holds this event alone.
+    /// The same delivery, for one of its events; `pruned` is the delivery reduced to this event.
     pub(crate) fn at_item(&self, item: Node<'a>, pruned: &[u8]) -> Self {
         Self {
             headers: self.headers,
@@ -182,12 +182,12 @@ impl<'a> Facets<'a> {
         }
     }
 
-    /// The body as JSON; parsed once, and only when something asks for it.
+    /// The body as JSON, parsed once on first use.
     pub(crate) fn root(&self) -> Result<Node<'a>, JsonError> {
         *self.root.get_or_init(|| Node::parse(self.body))
     }
 
-    /// The non-empty text that a source names, if it is there. A body that cannot be read holds nothing.
+    /// The non-empty text of a source, if any. A body that cannot be read has none.
     pub(crate) fn text(&self, source: &Source) -> Result<Option<String>, JsonError> {
         let text = match source {
             Source::Header(_) | Source::SignedAt | Source::RequestSha256 => {
@@ -204,7 +204,7 @@ impl<'a> Facets<'a> {
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// True when a source names something, even an object or an array.
+    /// True when a source has a value, even an object or an array.
     pub(crate) fn is_present(&self, source: &Source) -> Result<bool, JsonError> {
         match source {
             Source::Json(path) => Ok(self.node(path)?.is_some_and(|node| node.text() != "null")),
@@ -222,7 +222,7 @@ impl<'a> Facets<'a> {
             Root::Item => self.item.map_or(Ok(None), |item| path.find(item)),
             Root::Body => match self.root() {
                 Ok(root) => path.find(root),
-                // The next alternative may need no JSON: slash commands at Slack are forms.
+                // The next alternative may need no JSON: Slack's slash commands are forms.
                 Err(JsonError::NotUtf8 | JsonError::NotJson) => Ok(None),
                 Err(error) => Err(error),
             },
@@ -236,8 +236,8 @@ impl<'a> Facets<'a> {
     }
 }
 
-/// The text of the first element of this name in a base64 XML document. Enough for one word of a payload that was
-/// verified; nothing is expanded and nothing nested is read.
+/// The text of the first element with this name in a base64 XML document. This is enough for one word of a verified
+/// payload; it expands nothing and reads nothing nested.
 fn xml_text(base64: &str, element: &str) -> Option<String> {
     let compact: String = base64.split_ascii_whitespace().collect();
     let xml = String::from_utf8(STANDARD.decode(compact).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! The events of a delivery, from its body and kept headers alone.
+//! Reads the events of a delivery, only from its body and kept headers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::provider::{ItemRule, Provider};
 use crate::source::Facets;
 use crate::template::TextTemplate;
 
-/// Why the events of a delivery cannot be read. Carries nothing of the body.
+/// Why the events of a delivery cannot be read. It contains nothing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// The provider sends JSON and this is none, or it is nested too deeply, or names a key twice.
-    #[error("the body is not a JSON document as the provider sends it")]
+    /// The provider sends JSON, but this is not JSON, is nested too deeply, or has a key twice.
+    #[error("the body is not a JSON document of the provider's form")]
     Body,
-    /// Neither the delivery's id nor an alternative to it is there.
+    /// Neither the delivery's id nor an alternative to it is present.
     #[error("an event has no dedup key")]
     KeyMissing,
     /// The id is longer than any that a provider sends.
@@ -26,7 +26,7 @@ pub enum SplitError {
     /// More events than any provider puts into one delivery.
     #[error("the delivery holds more than {EVENTS_MAX} events")]
     TooManyEvents,
-    /// Each event keeps what surrounds it, and together that is too much.
+    /// Each event keeps what surrounds it, and the sum is too large.
     #[error("the events of the delivery take more than {EXPANDED_BYTES_MAX} bytes")]
     TooLarge,
 }
@@ -48,7 +48,7 @@ impl From<ItemError> for SplitError {
 }
 
 impl Provider {
-    /// The events of a delivery that was verified before: one for most providers, several for those that batch.
+    /// The events of a verified delivery: one for most providers, several for those that batch.
     ///
     /// `headers` are the kept headers of the delivery, names in lower case. The parts come back the same whether they
     /// are taken from the delivery or from one of their own bodies.
@@ -88,7 +88,7 @@ impl Provider {
         self.parts(&read, &found, &facets, headers)
     }
 
-    /// The lines of a body that holds one object per line, or the single object that it is; nothing for an array.
+    /// The lines of a body with one object per line, or its single object; `None` for an array.
     fn lines<'a>(&self, body: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = body.trim_ascii();
         if !self.lines || text.starts_with(b"[") {
@@ -121,10 +121,10 @@ impl Provider {
         if parts.is_empty() { Err(SplitError::Body) } else { Ok(parts) }
     }
 
-    /// Something without an id of its own, such as an account update of a provider that batches messages.
+    /// An event without an id, such as an account update from a provider that batches messages.
     ///
-    /// Its hash is taken without the white space around the brackets that are cut away with its company, so it is the same
-    /// event alone and among others.
+    /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them. So
+    /// the event has the same hash alone and among others.
     fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>) -> Result<EventPart, SplitError> {
         let event_type = first_event(&self.event, &Facets::new(&body, headers))?;
         let sha256 = compact_sha256(&body);
@@ -149,7 +149,7 @@ impl Provider {
                 None => self.whole(body, headers)?,
                 Some(rule) => event_part(rule, &facets.at_item(item.node, &body), body)?,
             };
-            // The same event twice is one event. Two texts under one key are kept: that is for the store to judge.
+            // The same event twice is one event. Two texts under one key are both kept; the store decides.
             if seen.insert((part.key.clone(), part.sha256)) {
                 parts.push(part);
             }

@@ -1,7 +1,7 @@
-//! Templates of a catalog file: literal text with holes in braces.
+//! Templates of a catalog file: literal text with sources in braces.
 //!
-//! What is signed: `{ts}.{body}`. What an event is called: `status.{json:@.status}`. What a handshake answers:
-//! `sha256={hmac:query:crc_token}`. A hole `{?json:@.message}` is filled with nothing and only asks for presence.
+//! The signed text: `{ts}.{body}`. An event type: `status.{json:@.status}`. The answer to a handshake:
+//! `sha256={hmac:query:crc_token}`. `{?json:@.message}` adds nothing and only requires that the value is present.
 
 use crate::json::JsonError;
 use crate::path::{Path, Root};
@@ -68,7 +68,7 @@ impl std::fmt::Display for SignedPart {
     }
 }
 
-/// Reads the template of what is signed.
+/// Reads the template of the signed text.
 pub(crate) fn signed_parts(text: &str) -> Result<Vec<SignedPart>, String> {
     let parts: Result<Vec<SignedPart>, String> = pieces(text)?
         .into_iter()
@@ -88,7 +88,7 @@ pub(crate) fn signed_parts(text: &str) -> Result<Vec<SignedPart>, String> {
         .collect();
     let parts = parts?;
     if parts.is_empty() {
-        return Err("the template of what is signed is empty".to_owned());
+        return Err("the template of the signed text is empty".to_owned());
     }
     Ok(parts)
 }
@@ -99,13 +99,13 @@ pub(crate) enum TextPart {
     Literal(String),
     /// `{SOURCE}`.
     Value(Source),
-    /// `{?SOURCE}`: must be there, adds nothing.
+    /// `{?SOURCE}`: must be present, adds nothing.
     Present(Source),
     /// `{hmac:SOURCE}`: the value under the endpoint's secret, as the scheme encodes it; only in handshakes.
     Hmac(Source),
 }
 
-/// A text that is made from values; it does not apply when one of them is missing.
+/// A text made from values. It does not apply when one of them is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextTemplate(pub(crate) Vec<TextPart>);
 
@@ -143,7 +143,7 @@ impl TextTemplate {
         self.0.iter().any(|part| matches!(part, TextPart::Hmac(_)))
     }
 
-    /// The text for one delivery or event; nothing when a value is missing.
+    /// The text for one delivery or event; `None` when a value is missing.
     pub(crate) fn render(&self, facets: &Facets<'_>) -> Result<Option<String>, JsonError> {
         let mut text = String::new();
         for part in &self.0 {

@@ -76,10 +76,10 @@ pub(crate) struct SignedFile {
     pub(crate) signs: String,
     #[serde(default)]
     pub(crate) timestamp: Option<TimestampFile>,
-    /// Headers that must have a certain value for this scheme to be meant.
+    /// Headers that must have a certain value for this scheme to apply.
     #[serde(default)]
     pub(crate) when: BTreeMap<String, String>,
-    /// Where this scheme's deliveries have their key and event type elsewhere.
+    /// The rules for key and event type of this scheme's deliveries, if they differ from the provider's.
     #[serde(default)]
     pub(crate) key: Vec<String>,
     #[serde(default)]
@@ -147,7 +147,7 @@ pub(crate) struct JwtFile {
     pub(crate) expiry_leeway_seconds: Option<u32>,
 }
 
-/// A scheme that is described in code alone.
+/// A scheme that only code describes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}
@@ -168,13 +168,13 @@ pub(crate) struct ItemFile {
     pub(crate) event: Vec<String>,
 }
 
-/// A question that is answered at once.
+/// A request that is answered at once.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HandshakeFile {
     /// `GET`, `HEAD`, or `POST`.
     pub(crate) method: String,
-    /// A `POST` that carries no signature at all; every other one must pass a scheme first.
+    /// A `POST` without any signature; every other one must pass a scheme first.
     #[serde(default)]
     pub(crate) unsigned: bool,
     /// Sources and the value each must have; `*` for any, `[]` for an empty array.

@@ -16,13 +16,13 @@ pub use problem::CatalogError;
 
 use crate::provider::Provider;
 
-/// The providers that can be received from.
+/// All providers, by id.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     entries: BTreeMap<String, Entry>,
 }
 
-/// One provider, read when it is first asked for: an endpoint has one provider, and a cold start should not read them all.
+/// One provider, parsed on first use. An endpoint has one provider, so a cold start should not parse all of them.
 #[derive(Debug, Clone)]
 struct Entry {
     file: Option<(&'static str, &'static str)>,
@@ -39,8 +39,8 @@ impl Entry {
 impl Catalog {
     /// The catalog that ships with this crate.
     ///
-    /// A file that cannot be read would be left out, so this cannot fail; a test proves that every file can be read, so
-    /// nothing is left out.
+    /// This cannot fail: a file with a mistake would be left out. A test proves that every file is correct, so none is
+    /// left out.
     pub fn built_in() -> &'static Self {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
         CATALOG.get_or_init(|| {

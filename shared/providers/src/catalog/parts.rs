@@ -1,10 +1,10 @@
-//! A catalog file has two readers: who judges requests, and people. The build script parts its text with this very file,
-//! so tests judge by the text that functions carry.
+//! Splits a catalog file into what checks requests and what people read. The build script uses this same code, so tests
+//! run on the same text as the functions.
 
 /// The tables that only people read.
 const FOR_PEOPLE: [&str; 2] = ["[facts]", "[[setting]]"];
 
-/// What requests are judged by, and what people read, without comments. A line keeps its number in either.
+/// The part that checks requests and the part that people read, without comments. Lines keep their numbers in both.
 pub(crate) fn parts(text: &str) -> (String, String) {
     let (mut judged, mut told) = (String::new(), String::new());
     let mut for_people = false;

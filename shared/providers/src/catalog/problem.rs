@@ -1,6 +1,6 @@
-//! What is wrong with a catalog file, and where.
+//! A mistake in a catalog file, and its place.
 
-/// What is wrong with a catalog file, in words for its author.
+/// A mistake in a catalog file, in words for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {field}: {problem}")]
 pub struct CatalogError {

@@ -37,7 +37,7 @@ pub(super) fn events(field: &str, texts: &[String], root: Root) -> Result<Vec<Te
     Ok(templates)
 }
 
-/// A key or an event type is read again when a stored delivery is processed, from its body and kept headers alone.
+/// Key and event type are read again when a stored delivery is processed, only from its body and kept headers.
 fn readable_later(source: &Source, root: Root) -> Result<(), String> {
     match source {
         Source::Query(_) | Source::Setting(_) => Err("a query or a setting is not stored with a delivery".to_owned()),

@@ -1,4 +1,4 @@
-//! From a catalog file to a provider: what the fields mean together, checked once.
+//! Turns a catalog file into a provider, and checks once that its fields belong together.
 
 use std::collections::BTreeSet;
 

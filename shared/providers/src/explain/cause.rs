@@ -1,111 +1,113 @@
-//! Likely causes of a refusal, each with a code and a sentence that says what to do.
+//! Likely causes of a refusal. Each has a code, and a sentence that says what to do.
 
 use serde::{Serialize, Serializer};
 
 use crate::keyring::KeyringError;
 
-/// A likely cause of a refusal. Never holds a secret or a signature.
+/// A likely cause of a refusal. It never holds a secret or a signature.
 /// It prints as a sentence that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The endpoint has no secret.
-    #[error("The endpoint has no secret; add the one that the provider shows.")]
+    #[error("The endpoint has no secret. Add the secret that the provider shows.")]
     NoSecret,
-    /// The endpoint has more secrets than are tried.
-    #[error("The endpoint holds more secrets than are tried; remove old ones.")]
+    /// The endpoint has too many secrets.
+    #[error("The endpoint has too many secrets. Remove old ones.")]
     TooManySecrets,
-    /// A secret does not have the form that the provider hands out.
-    #[error("Secret {index} does not have the form that the provider hands out; copy it again, whole and unchanged.")]
+    /// A secret does not have the provider's form.
+    #[error("Secret {index} does not have this provider's form. Copy it again, complete and unchanged.")]
     SecretUnusable {
         /// Which secret; 0 is the newest.
         index: usize,
     },
-    /// The signature fits without the space or line break around a secret.
-    #[error("Secret {index} has a space or line break around it; without it the signature fits. Store it without.")]
+    /// The signature matches without the space or line break around a secret.
+    #[error("Secret {index} has a space or line break around it. The signature matches without it; store it without.")]
     SecretHasSpace {
         /// Which secret; 0 is the newest.
         index: usize,
     },
-    /// The signature fits without the quotation marks around a secret.
-    #[error("Secret {index} has quotation marks around it; without them the signature fits.")]
+    /// The signature matches without the quotation marks around a secret.
+    #[error("Secret {index} has quotation marks around it. The signature matches without them; store it without.")]
     SecretHasQuotes {
         /// Which secret; 0 is the newest.
         index: usize,
     },
-    /// The signature fits when the secret is read in another form.
+    /// The signature matches when the secret is read in another form.
     #[error(
-        "The signature fits when secret {index} is read as {read_as}, but this provider's secrets are {expected}. The \
-         sender uses the secret in another way, or it is another provider's endpoint."
+        "The signature matches when secret {index} is read as {read_as}, but this provider's secrets are {expected}. \
+         Either the sender uses the secret in another way, or the endpoint has the wrong provider."
     )]
     SecretForm {
         /// Which secret; 0 is the newest.
         index: usize,
-        /// The form under which it fits.
+        /// The form with which the signature matches.
         read_as: &'static str,
-        /// The form that the provider is known to use.
+        /// The form that the provider uses.
         expected: &'static str,
     },
-    /// The signature fits another writing of the body.
-    #[error("The signature fits another writing of this body: {how}. Pass on the bytes as they were received.")]
+    /// The signature matches a reformatted copy of the body.
+    #[error(
+        "The signature matches a reformatted copy of this body: {how}. Pass on the exact bytes that were received."
+    )]
     BodyChanged {
-        /// What happened to it on the way.
+        /// How the body was changed on the way.
         how: &'static str,
     },
-    /// The signature fits another URL.
-    #[error("The signature fits the URL {url}. Set the endpoint's `public_url` to the URL that the provider calls.")]
+    /// The signature matches another URL.
+    #[error("The signature matches the URL {url}. Set the endpoint's `public_url` to the URL that the provider calls.")]
     OtherUrl {
         /// That URL, without its query.
         url: String,
     },
-    /// Nothing small explains the mismatch.
+    /// No small change explains the mismatch.
     #[error(
-        "No secret fits. Most likely the provider uses another secret (test and live mode, another endpoint, or it was \
-         changed), else the body is not what was sent."
+        "No secret matches. Most likely the provider uses another secret (of test or live mode, of another endpoint, or \
+         a new one). Otherwise the body is not the one that was sent."
     )]
     OtherSecretOrBody,
-    /// No signature is there.
+    /// The request has no signature.
     #[error(
-        "None of the provider's signatures is there. Either the provider is set up without a secret, or something on \
-         the way drops its headers, or somebody else sent this."
+        "The request has no signature of this provider. Either the provider is set up without a secret, or a proxy \
+         removes its headers, or another sender made the request."
     )]
     SignatureMissing,
-    /// The request looks like another provider's.
-    #[error("The request carries the signature header of `{provider}`; is the endpoint's provider right?")]
+    /// The request has another provider's signature header.
+    #[error("The request has the signature header of `{provider}`. Check the endpoint's provider.")]
     OtherProvider {
         /// That provider's id.
         provider: String,
     },
-    /// The signature is not written as the provider writes it.
-    #[error("The signature is not written as this provider writes it: cut off, or of another kind.")]
+    /// The signature does not have the provider's form.
+    #[error("The signature does not have this provider's form. It is cut off, or of another kind.")]
     SignatureMalformed,
-    /// No timestamp is there.
-    #[error("The timestamp that belongs to the signature is missing.")]
+    /// The request has no timestamp.
+    #[error("The timestamp of the signature is missing.")]
     TimestampMissing,
-    /// The timestamp is not written as the provider writes it.
-    #[error("The timestamp is not written as this provider writes it.")]
+    /// The timestamp does not have the provider's form.
+    #[error("The timestamp does not have this provider's form.")]
     TimestampMalformed,
-    /// The signature is right and too old, or of the future.
-    #[error("The signature fits but {}", skew(*age_seconds, *tolerance_seconds))]
+    /// The signature matches, but is too old or in the future.
+    #[error("The signature matches, but {}", skew(*age_seconds, *tolerance_seconds))]
     Skew {
-        /// How old the signature is; negative when it is of the future.
+        /// The age of the signature; negative when it is in the future.
         age_seconds: i64,
         /// How far from now it may be.
         tolerance_seconds: i64,
     },
-    /// A header that may come once came twice.
-    #[error("A header that may come once came twice, or joined by a comma. A proxy may have added its own.")]
+    /// A header that is allowed once came twice.
+    #[error("A header that is allowed once came twice, or as two values with a comma. A proxy may have added one.")]
     DuplicateHeader,
-    /// A header is too long or not text.
-    #[error("A header that is read is too long or not printable text.")]
+    /// A header is too long or not printable text.
+    #[error("A header that the check needs is too long or not printable text.")]
     HeaderMalformed,
-    /// The request is authentic and has no dedup key where one is expected.
-    #[error("The request is authentic, but no dedup key is where one is expected: {}.", looked_for.join(", or "))]
+    /// The request is authentic, but has no dedup key in the expected place.
+    #[error("The request is authentic, but has no dedup key at {}.", looked_for.join(", or "))]
     KeyUnreadable {
-        /// Where it was looked for.
+        /// The places of a dedup key.
         looked_for: Vec<String>,
     },
-    /// A question lacks a part.
-    #[error("This is no question that the provider asks, or a part is missing.")]
+    /// A handshake lacks a part.
+    #[error("This is not a handshake of this provider, or a part of it is missing.")]
     IncompleteHandshake,
     /// The provider does not send this method.
     #[error("The provider does not send this HTTP method.")]
@@ -116,10 +118,10 @@ pub enum Cause {
         /// The setting's name.
         name: String,
     },
-    /// The provider's key has to be fetched before anything can be said.
-    #[error("The provider's key or certificate has to be fetched from {url}; give it as the secret.")]
+    /// The provider's key has to be fetched before the request can be checked.
+    #[error("The check needs the provider's key or certificate. Fetch it from {url} and pass it as the secret.")]
     KeyToFetch {
-        /// Where from.
+        /// Where to fetch it.
         url: String,
     },
 }
@@ -164,17 +166,17 @@ impl Cause {
     }
 }
 
-/// Which way a signature's age is off, and what that means.
+/// Whether a signature is too old or in the future, and what that means.
 fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
     let seconds = age_seconds.unsigned_abs();
     if age_seconds < 0 {
         format!(
-            "was made {seconds} s in the future, and {tolerance_seconds} s are allowed. Check this machine's clock."
+            "it was made {seconds} s in the future, and {tolerance_seconds} s are allowed. Check this machine's clock."
         )
     } else {
         format!(
-            "is {seconds} s old, and {tolerance_seconds} s are allowed. It is a replay, a captured request, or this \
-             machine's clock is wrong."
+            "it is {seconds} s old, and {tolerance_seconds} s are allowed. It is a replay or a captured request, or \
+             this machine's clock is wrong."
         )
     }
 }

@@ -1,8 +1,8 @@
 //! Why a request is refused, for the person who has to make it work.
 //!
-//! The answer to the provider says as little as possible. This says as much as possible, to whoever holds the secrets:
-//! what was looked for, what is missing, and which one small change would make the signature fit. It finds that out by
-//! trying the change. It never says a secret nor the signature that would be right.
+//! The answer to the provider says as little as possible. The explanation goes to the person who holds the secrets and
+//! says as much as possible: what was looked for, what is missing, and which small change would make the signature match.
+//! It tries such changes. It never contains a secret or the correct signature.
 
 mod cause;
 mod rewrite;
@@ -29,12 +29,12 @@ use crate::settings::{PUBLIC_URL, Settings};
 /// A tolerance that every timestamp is within.
 const ANY_AGE: Millis = Millis(i64::MAX);
 
-/// What became of a request and why.
+/// The result for a request, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The provider's id.
     pub provider: String,
-    /// The refusal's code; nothing for a request that was accepted or answered.
+    /// The refusal's code; `None` for a request that was accepted or answered.
     pub code: Option<&'static str>,
     /// The scheme that decided, in one line.
     pub scheme: String,
@@ -65,14 +65,14 @@ pub enum FindingState {
     Missing,
     /// More than one value where there may be one.
     Duplicated,
-    /// In the body, which is read only by the scheme itself.
+    /// In the body, which only the scheme itself reads.
     InBody,
 }
 
 impl Provider {
-    /// Judges a request as [`Self::receive`] does and explains the outcome to a person.
+    /// Checks a request as [`Self::receive`] does, and explains the result to a person.
     ///
-    /// Secrets are given as an endpoint would hold them, newest first; here they may also be wrong or malformed.
+    /// `secrets` are those of an endpoint, newest first. Here they may be wrong or malformed.
     pub fn explain(
         &self,
         request: &Request<'_>,
@@ -85,15 +85,18 @@ impl Provider {
         let keyring = self.keyring(secrets);
         let usable = keyring.clone().unwrap_or_else(|_| Keyring::unchecked(&self.id, secrets));
         let outcome = self.receive(request, &usable, settings, tolerance, now);
+        let is_configured = keyring.is_ok();
         let mut causes: Vec<Cause> = keyring.err().map(Cause::from).into_iter().collect();
         match &outcome {
             Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
             Ok(Received::Handshake(_) | Received::Delivery(_)) => causes.clear(),
             Err(refusal) => causes.extend(case.causes_of(*refusal)),
         }
+        // As the endpoint would answer: without usable secrets it checks nothing.
+        let refusal = outcome.err().map(|refusal| if is_configured { refusal } else { Refusal::NotConfigured });
         Explanation {
             provider: self.id.clone(),
-            code: outcome.err().map(Refusal::code),
+            code: refusal.map(Refusal::code),
             scheme: case.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
             looked_for: case.findings(),
             causes,
@@ -101,7 +104,7 @@ impl Provider {
     }
 }
 
-/// A request together with everything it is judged by.
+/// A request, with everything needed to check it.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     provider: &'a Provider,
@@ -113,7 +116,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// True when the request proves itself, at whatever age and whether or not an event can be read from it.
+    /// True when the signature matches, at any age, and even if no event can be read from the body.
     fn fits(&self) -> bool {
         let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
         let outcome = self.provider.receive(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
@@ -187,13 +190,18 @@ impl Case<'_> {
         causes.extend(self.body_cause());
         causes.extend(self.url_cause());
         if causes.is_empty() {
-            let malformed = refusal == Refusal::SignatureMalformed;
-            causes.push(if malformed { Cause::SignatureMalformed } else { Cause::OtherSecretOrBody });
+            // Without a secret, `Cause::NoSecret` is the whole explanation.
+            let has_key = !self.secrets.is_empty() || self.provider.fetches_keys();
+            if refusal == Refusal::SignatureMalformed {
+                causes.push(Cause::SignatureMalformed);
+            } else if has_key {
+                causes.push(Cause::OtherSecretOrBody);
+            }
         }
         causes
     }
 
-    /// Changes that people make to secrets when they copy them.
+    /// Tries the mistakes that people make when they copy a secret.
     fn secret_causes(&self) -> Vec<Cause> {
         let mut causes = Vec::new();
         for (index, secret) in self.secrets.iter().enumerate() {
@@ -210,7 +218,7 @@ impl Case<'_> {
         causes
     }
 
-    /// Another form of the secret under which the signature fits: literal text against base64 after `whsec_`.
+    /// Another form of the secret with which the signature matches, such as base64 after `whsec_` instead of text.
     fn other_form(&self, secret: &str) -> Option<(&'static str, &'static str)> {
         let (scheme_index, _) = self.provider.addressed_scheme(self.request)?;
         let Scheme::Signed(scheme) = &self.provider.schemes.get(scheme_index)?.scheme else { return None };
@@ -232,7 +240,7 @@ impl Case<'_> {
         None
     }
 
-    /// Changes that proxies, frameworks and copy and paste make to bodies.
+    /// Tries the changes that proxies, frameworks and copy and paste make to a body.
     fn body_cause(&self) -> Option<Cause> {
         let rewrites = rewrite::rewrites(self.request.body);
         let found = rewrites.into_iter().find(|rewrite| self.fits_with_body(&rewrite.body));
@@ -296,7 +304,7 @@ impl Case<'_> {
 }
 
 impl Provider {
-    /// True when the request carries a signature header that is named after this provider.
+    /// True when the request has this provider's signature header.
     fn is_recognised_in(&self, request: &Request<'_>) -> bool {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.tools().lookups());
         let mut names = lookups.filter_map(|lookup| match lookup.place {
@@ -313,9 +321,9 @@ impl fmt::Display for Explanation {
         write!(formatter, "{}: {}", self.provider, self.scheme)?;
         for finding in &self.looked_for {
             let state = match finding.state {
-                FindingState::Present => "there",
+                FindingState::Present => "present",
                 FindingState::Missing => "missing",
-                FindingState::Duplicated => "there more than once",
+                FindingState::Duplicated => "present more than once",
                 FindingState::InBody => "in the body",
             };
             write!(formatter, "\n  {} {}: {state}", finding.what, finding.place)?;

@@ -1,8 +1,8 @@
-//! Other writings of a body or a URL, as proxies and frameworks make them.
+//! Reformatted copies of a body or a URL, as proxies and frameworks make them.
 
 use std::fmt::Write as _;
 
-/// A body as it may have been before somebody changed it.
+/// A body as it may have been before a change.
 pub(super) struct Rewrite {
     pub(super) how: &'static str,
     pub(super) body: Vec<u8>,
@@ -21,11 +21,11 @@ const SPACED: Layout = Layout { comma: ", ", colon: ": ", indent: None };
 const INDENTED_BY_TWO: Layout = Layout { comma: ",", colon: ": ", indent: Some("  ") };
 const INDENTED_BY_FOUR: Layout = Layout { comma: ",", colon: ": ", indent: Some("    ") };
 
-/// The writings to try, likeliest first.
+/// The copies to try, likeliest first.
 pub(super) fn rewrites(body: &[u8]) -> Vec<Rewrite> {
     let mut rewrites = vec![
-        Rewrite { how: "a line break was taken from its end", body: [body, b"\n"].concat() },
-        Rewrite { how: "a line break was taken from its end", body: [body, b"\r\n"].concat() },
+        Rewrite { how: "a line break was removed from its end", body: [body, b"\n"].concat() },
+        Rewrite { how: "a line break was removed from its end", body: [body, b"\r\n"].concat() },
         Rewrite { how: "white space was added around it", body: body.trim_ascii().to_vec() },
         Rewrite { how: "its line breaks were changed", body: replaced(body, "\n", "\r\n") },
         Rewrite { how: "its line breaks were changed", body: replaced(body, "\r\n", "\n") },
@@ -64,7 +64,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Undoes the escaping of slashes, as PHP does it.
+/// Undoes PHP's escaping of slashes.
 fn unescaped_slashes(text: &str) -> String {
     text.replace("\\/", "/")
 }
@@ -124,7 +124,7 @@ fn laid_out(text: &str, layout: Layout) -> String {
     out
 }
 
-/// The URLs to try: another scheme, a slash more or less, no query, no stage in front of the path.
+/// The URLs to try: another scheme, one slash more or less, no query, no stage before the path.
 pub(super) fn urls(url: &str) -> Vec<String> {
     let (bare, query) = url.split_once('?').map_or((url, String::new()), |(bare, query)| (bare, format!("?{query}")));
     let mut bases = vec![bare.to_owned()];
@@ -145,7 +145,7 @@ pub(super) fn urls(url: &str) -> Vec<String> {
     urls
 }
 
-/// Without the first segment of the path, which API Gateway puts there for a stage.
+/// The URL without the first segment of its path, where API Gateway puts the stage.
 fn without_stage(url: &str) -> String {
     let shortened = || {
         let (scheme, rest) = url.split_once("://")?;
@@ -156,7 +156,7 @@ fn without_stage(url: &str) -> String {
     shortened().unwrap_or_else(|| url.to_owned())
 }
 
-/// A URL that may be shown: its query can hold a token.
+/// The URL without its query, which can hold a token and must not be shown.
 pub(super) fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
 }

@@ -1,6 +1,6 @@
 //! Adyen's standard payment webhooks: every item of the body carries an HMAC over eight of its own fields.
 //!
-//! The other fields are not signed: whoever holds one item can change them. The dedup key is made of signed fields only.
+//! The other fields are not signed: anyone who holds an item can change them. The dedup key uses only signed fields.
 
 use hmac::{Hmac, Mac};
 #[cfg(feature = "tools")]
@@ -37,8 +37,8 @@ const SIGNED: [&str; 8] = [
     "@.success",
 ];
 
-/// The signed field that is the merchant's own text. The fields are signed with `:` between them, so only one of them may
-/// hold a `:` itself: with two, what is signed could be read in two ways.
+/// The signed field that holds the merchant's own text. The signed text has `:` between the fields, so only one field may
+/// contain a `:` itself. With two, the signed text could be read in two ways.
 const FREE: usize = 3;
 
 /// The paths that this scheme reads, parsed once.
@@ -57,7 +57,7 @@ struct Item {
 }
 
 impl AdyenScheme {
-    /// Reads the paths; they are constants, so the error never occurs.
+    /// Reads the paths. They are constants, so this never fails.
     pub(crate) fn new() -> Result<Self, String> {
         Ok(Self {
             items: Path::parse(ITEMS)?,
@@ -167,7 +167,7 @@ impl SchemeTools for AdyenScheme {
 mod tests {
     use super::*;
 
-    /// The text that is signed of an item with these fields.
+    /// The signed text of an item with these fields.
     fn signed(psp: &str, original: &str, account: &str, reference: &str) -> Result<String, Refusal> {
         let item = serde_json::json!({
             "pspReference": psp, "originalReference": original, "merchantAccountCode": account,

@@ -31,7 +31,7 @@ fn mac(private_key: &str, message: &str) -> Option<Hmac<Sha1>> {
     Hmac::new_from_slice(&Sha1::digest(private_key)).ok().map(|mac: Hmac<Sha1>| mac.chain_update(message))
 }
 
-/// The one value of a field of the form.
+/// The value of a form field that occurs once.
 fn field(body: &[u8], name: &str) -> Result<String, Refusal> {
     let text = std::str::from_utf8(body).map_err(|_| Refusal::SignatureMalformed)?;
     let mut values = form_pairs(text).filter(|(key, _)| key == name.as_bytes()).map(|(_, value)| value);
@@ -42,7 +42,7 @@ fn field(body: &[u8], name: &str) -> Result<String, Refusal> {
     String::from_utf8(value).map_err(|_| Refusal::SignatureMalformed)
 }
 
-/// The signatures of a text like `public_key|hex&public_key|hex`; those of the configured public key where there is one.
+/// The signatures in a text like `public_key|hex&public_key|hex`; only those of the configured public key, if any.
 fn signatures(text: &str, public_key: Option<&str>) -> Result<Vec<Vec<u8>>, Refusal> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('|'));
     let own = pairs.filter(|(key, _)| public_key.is_none_or(|public_key| *key == public_key));
@@ -51,14 +51,14 @@ fn signatures(text: &str, public_key: Option<&str>) -> Result<Vec<Vec<u8>>, Refu
     if signatures.is_empty() { Err(Refusal::SignatureMalformed) } else { Ok(signatures) }
 }
 
-/// True for what Braintree asks to have signed: 20 to 32 lower-case hexadecimal digits.
+/// True for a challenge of Braintree: 20 to 32 lower-case hexadecimal digits.
 ///
-/// Anyone may ask, and the answer is made with the very key that signs deliveries. Base64 of XML never looks like this.
+/// Anyone may ask, and the answer uses the key that signs deliveries. Base64 of XML never looks like this.
 fn is_challenge(text: &str) -> bool {
     (20..=32).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// True for base64 of XML. A signed challenge is none, so the answer to one can never be sent back as a delivery.
+/// True for base64 of XML. A challenge is not, so its signed answer can never be sent back as a delivery.
 fn is_xml(payload: &str) -> bool {
     let compact: String = payload.split_ascii_whitespace().collect();
     STANDARD.decode(compact).is_ok_and(|xml| xml.trim_ascii_start().starts_with(b"<"))
@@ -77,7 +77,7 @@ impl SchemeKind for BraintreeScheme {
             return Err(Refusal::SignatureMalformed);
         }
         let signatures = signatures(&field(body, SIGNATURE)?, context.settings.get(PUBLIC_KEY))?;
-        // Braintree signs the payload with its last line break, which a form parser may have taken away.
+        // Braintree signs the payload with its last line break, which a form parser may have removed.
         let messages = [payload.clone(), format!("{payload}\n")];
         let fits = |secret: &str| {
             messages.iter().any(|message| {

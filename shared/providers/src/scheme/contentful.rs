@@ -33,7 +33,7 @@ pub(crate) struct ContentfulScheme {
     pub(crate) tolerance: Millis,
 }
 
-/// Percent-encodes everything but letters, digits, `-_.!~*'()` and what else is kept.
+/// Percent-encodes everything but letters, digits, `-_.!~*'()` and the characters of `kept`.
 fn escaped(text: &str, kept: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -51,7 +51,7 @@ fn escaped(text: &str, kept: &str) -> String {
     escaped
 }
 
-/// The path as Contentful signs it: the query escaped once, then all of it once more.
+/// The path as Contentful signs it: the query escaped once, then the whole path escaped once more.
 fn signed_path(url: &str) -> String {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = after_scheme.find('/').and_then(|at| after_scheme.get(at..)).unwrap_or("/");
@@ -116,7 +116,7 @@ impl SchemeKind for ContentfulScheme {
     }
 
     fn covers(&self, source: &Source) -> bool {
-        // Which headers are signed is for the sender to say, so none is relied on.
+        // The sender chooses which headers are signed, so none is relied on.
         source.is_of_body()
     }
 }

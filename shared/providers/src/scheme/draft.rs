@@ -1,4 +1,4 @@
-//! A request while a scheme signs it.
+//! A request that a scheme is signing.
 
 use sha2::{Digest, Sha256};
 
@@ -32,14 +32,14 @@ impl std::fmt::Debug for UnsignedRequest<'_> {
 /// Why a request cannot be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The provider signs with a private key that only the provider has.
-    #[error("this provider signs with a key of its own; no shared secret can sign for it")]
+    /// The provider signs with a private key that only it has.
+    #[error("this provider signs with its own private key; no shared secret can sign for it")]
     NotSharedSecret,
-    /// The secret does not have the form that the provider hands out.
-    #[error("the secret does not have the form that the provider hands out")]
+    /// The secret does not have the provider's form.
+    #[error("the secret does not have this provider's form")]
     Secret,
-    /// The signature or timestamp belongs into the body, at a path that the body does not have.
-    #[error("the body has no value at {path} to put the signature or the timestamp in")]
+    /// The signature or timestamp belongs in the body, at a path that the body lacks.
+    #[error("the body has no value at {path}, where the signature or the timestamp belongs")]
     BodyLacks {
         /// The path of the missing value.
         path: String,
@@ -47,7 +47,7 @@ pub enum SignError {
     /// The provider puts its signature or timestamp into the body; use [`Provider::sign_request`](crate::Provider::sign_request).
     #[error("this provider changes the body when it signs")]
     BodyChanges,
-    /// The point in time cannot be written as the provider writes it.
+    /// The time cannot be written in the provider's form.
     #[error("the time cannot be written as a timestamp")]
     Time,
 }
@@ -83,7 +83,7 @@ impl<'a> Draft<'a> {
         self.added.push((name.to_owned(), value));
     }
 
-    /// The value of a header; where none was given, an id derived from the body.
+    /// The value of a header, or else an id derived from the body.
     pub(crate) fn header_or_derived(&mut self, name: &str) -> String {
         if let Some(value) = self.header(name) {
             return value;

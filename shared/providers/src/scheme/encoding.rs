@@ -1,4 +1,4 @@
-//! How bytes are written as text, read strictly: one text for one sequence of bytes.
+//! Strict decoding of bytes from text: each sequence of bytes has exactly one text.
 //!
 //! Upper-case hex, missing padding and stray bits are refused, so that no second text of a valid signature is valid.
 
@@ -48,7 +48,7 @@ impl Encoding {
     }
 }
 
-/// The form in which a provider hands out a secret.
+/// The form of a provider's secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SecretForm {
@@ -60,7 +60,7 @@ pub(crate) enum SecretForm {
     Hex,
 }
 
-/// Base64 of secrets: people lose the padding when they copy.
+/// Base64 of secrets, with optional padding, because people lose it when they copy.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

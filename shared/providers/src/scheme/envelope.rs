@@ -1,4 +1,4 @@
-//! What the schemes that sign a message have in common: where the signature is, what is signed, and when.
+//! The common part of schemes that sign a message: the place of the signature, the signed text and the time.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::template::SignedPart;
 pub(crate) enum SignatureSource {
     /// One header.
     Header(String),
-    /// Numbered headers that start alike: `x-docusign-signature-*`.
+    /// Numbered headers with the same prefix: `x-docusign-signature-*`.
     Headers(String),
     /// In the JSON body.
     Json(Path),
@@ -56,30 +56,30 @@ pub(crate) enum Chunk<'a> {
     Key,
 }
 
-/// An opened envelope: nothing in it is verified yet.
+/// The parts of an envelope. Nothing in it is verified yet.
 pub(crate) struct Opened<'a> {
     /// The signatures to try, decoded; never empty.
     pub(crate) signatures: Vec<Vec<u8>>,
     pub(crate) message: Vec<Chunk<'a>>,
-    /// When it claims to have been signed, in milliseconds since the Unix epoch, and the tolerance that applies.
+    /// The claimed time of signing, in milliseconds since the Unix epoch, and the tolerance that applies.
     skew: Option<(i64, Millis)>,
 }
 
 impl Opened<'_> {
-    /// When it claims to have been signed, where an age is measured.
+    /// The claimed time of signing, if the age is checked.
     #[cfg(feature = "tools")]
     pub(crate) fn claimed_time(&self) -> Option<i64> {
         self.skew.map(|(at, _)| at)
     }
 
-    /// Checks the age. Called after the signature fitted: out of range then means late or replayed, not forged.
+    /// Checks the age. Called after the signature matched, so out of range means late or replayed, not forged.
     pub(crate) fn check_skew(&self, context: &Context<'_>) -> Result<(), Refusal> {
         self.skew.map_or(Ok(()), |(at, tolerance)| check_skew(at, context.now, tolerance))
     }
 }
 
 impl Envelope {
-    /// Reads the parts of a request that this scheme concerns.
+    /// Reads the parts of a request that this scheme needs.
     pub(crate) fn open<'a>(&self, context: &Context<'a>) -> Result<Opened<'a>, Refusal> {
         let request = context.request;
         let json = LazyJson::new(request.body);
@@ -149,7 +149,7 @@ impl Envelope {
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// What the age is to be measured by; nothing for a scheme without a timestamp or without a tolerance.
+    /// The time and tolerance to check the age by; `None` for a scheme without a timestamp or without a tolerance.
     fn skew(&self, context: &Context<'_>, text: Option<&str>) -> Result<Option<(i64, Millis)>, Refusal> {
         let Some(timestamp) = &self.timestamp else { return Ok(None) };
         let tolerance = context.tolerance.or(timestamp.tolerance);
@@ -168,8 +168,8 @@ fn owned<'a>(text: String) -> Chunk<'a> {
     Chunk::Bytes(Cow::Owned(text.into_bytes()))
 }
 
-/// The body as JSON, for the few schemes that put a signature or a timestamp inside it. Parsed when first asked for,
-/// and then only along the path of the scheme, whose length is limited.
+/// The body as JSON, for the few schemes that put a signature or a timestamp inside it. It is parsed on first use, and
+/// read only along the scheme's path, whose length is limited.
 pub(crate) struct LazyJson<'a> {
     body: &'a [u8],
     root: std::cell::OnceCell<Result<Node<'a>, JsonError>>,

@@ -1,4 +1,4 @@
-//! How a signature is written into its header.
+//! The layout of a signature in its header.
 
 use crate::limits::SIGNATURES_MAX;
 use crate::refusal::Refusal;
@@ -21,14 +21,14 @@ pub(crate) struct Pairs {
     pub(crate) between: String,
     /// Between a name and its value.
     pub(crate) assign: String,
-    /// The one name whose values are signatures. Values under other names are not looked at, so that a weaker version
-    /// cannot be slipped in.
+    /// The name whose values are signatures. Values under other names are ignored, so that nobody can pass a weaker
+    /// version.
     pub(crate) signature: String,
     /// Whether spaces around a value belong to the layout.
     pub(crate) trim: bool,
 }
 
-/// What the texts of a signature hold.
+/// The parts of a signature's texts.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates<'a> {
     /// The encoded signatures, in order.
@@ -47,7 +47,7 @@ impl Candidates<'_> {
 }
 
 impl Format {
-    /// Takes the signatures out of the texts that carry them.
+    /// Extracts the signatures from their texts.
     pub(crate) fn read<'a>(&self, texts: &[&'a str]) -> Result<Candidates<'a>, Refusal> {
         let mut candidates = Candidates::default();
         for text in texts {
@@ -71,7 +71,7 @@ impl Format {
     }
 }
 
-/// A text that holds one signature. No encoding has a comma in it, so a comma means that a gateway joined two headers.
+/// A text with one signature. No encoding uses a comma, so a comma means that a gateway joined two headers.
 fn one(text: &str) -> Result<&str, Refusal> {
     if text.contains(',') { Err(Refusal::DuplicateHeader) } else { Ok(text) }
 }
@@ -80,7 +80,7 @@ impl Pairs {
     fn read<'a>(&self, text: &'a str, candidates: &mut Candidates<'a>) -> Result<(), Refusal> {
         for item in text.split(self.between.as_str()) {
             let trimmed = item.trim_matches(' ');
-            // A provider that writes no spaces did not write this one: a gateway joined two headers.
+            // This provider writes no spaces, so a gateway joined two headers.
             if trimmed != item && !self.trim {
                 return Err(Refusal::DuplicateHeader);
             }

@@ -1,6 +1,6 @@
-//! A JSON Web Token that carries a hash of the body: Netlify and `LiveKit` with a shared secret, Plaid with a key of its own.
+//! A JSON Web Token with a hash of the body: Netlify and `LiveKit` use a shared secret, Plaid its own private key.
 //!
-//! The algorithm is fixed by the catalog and only compared with the token's header, never taken from it.
+//! The catalog fixes the algorithm. It is compared with the token's header, never taken from it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -50,7 +50,7 @@ pub(crate) struct JwtScheme {
     pub(crate) claim_encoding: Encoding,
     /// What `iss` must be.
     pub(crate) issuer: Option<String>,
-    /// The setting that says what `iss` must be, where it is set.
+    /// The setting that says what `iss` must be, if the endpoint has it.
     pub(crate) issuer_setting: Option<String>,
     /// How far `iat` may be from now.
     pub(crate) tolerance: Option<Millis>,
@@ -58,7 +58,7 @@ pub(crate) struct JwtScheme {
     pub(crate) expiry_leeway: Option<Millis>,
 }
 
-/// The parts of a token, nothing of which is verified yet.
+/// The parts of a token. Nothing in them is verified yet.
 struct Token<'a> {
     signed: &'a str,
     algorithm: String,
@@ -83,7 +83,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// A scalar member of a JSON object that names it once.
+/// A scalar member of a JSON object, which must have it once.
 fn member(json: &[u8], name: &str) -> Option<String> {
     let members = Node::parse(json).ok()?.members().ok()?;
     members.into_iter().find(|(key, _)| key == name).and_then(|(_, node)| node.scalar())
@@ -148,11 +148,11 @@ fn seconds(claims: &[u8], name: &str) -> Result<Option<i64>, Refusal> {
 
 /// The setting that says which Plaid environment the endpoint belongs to; `production` unless it says `sandbox`.
 const PLAID_ENVIRONMENT: &str = "environment";
-/// The settings with the API credentials that fetching a key takes.
+/// The settings with the API credentials for fetching a key.
 const PLAID_CLIENT: &str = "client_id";
 const PLAID_SECRET: &str = "api_secret";
 
-/// Checks a token of Plaid against a given key, or asks for the one that it names.
+/// Checks a token of Plaid with a given key, or asks for the key that it names.
 fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refusal> {
     let key_id = token.key_id.as_deref().ok_or(Refusal::SignatureMalformed)?;
     let fits = |jwk: &str| {

@@ -7,9 +7,9 @@ use crate::source::Source;
 
 /// What every scheme can do.
 pub(crate) trait SchemeKind {
-    /// True when the request carries what this scheme reads, whether or not it is right.
+    /// True when the request has this scheme's signature or token, right or wrong.
     ///
-    /// The first scheme that is addressed decides alone: a wrong strong signature is never excused by a weaker one.
+    /// The first addressed scheme decides alone: a weaker signature never makes up for a wrong stronger one.
     fn is_addressed_by(&self, request: &Request<'_>) -> bool;
 
     /// Checks the request against every secret, newest first.
@@ -18,10 +18,10 @@ pub(crate) trait SchemeKind {
     /// True when this scheme can use the secret.
     fn accepts_secret(&self, secret: &str) -> bool;
 
-    /// True when the scheme vouches for what a source reads.
+    /// True when the scheme's signature covers what a source reads.
     fn covers(&self, source: &Source) -> bool;
 
-    /// A challenge under the secret, as the scheme encodes signatures.
+    /// A challenge signed with the secret, in the scheme's encoding.
     fn sign_challenge(&self, _challenge: &str, _secret: &str) -> Option<String> {
         None
     }

@@ -27,7 +27,7 @@ use kind::SchemeKind;
 #[cfg(feature = "tools")]
 use tools::SchemeTools;
 
-/// One way of a provider to prove itself. A provider with several lists the strongest first.
+/// One scheme of a provider. A provider with several lists the strongest first.
 #[derive(Debug, Clone)]
 pub(crate) enum Scheme {
     Signed(signed::SignedScheme),

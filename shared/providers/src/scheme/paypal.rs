@@ -1,7 +1,7 @@
 //! PayPal REST webhooks: RSA over ids, time and a checksum of the body, with a certificate that PayPal hosts.
 //!
-//! The checksum is CRC-32, so the body is bound only weakly: someone who holds one signed delivery can make another body
-//! with the same checksum. Nothing on this side can change that; the catalog says so.
+//! The checksum is CRC-32, so the signature covers the body only weakly: someone who holds one signed delivery can make
+//! another body with the same checksum. The receiver cannot prevent this; the catalog says so.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
@@ -26,7 +26,7 @@ const TIME: &str = "paypal-transmission-time";
 const ALGORITHM: &str = "paypal-auth-algo";
 const CERTIFICATE: &str = "paypal-cert-url";
 
-/// Where PayPal keeps its certificates. A URL elsewhere would let anyone bring a certificate of their own.
+/// Where PayPal keeps its certificates. With any other URL, anyone could use their own certificate.
 const CERTIFICATE_FOLDERS: [&str; 2] =
     ["https://api.paypal.com/v1/notifications/certs/", "https://api.sandbox.paypal.com/v1/notifications/certs/"];
 

@@ -1,6 +1,6 @@
-//! The proof that a request is authentic, and the only ways to come by one.
+//! The proof that a request is authentic, and the only ways to get one.
 //!
-//! Architecture Invariant: an [`Authentic`] is made in this file alone, after a signature or token fitted a secret or a
+//! Architecture Invariant: only this file makes an [`Authentic`], after a signature or token matched a secret or a
 //! fetched key. There is no verifier that returns a boolean and none that accepts everything.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::settings::Settings;
 
-/// The proof that a request was made by a holder of one of the endpoint's secrets.
+/// The proof that a request comes from someone who holds one of the endpoint's secrets.
 #[derive(Debug)]
 pub(crate) struct Authentic {
     secret_index: usize,
@@ -22,35 +22,35 @@ pub(crate) struct Authentic {
 }
 
 impl Authentic {
-    /// With the time at which the token was issued, for providers whose deliveries differ in nothing else.
+    /// With the time of the token's issue, for providers whose deliveries differ in nothing else.
     pub(crate) const fn issued(self, at: Option<i64>) -> Self {
         Self { signed_at: at, ..self }
     }
 
-    /// Which of the endpoint's secrets fitted; 0 is the newest.
+    /// The index of the secret that matched; 0 is the newest.
     pub(crate) const fn secret_index(&self) -> usize {
         self.secret_index
     }
 
-    /// Which of the provider's schemes was used.
+    /// The index of the provider's scheme that was used.
     pub(crate) const fn scheme_index(&self) -> usize {
         self.scheme_index
     }
 
-    /// When the token was issued, in seconds since the Unix epoch, where the scheme knows.
+    /// When the token was issued, in seconds since the Unix epoch, if the scheme knows.
     pub(crate) const fn signed_at(&self) -> Option<i64> {
         self.signed_at
     }
 }
 
-/// What a scheme found out, when it did not refuse.
+/// The result of a scheme that did not refuse.
 pub(crate) enum Verification {
     Authentic(Authentic),
     /// A certificate or key has to be fetched first.
     NeedsMaterial(MaterialNeeded),
 }
 
-/// Everything a scheme may look at.
+/// Everything that a scheme may read.
 pub(crate) struct Context<'a> {
     pub(crate) request: &'a Request<'a>,
     /// The URL that was signed.
@@ -63,13 +63,13 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Tries every secret, newest first; the first that fits makes the proof.
+    /// Tries every secret, newest first. The first that matches makes the proof.
     pub(crate) fn first_fitting(&self, mut fits: impl FnMut(&str) -> bool) -> Result<Authentic, Refusal> {
         let fitting = self.keyring.secrets().iter().position(|secret| fits(secret));
         fitting.map(|index| self.proven(index)).ok_or(Refusal::SignatureMismatch)
     }
 
-    /// Tries what was fetched under this name, if it was; it makes the proof if it fits.
+    /// Tries the material that was fetched under this name, if any. If it matches, it makes the proof.
     pub(crate) fn fetched_fitting(
         &self,
         cache_key: &str,
@@ -79,7 +79,7 @@ impl Context<'_> {
         Some(if fits(material) { Ok(self.proven(0)) } else { Err(Refusal::SignatureMismatch) })
     }
 
-    /// Tries the given certificates or keys; where there are none, the one that was fetched from `url`, or asks for it.
+    /// Tries the given certificates or keys. Without any, tries the one fetched from `url`, or asks for it.
     pub(crate) fn with_fetched_key(&self, url: &str, fits: impl Fn(&str) -> bool) -> Result<Verification, Refusal> {
         if !self.keyring.is_empty() {
             return self.first_fitting(fits).map(Verification::Authentic);

@@ -1,4 +1,4 @@
-//! Public keys of providers that sign with a private key, in every form in which they are handed out.
+//! Public keys of providers that sign with a private key, in all their forms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -17,7 +17,7 @@ const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const ED25519_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// How a signature is made and written.
+/// The algorithm and form of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// ECDSA over P-256 with SHA-256, as ASN.1 DER.
@@ -57,7 +57,7 @@ impl PublicKey {
     /// Reads a PEM certificate or public key, a JSON Web Key, base64 of a DER public key, or hex of an Ed25519 key.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        // At its start: a document that merely holds a certificate may be anyone's.
+        // Only at the start: a document with a certificate somewhere inside may come from anyone.
         if text.starts_with("-----BEGIN CERTIFICATE-----") {
             let certificate = Certificate::from_pem(first_pem(text)?).ok()?;
             return Self::from_spki(&certificate.tbs_certificate.subject_public_key_info);
@@ -104,7 +104,7 @@ impl PublicKey {
         )
     }
 
-    /// True when the signature fits.
+    /// True when the signature matches.
     pub(crate) fn fits(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let (Self::P256(bytes) | Self::Ed25519(bytes) | Self::Rsa(bytes)) = self;
         let method: &'static dyn VerificationAlgorithm = match algorithm {

@@ -26,13 +26,13 @@ pub(crate) enum Hash {
     Sha512,
 }
 
-/// How a message and a key become a signature.
+/// How a signature is made from a message and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Primitive {
     Hmac(Hash),
     /// A hash over a text that contains the secret.
     Digest(Hash),
-    /// A private key of the provider's; the endpoint holds the public one.
+    /// The provider's private key; the endpoint holds the public key.
     Public(Algorithm),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Primitive {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SecretRule {
     pub(crate) form: SecretForm,
-    /// A label in front of the secret that is no part of it, where it is there: `whsec_`.
+    /// An optional label before the secret that is not part of it: `whsec_`.
     pub(crate) prefix: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct SignedScheme {
     pub(crate) envelope: Envelope,
     pub(crate) primitive: Primitive,
     pub(crate) secret: SecretRule,
-    /// Headers that must have a certain value for this scheme to be meant.
+    /// Headers that must have a certain value for this scheme to apply.
     pub(crate) when: Vec<(String, String)>,
 }
 
@@ -146,7 +146,7 @@ impl Primitive {
         self.fits(key, &[Chunk::Bytes(message.into())], signature)
     }
 
-    /// The signature of a message; nothing where only the provider can sign.
+    /// The signature of a message; `None` if only the provider can sign.
     pub(crate) fn sign(self, key: &[u8], message: &[Chunk<'_>]) -> Option<Vec<u8>> {
         match self {
             Self::Hmac(Hash::Sha1) => mac::<Hmac<Sha1>>(key, message).map(|mac| mac.finalize().into_bytes().to_vec()),

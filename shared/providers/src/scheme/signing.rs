@@ -1,4 +1,4 @@
-//! Signing as providers do whose scheme signs a message made from the request.
+//! Signs as a provider would whose scheme signs a message made from the request.
 
 use hookonce_protocol::time::{EpochSec, Millis};
 
@@ -13,7 +13,7 @@ use crate::scheme::tools::{Lookup, Place, SchemeTools};
 use crate::template::SignedPart;
 
 impl SignedScheme {
-    /// The text that carries the signature, as the provider lays it out.
+    /// The text with the signature, in the provider's layout.
     fn written(&self, signature: &[u8], stamp: Option<&str>) -> String {
         let encoded = self.envelope.encoding.encode(signature);
         match &self.envelope.format {
@@ -119,7 +119,7 @@ impl SchemeTools for SignedScheme {
     }
 }
 
-/// The timestamp to sign: the given header if there is one, else now; written to where the provider keeps it.
+/// The timestamp to sign: the given header if any, else now. It is written to the provider's place for it.
 fn stamp(timestamp: &Timestamp, draft: &mut Draft<'_>, now: EpochSec) -> Result<String, SignError> {
     let text = timestamp.unit.print(now).ok_or(SignError::Time)?;
     match &timestamp.source {

@@ -1,7 +1,7 @@
 //! AWS SNS over HTTP: RSA over named fields of the body, with a certificate that AWS hosts.
 //!
-//! The signature proves that SNS sent the message, not whose topic it came from: any AWS account can subscribe any
-//! address. An endpoint therefore names its topics.
+//! The signature proves that SNS sent the message, but not from whose topic: any AWS account can subscribe any URL. So an
+//! endpoint lists its topics.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
@@ -21,7 +21,7 @@ use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::settings::{Settings, TOPIC_ARNS};
 use crate::source::Source;
 
-/// The signed fields of a notification; `Subject` only where it is there.
+/// The signed fields of a notification; `Subject` only if it is present.
 const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
 /// The signed fields of a message about the subscription itself.
 const CONFIRMATION: [&str; 7] = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
@@ -48,7 +48,7 @@ impl Message {
         self.get(name).ok_or(Refusal::SignatureMissing)
     }
 
-    /// The text that SNS signs: each field's name and value on lines of their own.
+    /// The text that SNS signs: each field's name and value, each on its own line.
     fn signed(&self) -> Result<String, Refusal> {
         let fields: &[&str] = match self.field("Type")? {
             "Notification" => &NOTIFICATION,
@@ -69,7 +69,7 @@ impl Message {
     }
 }
 
-/// What follows the host in an `https` address of SNS itself: `sns.<region>.amazonaws.com`, or the same in China.
+/// The path of an `https` URL of SNS itself: `sns.<region>.amazonaws.com`, or the same in China.
 fn sns_path(url: &str) -> Option<&str> {
     let (host, path) = url.strip_prefix("https://sns.")?.split_once('/')?;
     let region = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;
@@ -78,19 +78,19 @@ fn sns_path(url: &str) -> Option<&str> {
     (region.len() >= 3 && region.chars().all(plain) && path.chars().all(printable)).then_some(path)
 }
 
-/// The address of a certificate of SNS: `/SimpleNotificationService-<letters and digits>.pem`, nothing else. The same host
-/// is an API, which answers at other addresses with what any customer has stored there, a certificate of his own for one.
+/// The URL of a certificate of SNS: `/SimpleNotificationService-<letters and digits>.pem`, nothing else. The same host is
+/// an API. At other paths it answers with data that any customer has stored, which could be a customer's own certificate.
 fn is_certificate_url(url: &str) -> bool {
     let name = sns_path(url).and_then(|path| path.strip_prefix("SimpleNotificationService-")?.strip_suffix(".pem"));
     name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// True when the endpoint takes messages of this topic.
+/// True when the endpoint accepts messages of this topic.
 pub(crate) fn is_own_topic(settings: &Settings, topic: &str) -> bool {
     settings.get(TOPIC_ARNS).is_some_and(|arns| arns.split([',', ' ', '\n']).any(|arn| !arn.is_empty() && arn == topic))
 }
 
-/// The address that confirms a subscription, when its topic is one of the endpoint's own.
+/// The URL that confirms a subscription, if its topic is one of the endpoint's own.
 pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<String> {
     let message = Message::read(body)?;
     let url = message.get("SubscribeURL").filter(|url| sns_path(url).is_some())?;
@@ -98,11 +98,11 @@ pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<Strin
     (wanted && is_own_topic(settings, message.get("TopicArn")?)).then(|| url.to_owned())
 }
 
-/// Messages of other people's topics are as foreign as a wrong signature.
+/// Messages of foreign topics are refused like a wrong signature.
 fn check_topic(context: &Context<'_>, message: &Message) -> Result<(), Refusal> {
     let topic = message.field("TopicArn")?;
     match context.settings.get(TOPIC_ARNS) {
-        // Without topics, only a certificate that was given by hand is trusted, as when a captured request is examined.
+        // Without topics, only a certificate given as a secret is trusted, as `verify` does for a captured request.
         None if context.keyring.is_empty() => Err(Refusal::NotConfigured),
         None => Ok(()),
         Some(_) if is_own_topic(context.settings, topic) => Ok(()),
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What a customer of AWS can have served by the API on the same host.
+    /// URLs at which the API on the same host returns data of any AWS customer.
     #[test]
     fn nothing_else_on_the_host_of_sns_is_a_certificate() {
         for path in [

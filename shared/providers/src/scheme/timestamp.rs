@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 pub(crate) enum TimestampSource {
     /// A header of its own.
     Header(String),
-    /// A named value beside the signature, in the same header.
+    /// A named value next to the signature, in the same header.
     Pair(String),
     /// In the JSON body, read before the body is verified.
     Json(Path),
@@ -36,7 +36,7 @@ pub(crate) enum TimestampUnit {
 pub(crate) struct Timestamp {
     pub(crate) source: TimestampSource,
     pub(crate) unit: TimestampUnit,
-    /// How far it may be from now, in either direction; none when the provider publishes no limit.
+    /// How far it may be from now, in either direction; `None` if the provider publishes no limit.
     pub(crate) tolerance: Option<Millis>,
 }
 
@@ -56,7 +56,7 @@ impl TimestampUnit {
         }
     }
 
-    /// Writes a point in time as a sender would.
+    /// Writes a time as a sender would.
     #[cfg(feature = "tools")]
     pub(crate) fn print(self, at: EpochSec) -> Option<String> {
         match self {
@@ -75,7 +75,7 @@ fn digits(text: &str) -> Result<i64, Refusal> {
     text.parse().map_err(|_| Refusal::TimestampMalformed)
 }
 
-/// Refuses a timestamp that is further from `now` than the tolerance, past or future. The limit itself is accepted.
+/// Refuses a timestamp further from `now` than the tolerance, past or future. The limit itself is accepted.
 pub(crate) fn check_skew(at_milliseconds: i64, now: EpochSec, tolerance: Millis) -> Result<(), Refusal> {
     let distance = now.as_millis().0.saturating_sub(at_milliseconds).unsigned_abs();
     if u64::try_from(tolerance.0).is_ok_and(|tolerance| distance <= tolerance) {

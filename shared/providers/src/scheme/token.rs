@@ -20,7 +20,7 @@ use crate::source::Source;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenScheme {
     pub(crate) header: String,
-    /// As the credentials of HTTP Basic, `user:password`, instead of the value itself.
+    /// As HTTP Basic credentials, `user:password`, instead of the plain value.
     pub(crate) basic: bool,
 }
 
@@ -67,7 +67,7 @@ impl SchemeTools for TokenScheme {
 }
 
 impl TokenScheme {
-    /// The credential that a header's value holds.
+    /// The credential in a header's value.
     fn credential(&self, value: &str) -> Option<Vec<u8>> {
         if !self.basic {
             return (!value.is_empty()).then(|| value.as_bytes().to_vec());

@@ -1,11 +1,11 @@
-//! What tools ask of a scheme: to sign as the provider does, and to tell people what it reads.
+//! What tools need from a scheme: to sign as the provider does, and to show what it reads.
 
 use hookonce_protocol::time::{EpochSec, Millis};
 
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::proof::Context;
 
-/// A place that a scheme reads, for people who look for a mistake.
+/// A place that a scheme reads, shown to people who look for a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lookup {
     pub(crate) what: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Lookup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Header(String),
-    /// Headers that start alike.
+    /// Headers with the same prefix.
     Headers(String),
     /// Inside the body, at a path or field.
     Body(String),
@@ -32,7 +32,7 @@ impl Lookup {
     }
 }
 
-/// What every scheme can do for a sender and for people.
+/// What every scheme offers to a sender and to people.
 pub(crate) trait SchemeTools {
     /// Adds what the provider would add to a request.
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, now: EpochSec) -> Result<(), SignError>;
@@ -48,12 +48,12 @@ pub(crate) trait SchemeTools {
         true
     }
 
-    /// When the request claims to have been signed, in milliseconds since the Unix epoch; for people, after the fact.
+    /// The claimed time of signing, in milliseconds since the Unix epoch, to explain a refusal.
     fn claimed_time(&self, _context: &Context<'_>) -> Option<i64> {
         None
     }
 
-    /// The tolerance for the age of a signature, where the scheme has one.
+    /// The tolerance for the age of a signature, if the scheme has one.
     fn tolerance(&self) -> Option<Millis> {
         None
     }

@@ -34,7 +34,7 @@ const BODY_HASH: &str = "bodySHA256";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TwilioScheme;
 
-/// The part of the message that follows the URL: for each name in order, its different values in order.
+/// The part of the message after the URL: for each name in order, its distinct values in order.
 fn parameters(body: &str) -> Vec<u8> {
     let mut parameters: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
     for (name, value) in form_pairs(body) {
@@ -75,8 +75,8 @@ fn primitive(request: &Request<'_>) -> Result<Primitive, Refusal> {
     }
 }
 
-/// What is signed beside the URL: nothing for a body that is hashed in the URL, else the parameters of a form. A body that
-/// is no form reads as one with a strange name, so it is signed or refused, too.
+/// What is signed besides the URL: nothing if the URL holds the body's hash, else the parameters of a form. A body that
+/// is not a form reads as one with a strange name, so it is signed or refused, too.
 fn signed_body(request: &Request<'_>, url: &str) -> Result<Vec<u8>, Refusal> {
     let in_url = Request { url, ..*request }.query(BODY_HASH)?;
     if let Some(hash) = in_url {

@@ -1,4 +1,4 @@
-//! What a person is told about a request that is refused: the cause, and never a secret.
+//! Explanations of refused requests: they name the cause and never show a secret.
 
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Explanation, Provider, Request, Settings, UnsignedRequest};
@@ -8,14 +8,14 @@ use crate::support::{Vector, all, body, headers};
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/hook";
 const BODY: &str = r#"{"id":"evt_1","type":"invoice.paid","note":"caf\u00e9"}"#;
-/// A secret that would be recognised anywhere.
+/// A secret that is easy to recognise.
 const SECRET: &str = "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg==";
 
 fn provider(id: &str) -> &'static Provider {
     Catalog::built_in().provider(id).unwrap()
 }
 
-/// Explains a request that was signed rightly and then changed.
+/// A request that was signed correctly and then changed.
 struct Case {
     id: &'static str,
     signed_url: &'static str,
@@ -165,7 +165,7 @@ fn a_missing_setting_is_named() {
     assert_eq!(explanation.causes[0].to_string(), "The endpoint needs the setting `webhook_id`.");
 }
 
-/// The signatures that would have been right: whatever the provider would add, in pieces long enough to be one.
+/// The correct signatures: what the provider would add, in pieces long enough to be a signature.
 fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
     let given: Vec<(String, String)> = headers(vector)
         .into_iter()

@@ -83,6 +83,13 @@ fn a_person_is_told_the_likely_cause() {
     late["now_unix"] = json!(late["now_unix"].as_i64().unwrap() + 1_000);
     assert!(explained(&late).contains("1000 s old"), "{}", explained(&late));
 
+    let mut without_secret = genuine();
+    without_secret["secrets"] = json!([]);
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &without_secret.to_string());
+    let said = text(&output);
+    assert!(said.contains("The endpoint has no secret.") && said.contains("Refused: not_configured."), "{said}");
+    assert!(!said.contains("signature_mismatch") && !said.contains("No secret matches"), "{said}");
+
     let mut unsigned = genuine();
     unsigned["headers"] = json!({});
     assert!(explained(&unsigned).contains("stripe-signature: missing"), "{}", explained(&unsigned));
@@ -90,5 +97,5 @@ fn a_person_is_told_the_likely_cause() {
     let mut spaced = genuine();
     let body = STANDARD.decode(spaced["body_base64"].as_str().unwrap()).unwrap();
     spaced["body_base64"] = json!(STANDARD.encode([body.as_slice(), b"\n"].concat()));
-    assert!(explained(&spaced).contains("another writing of this body"), "{}", explained(&spaced));
+    assert!(explained(&spaced).contains("a reformatted copy of this body"), "{}", explained(&spaced));
 }
