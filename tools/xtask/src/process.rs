@@ -110,10 +110,13 @@ impl Drop for Background {
     }
 }
 
-/// The processes that a process started.
+/// The processes that a process started, on any of its threads.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
-    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Sends a signal, and says whether there was a process to send it to.
@@ -186,4 +189,23 @@ fn not_started(command: &Command, error: &std::io::Error) -> String {
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::children;
+
+    #[test]
+    fn a_child_of_any_thread_is_a_child_of_the_process() {
+        let look = || {
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            let found = children(std::process::id());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(found.contains(&child.id()), "{found:?}");
+        };
+        std::thread::spawn(look).join().unwrap();
+    }
 }
