@@ -21,6 +21,8 @@ use crate::process::{
 
 const DATA: &str = "target/kill-test";
 const PORT: u16 = 9_100;
+/// Runs of deliveries until the kills are done.
+const RUNS_MAX: u64 = 10;
 /// Between two kills.
 const PAUSE_MS: std::ops::Range<u64> = 50..250;
 
@@ -64,16 +66,12 @@ pub(crate) fn test(long: bool) -> Outcome<bool> {
     let held = std::thread::scope(|scope| {
         scope.spawn(|| kill_at_random(stack.pid, kills, &killed, &over));
         // One run of deliveries usually lasts longer than the kills; on a fast machine there is another.
-        let mut seeds = 1..;
-        let held = loop {
-            let seed = seeds.next().unwrap_or_default();
-            match deliver(&servers, &hookonce, deliveries, seed, &mut figures) {
-                Ok(true) if killed.load(Ordering::Relaxed) < kills => {}
-                done => break done,
-            }
-        };
+        let held = (1..=RUNS_MAX).find_map(|seed| match deliver(&servers, &hookonce, deliveries, seed, &mut figures) {
+            Ok(true) if killed.load(Ordering::Relaxed) < kills => None,
+            done => Some(done),
+        });
         over.store(true, Ordering::Relaxed);
-        held
+        held.unwrap_or_else(|| Err(format!("only {killed:?} of {kills} kills in {RUNS_MAX} runs; see {DATA}/dev.log")))
     })?;
     let (kills, Figures { events, lost, doubled }) = (killed.into_inner(), figures);
     println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}}}");
