@@ -167,7 +167,7 @@ pub fn scenarios() -> Vec<GridScenario> {
         GridScenario::new("a batch of two messages", vec![one(), delivery(GITHUB, &[("e2", "plain-2")])]),
         GridScenario::new(
             "two plans of one item",
-            vec![delivery(STRIPE, &[("e1", "shared-1")]), delivery(GITHUB, &[("e2", "shared-4")])],
+            vec![delivery(STRIPE, &[("e1", "shared-1")]), delivery(STRIPE, &[("e2", "shared-4")])],
         )
         .with(|config| config.batch_max = 1),
         GridScenario::new("a handler that fails once", vec![delivery(STRIPE, &[("e1", "once-1")])]),
