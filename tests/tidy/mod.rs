@@ -7,6 +7,7 @@ mod arrows;
 mod codes;
 mod documents;
 mod modules;
+mod names;
 mod size;
 pub(crate) mod tokens;
 mod untested;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// Text files by their path from the root of the workspace, with forward slashes. A file that is not text is empty.
 type Files = BTreeMap<String, String>;
 
-/// Folders that hold nothing of the project.
+/// What holds nothing of the project, be it a folder or a file: a work tree has a file `.git` where a clone has a folder.
 const SKIPPED: &[&str] = &[".git", ".aws-sam", ".hookonce", "__pycache__", "node_modules", "target"];
 
 fn root() -> PathBuf {
@@ -34,16 +35,18 @@ fn project() -> Files {
     files
 }
 
-/// A work tree has a file `.git` where a clone has a folder.
 fn read_folder(folder: &Path, prefix: &str, files: &mut Files) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         let path = format!("{prefix}{name}");
         let kind = entry.file_type().unwrap();
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        if kind.is_dir() {
             read_folder(&entry.path(), &format!("{path}/"), files);
-        } else if kind.is_file() && name != ".git" {
+        } else if kind.is_file() {
             let text = std::fs::read(entry.path()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             files.insert(path, text.unwrap_or_default());
         }

@@ -29,6 +29,8 @@
 //! ```
 
 mod answers;
+#[cfg(feature = "tools")]
+mod captured;
 mod catalog;
 #[cfg(feature = "tools")]
 pub mod docs;
@@ -59,6 +61,8 @@ mod split;
 mod template;
 
 pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
+#[cfg(feature = "tools")]
+pub use captured::{CapturedRequest, CapturedRequestError};
 pub use catalog::{Catalog, CatalogError};
 pub use event::{Contents, EventKey, EventPart, UNKNOWN_EVENT_TYPE};
 #[cfg(feature = "tools")]

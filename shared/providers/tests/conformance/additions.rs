@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_providers::{Catalog, docs};
 use serde_json::{Value, json};
 
-use crate::support::{SMALL, VectorFile, body, headers, judge_as, read_folder};
+use crate::support::{SMALL, VectorFile, judge_as, read_folder};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -77,7 +77,7 @@ fn judged(catalog: &Path, vectors: &Path) -> (usize, Vec<String>) {
     let all = files.iter().flat_map(|file: &VectorFile| file.vectors.iter().map(move |vector| (file, vector)));
     let wrong = all.clone().filter_map(|(file, vector)| {
         let provider = catalog.provider(&file.provider).unwrap();
-        let outcome = judge_as(provider, vector, &headers(vector), &body(vector));
+        let outcome = judge_as(provider, vector, &vector.captured.headers, &vector.captured.body);
         outcome.difference(vector).map(|difference| format!("{}: {difference}", vector.id))
     });
     (all.clone().count(), wrong.collect())

@@ -3,7 +3,7 @@
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Explanation, Provider, Request, Settings, UnsignedRequest};
 
-use crate::support::{Vector, all, body, headers};
+use crate::support::{Vector, all};
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/hook";
@@ -167,18 +167,18 @@ fn a_missing_setting_is_named() {
 
 /// The correct signatures: what the provider would add, in pieces long enough to be a signature.
 fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
-    let given: Vec<(String, String)> = headers(vector)
-        .into_iter()
+    let captured = &vector.captured;
+    let given: Vec<(String, String)> = captured
+        .headers
+        .iter()
+        .cloned()
         .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
         .filter(|(name, _)| !["signature", "mac", "hmac", "authorization"].iter().any(|part| name.contains(part)))
         .collect();
-    let body = body(vector);
-    let unsigned = UnsignedRequest { method: &vector.method, url: &vector.url, headers: &given, body: &body };
-    let sign = |secret: &String| {
-        let settings = vector.settings.clone().into();
-        provider.sign_request_with(&unsigned, secret, &settings, EpochSec(vector.now_unix)).ok()
-    };
-    let signed = vector.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers);
+    let unsigned =
+        UnsignedRequest { method: &captured.method, url: &captured.url, headers: &given, body: &captured.body };
+    let sign = |secret: &String| provider.sign_request_with(&unsigned, secret, &captured.settings, captured.now).ok();
+    let signed = captured.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers);
     let signed = signed.filter(|(name, _)| !name.ends_with("signed-headers"));
     let pieces = signed.flat_map(|(_, value)| {
         value.split([',', '=', ' ', '.']).filter(|piece| piece.len() >= 20).map(str::to_owned).collect::<Vec<_>>()
@@ -192,13 +192,12 @@ fn no_explanation_of_any_vector_holds_a_secret_or_the_signature_that_would_be_ri
     for file in all() {
         let provider = provider(&file.provider);
         for vector in &file.vectors {
-            let (headers, body) = (headers(vector), body(vector));
-            let request = Request { method: &vector.method, url: &vector.url, headers: &headers, body: &body };
-            let settings = vector.settings.clone().into();
-            let explanation = provider.explain(&request, &vector.secrets, &settings, None, EpochSec(vector.now_unix));
+            let captured = &vector.captured;
+            let explanation =
+                provider.explain(&captured.request(), &captured.secrets, &captured.settings, None, captured.now);
             let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
             let core = |secret: &str| secret.trim_start_matches("whsec_").trim().chars().take(12).collect::<String>();
-            for secret in vector.secrets.iter().map(|secret| core(secret)).filter(|core| core.len() >= 8) {
+            for secret in captured.secrets.iter().map(|secret| core(secret)).filter(|core| core.len() >= 8) {
                 assert!(!printed.contains(&secret) || secret.starts_with("-----BEGIN"), "{}: {printed}", vector.id);
             }
             for signature in right_signatures(provider, vector) {

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use hookonce_providers::{Catalog, Provider};
 
-use crate::support::{Vector, all, body, headers, judge_as};
+use crate::support::{Vector, all, judge_as};
 
 /// The keys of the events that a provider finds in a vector.
 fn keys(provider: &Provider, vector: &Vector) -> Vec<String> {
-    let outcome = judge_as(provider, vector, &headers(vector), &body(vector));
+    let outcome = judge_as(provider, vector, &vector.captured.headers, &vector.captured.body);
     outcome.events.into_iter().map(|event| event.key).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Every single-bit flip of what a signature covers is refused, for every provider that signs.
 
-use hookonce_providers::{Catalog, Settings};
+use hookonce_providers::Catalog;
 
-use crate::support::{Vector, Verdict, body, headers, judge_as, provider, valid};
+use crate::support::{Vector, Verdict, judge_as, provider, valid};
 
 /// Providers that sign nothing at all.
 const UNSIGNED: [&str; 4] = ["auth0", "okta", "postmark", "telegram"];
@@ -15,11 +15,9 @@ const HINTS: [&str; 1] = ["paypal-cert-url"];
 
 /// The headers that the deciding scheme reads.
 fn read_headers(id: &str, vector: &Vector) -> Vec<String> {
-    let (headers, body) = (headers(vector), body(vector));
-    let request = hookonce_providers::Request { method: "POST", url: &vector.url, headers: &headers, body: &body };
-    let settings = Settings::from(vector.settings.clone());
-    let now = hookonce_protocol::time::EpochSec(vector.now_unix);
-    let explanation = provider(id).explain(&request, &vector.secrets, &settings, None, now);
+    let captured = &vector.captured;
+    let explanation =
+        provider(id).explain(&captured.request(), &captured.secrets, &captured.settings, None, captured.now);
     let places = explanation.looked_for.into_iter().map(|finding| finding.place);
     places
         .filter(|place| !HINTS.contains(&place.as_str()))
@@ -54,14 +52,14 @@ fn every_flipped_bit_of_a_header_that_is_read_is_refused() {
     for provider in Catalog::built_in().iter() {
         let (id, vector) = (provider.id(), valid(provider.id()));
         let read = read_headers(id, vector);
-        let (sent, body) = (headers(vector), body(vector));
+        let (sent, body) = (&vector.captured.headers, &vector.captured.body);
         for (index, (name, value)) in
             sent.iter().enumerate().filter(|(_, (name, _))| read.iter().any(|read| name.starts_with(read)))
         {
             for bit in 0..value.len() * 8 {
                 let mut flipped = sent.clone();
                 flipped[index].1[bit / 8] ^= 1 << (bit % 8);
-                let outcome = judge_as(provider, vector, &flipped, &body);
+                let outcome = judge_as(provider, vector, &flipped, body);
                 assert_eq!(outcome.verdict, Verdict::Rejected, "{id}: bit {bit} of {name}");
             }
         }
@@ -75,13 +73,13 @@ fn every_flipped_bit_of_a_signed_body_is_refused() {
         if UNSIGNED.contains(&id) || PARTLY_SIGNED.contains(&id) {
             continue;
         }
-        let (headers, sent) = (headers(vector), body(vector));
+        let (headers, sent) = (&vector.captured.headers, &vector.captured.body);
         let is_form = id == "twilio" || id == "braintree";
         for bit in 0..sent.len() * 8 {
             let mut flipped = sent.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let outcome = judge_as(provider, vector, &headers, &flipped);
-            let same_form = is_form && form(&flipped) == form(&sent);
+            let outcome = judge_as(provider, vector, headers, &flipped);
+            let same_form = is_form && form(&flipped) == form(sent);
             assert!(outcome.verdict == Verdict::Rejected || same_form, "{id}: bit {bit} of the body");
         }
     }
@@ -98,13 +96,13 @@ fn a_flipped_bit_of_a_partly_signed_body_never_changes_a_signed_value() {
         ("mailgun", &["a8ce0edb2dd8301dee6c2405235584e45aa91d1e9f979f3de0", "1767225600"]),
     ] {
         let vector = valid(id);
-        let (headers, sent) = (headers(vector), body(vector));
+        let (headers, sent) = (&vector.captured.headers, &vector.captured.body);
         for value in signed {
             let at = sent.windows(value.len()).position(|window| window == value.as_bytes()).unwrap();
             for bit in at * 8..(at + value.len()) * 8 {
                 let mut flipped = sent.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);
-                let outcome = judge_as(provider(id), vector, &headers, &flipped);
+                let outcome = judge_as(provider(id), vector, headers, &flipped);
                 assert_eq!(outcome.verdict, Verdict::Rejected, "{id}: bit {bit}, in {value}");
             }
         }

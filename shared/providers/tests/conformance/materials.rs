@@ -7,7 +7,7 @@ use hookonce_providers::{Catalog, Keyring, Material, MaterialNeeded, Provider, R
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{Vector, body, headers, valid, vector};
+use crate::support::{Vector, valid, vector};
 
 fn provider(id: &str) -> &'static Provider {
     Catalog::built_in().provider(id).unwrap()
@@ -23,9 +23,7 @@ fn receive(id: &str, vector: &Vector, settings: &Settings, fetched: Option<Mater
     if let Some(material) = fetched {
         keyring = keyring.with_material(material);
     }
-    let (headers, body) = (headers(vector), body(vector));
-    let request = Request { method: &vector.method, url: &vector.url, headers: &headers, body: &body };
-    provider(id).receive(&request, &keyring, settings, None, EpochSec(vector.now_unix))
+    provider(id).receive(&vector.captured.request(), &keyring, settings, None, vector.captured.now)
 }
 
 fn needed(received: Result<Received, Refusal>) -> MaterialNeeded {
@@ -42,7 +40,7 @@ fn paypal_needs_its_certificate_and_then_its_own_alone() {
     let needed = needed(receive("paypal", vector, &settings, None));
     assert_eq!(needed.url(), "https://api.paypal.com/v1/notifications/certs/CERT-TEST");
     assert_eq!((needed.cache_key(), needed.post_body()), (needed.url(), None));
-    let pem = vector.secrets[0].clone().into_bytes();
+    let pem = vector.captured.secrets[0].clone().into_bytes();
     let received = receive("paypal", vector, &settings, Some(Material::new(&needed, pem)));
     assert!(matches!(received, Ok(Received::Delivery(_))));
     let rubbish = receive("paypal", vector, &settings, Some(Material::new(&needed, b"<html>".to_vec())));
@@ -58,7 +56,7 @@ fn paypal_without_its_webhook_id_asks_to_come_again() {
 #[test]
 fn sns_takes_messages_of_its_own_topics_only() {
     let vector = vector("aws_sns", "sns-v2-no-subject");
-    let message: Value = serde_json::from_slice(&body(vector)).unwrap();
+    let message: Value = serde_json::from_slice(&vector.captured.body).unwrap();
     let topic = message["TopicArn"].as_str().unwrap();
     assert_eq!(receive("aws_sns", vector, &Settings::none(), None), Err(Refusal::NotConfigured));
     let other = settings(&[("topic_arns", "arn:aws:sns:us-east-1:1:other")]);
@@ -66,20 +64,18 @@ fn sns_takes_messages_of_its_own_topics_only() {
     let own = settings(&[("topic_arns", &format!("arn:aws:sns:us-east-1:1:other, {topic}"))]);
     let needed = needed(receive("aws_sns", vector, &own, None));
     assert_eq!(needed.url(), message["SigningCertURL"].as_str().unwrap());
-    let material = Material::new(&needed, vector.secrets[0].clone().into_bytes());
+    let material = Material::new(&needed, vector.captured.secrets[0].clone().into_bytes());
     assert!(matches!(receive("aws_sns", vector, &own, Some(material)), Ok(Received::Delivery(_))));
 }
 
 #[test]
 fn a_subscription_is_confirmed_for_an_own_topic_only() {
     let vector = vector("aws_sns", "sns-subscription-confirmation");
-    let message: Value = serde_json::from_slice(&body(vector)).unwrap();
+    let message: Value = serde_json::from_slice(&vector.captured.body).unwrap();
     let visit = |topics: &str| {
-        let keyring = provider("aws_sns").keyring(&vector.secrets).unwrap();
+        let keyring = provider("aws_sns").keyring(&vector.captured.secrets).unwrap();
         let settings = settings(&[("topic_arns", topics)]);
-        let (headers, body) = (headers(vector), body(vector));
-        let request = Request { method: "POST", url: &vector.url, headers: &headers, body: &body };
-        match provider("aws_sns").receive(&request, &keyring, &settings, None, EpochSec(vector.now_unix)) {
+        match provider("aws_sns").receive(&vector.captured.request(), &keyring, &settings, None, vector.captured.now) {
             Ok(Received::Handshake(answer)) => Ok(answer.visit),
             Ok(other) => panic!("not a handshake: {other:?}"),
             Err(refusal) => Err(refusal),
@@ -200,7 +196,7 @@ fn every_form_of_a_public_key_is_taken() {
 /// A stranger can have his certificate shown inside a document of the provider's host.
 #[test]
 fn a_document_that_holds_a_certificate_is_none() {
-    let certificate = &valid("aws_sns").secrets[0];
+    let certificate = &valid("aws_sns").captured.secrets[0];
     assert!(provider("aws_sns").keyring(&[format!("\n{certificate}")]).is_ok());
     assert!(provider("aws_sns").keyring(&[format!("<value>{certificate}</value>")]).is_err());
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Received, Request, Settings};
+use hookonce_providers::{Catalog, Received, Request};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{body, headers, valid};
+use crate::support::valid;
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 
@@ -22,9 +22,9 @@ proptest! {
     #[test]
     fn a_changed_delivery_never_panics((at, kind, text, bytes) in change(), which in any::<prop::sample::Index>()) {
         let provider = Catalog::built_in().iter().nth(which.index(Catalog::built_in().len())).unwrap();
-        let vector = valid(provider.id());
-        let (mut headers, mut body) = (headers(vector), body(vector));
-        let mut url = vector.url.clone();
+        let captured = &valid(provider.id()).captured;
+        let (mut headers, mut body) = (captured.headers.clone(), captured.body.clone());
+        let mut url = captured.url.clone();
         match kind {
             0 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = text.clone().into_bytes(); }
             1 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = bytes.clone(); }
@@ -36,12 +36,11 @@ proptest! {
             7 => url = text.clone(),
             _ => headers.push((text.clone(), bytes.clone())),
         }
-        let keyring = provider.keyring(&vector.secrets).unwrap();
-        let settings = Settings::from(vector.settings.clone());
+        let keyring = provider.keyring(&captured.secrets).unwrap();
         for method in ["POST", "GET", "HEAD", "PUT"] {
             let request = Request { method, url: &url, headers: &headers, body: &body };
-            let received = provider.receive(&request, &keyring, &settings, None, NOW);
-            let explanation = provider.explain(&request, &vector.secrets, &settings, None, NOW);
+            let received = provider.receive(&request, &keyring, &captured.settings, None, NOW);
+            let explanation = provider.explain(&request, &captured.secrets, &captured.settings, None, NOW);
             prop_assert_eq!(received.is_ok(), explanation.code.is_none());
             if let Ok(Received::Delivery(delivery)) = received {
                 prop_assert!(delivery.contents().events().iter().all(|event| !event.key.as_str().is_empty()));

@@ -1,15 +1,12 @@
 //! The files of `events/vectors`; their format is described in the README there.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Provider, Received, Request, Settings};
+use hookonce_providers::{CapturedRequest, Catalog, Provider, Received, Request};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The smallest catalog file, of a provider that nobody has heard of.
 pub(crate) const SMALL: &str = r#"
@@ -49,34 +46,21 @@ pub(crate) struct VectorFile {
     pub(crate) vectors: Vec<Vector>,
 }
 
+/// A captured request and its verdict. Every field that is not the verdict's is the request's, which refuses unknown ones.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Vector {
     pub(crate) id: String,
     pub(crate) case: String,
     pub(crate) reason: String,
     #[serde(default, rename = "notes")]
     _notes: String,
-    pub(crate) method: String,
-    pub(crate) url: String,
-    pub(crate) headers: BTreeMap<String, HeaderValues>,
-    pub body_base64: String,
-    pub(crate) secrets: Vec<String>,
-    #[serde(default)]
-    pub(crate) settings: BTreeMap<String, String>,
-    pub(crate) now_unix: i64,
+    #[serde(flatten)]
+    pub(crate) captured: CapturedRequest,
     pub(crate) expected: Expected,
     pub(crate) sdk: Option<Sdk>,
     pub(crate) signature_origin: Origin,
     #[serde(default, rename = "signature_origin_detail")]
     _signature_origin_detail: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum HeaderValues {
-    One(String),
-    Several(Vec<String>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -164,12 +148,19 @@ pub(crate) fn read_folder(folder: &Path) -> Vec<VectorFile> {
     paths.iter().map(|path| read_file(path)).collect()
 }
 
+/// The file's name is the provider that its vectors do not repeat.
 fn read_file(path: &Path) -> VectorFile {
     let text = fs::read_to_string(path).unwrap();
-    let vectors = (1..).zip(text.lines()).map(|(number, line)| {
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{}, line {number}: {error}", path.display()))
-    });
-    VectorFile { provider: path.file_stem().unwrap().to_str().unwrap().to_owned(), vectors: vectors.collect() }
+    let provider = path.file_stem().unwrap().to_str().unwrap();
+    let read = |line: &str| {
+        let mut vector: Value = serde_json::from_str(line)?;
+        vector["provider"] = provider.into();
+        serde_json::from_value(vector)
+    };
+    let vectors = (1..)
+        .zip(text.lines())
+        .map(|(number, line)| read(line).unwrap_or_else(|error| panic!("{}, line {number}: {error}", path.display())));
+    VectorFile { provider: provider.to_owned(), vectors: vectors.collect() }
 }
 
 /// What this side makes of a vector.
@@ -186,33 +177,15 @@ pub(crate) fn provider(id: &str) -> &'static Provider {
     Catalog::built_in().provider(id).unwrap_or_else(|| panic!("the vector file {id}.jsonl is of an unknown provider"))
 }
 
-/// The headers of a vector as a gateway would hand them over.
-pub(crate) fn headers(vector: &Vector) -> Vec<(String, Vec<u8>)> {
-    let mut headers = Vec::new();
-    for (name, values) in &vector.headers {
-        match values {
-            HeaderValues::One(value) => headers.push((name.clone(), value.clone().into_bytes())),
-            HeaderValues::Several(values) => {
-                headers.extend(values.iter().map(|value| (name.clone(), value.clone().into_bytes())));
-            }
-        }
-    }
-    headers
-}
-
-pub(crate) fn body(vector: &Vector) -> Vec<u8> {
-    STANDARD.decode(&vector.body_base64).unwrap()
-}
-
 pub(crate) fn judge(provider_id: &str, vector: &Vector) -> Outcome {
-    judge_as(provider(provider_id), vector, &headers(vector), &body(vector))
+    judge_as(provider(provider_id), vector, &vector.captured.headers, &vector.captured.body)
 }
 
 /// Judges a vector with other headers and another body.
 pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String, Vec<u8>)], body: &[u8]) -> Outcome {
-    let keyring = provider.keyring(&vector.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
-    let settings = Settings::from(vector.settings.clone());
-    let request = Request { method: &vector.method, url: &vector.url, headers, body };
+    let captured = &vector.captured;
+    let keyring = provider.keyring(&captured.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
+    let request = Request { headers, body, ..captured.request() };
     let rejected = |code| Outcome {
         verdict: Verdict::Rejected,
         code: Some(code),
@@ -220,7 +193,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
         events: Vec::new(),
         response: None,
     };
-    match provider.receive(&request, &keyring, &settings, None, EpochSec(vector.now_unix)) {
+    match provider.receive(&request, &keyring, &captured.settings, None, captured.now) {
         Err(refusal) => rejected(refusal.code()),
         Ok(Received::NeedsMaterial(_)) => rejected("needs_material"),
         Ok(Received::Handshake(answer)) => Outcome {

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Explanation, Provider, Received, Refusal, Request, Settings, VerifiedDelivery};
+use hookonce_providers::{CapturedRequest, Catalog, Explanation, Provider, Received, Refusal, VerifiedDelivery};
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::providers::find;
 use crate::failure::{Exit, Failure};
@@ -26,29 +23,6 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// A captured request, with the secrets and settings to check it by.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Captured {
-    provider: String,
-    method: String,
-    url: String,
-    headers: BTreeMap<String, HeaderValues>,
-    body_base64: String,
-    secrets: Vec<String>,
-    now_unix: i64,
-    #[serde(default)]
-    settings: BTreeMap<String, String>,
-}
-
-/// A header may occur more than once.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum HeaderValues {
-    One(String),
-    Several(Vec<String>),
 }
 
 /// How the inbox would answer.
@@ -85,7 +59,7 @@ impl From<Outbound> for Response {
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let captured = read(&arguments.request)?;
     let provider = find(Catalog::built_in(), &captured.provider)?;
-    let (report, explanation) = judge(provider, &captured)?;
+    let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
     if arguments.json {
         output::json(&report);
@@ -95,39 +69,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(if accepted { Exit::Done } else { Exit::No })
 }
 
-fn read(path: &Path) -> Result<Captured, Failure> {
-    let mut text = String::new();
+fn read(path: &Path) -> Result<CapturedRequest, Failure> {
+    let mut bytes = Vec::new();
     let read = if path.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
+        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
     } else {
-        std::fs::read_to_string(path).map(|file| text = file)
+        std::fs::read(path).map(|file| bytes = file)
     };
     read.map_err(|error| {
         Failure::usage(format!("reading {} failed: {error}", path.display()), "pass a file, or - for standard input")
     })?;
-    serde_json::from_str(&text).map_err(|error| {
+    CapturedRequest::parse(&bytes).map_err(|error| {
         Failure::usage(
-            format!(
-                "the captured request does not have the expected fields (line {}, column {})",
-                error.line(),
-                error.column()
-            ),
+            format!("the captured request cannot be used: {error}"),
             "it needs the fields provider, method, url, headers, body_base64, secrets, now_unix and, if the provider has any, settings",
         )
     })
 }
 
-fn judge(provider: &'static Provider, captured: &Captured) -> Result<(Report, Explanation), Failure> {
-    let body = STANDARD
-        .decode(&captured.body_base64)
-        .map_err(|_| Failure::usage("body_base64 is not standard base64", "encode the raw body with `base64 -w0`"))?;
-    let headers: Vec<_> = captured.headers.iter().flat_map(|(name, values)| pairs(name, values)).collect();
-    let request = Request { method: &captured.method, url: &captured.url, headers: &headers, body: &body };
-    let settings = Settings::from(captured.settings.clone());
-    let now = EpochSec(captured.now_unix);
-    let explanation = provider.explain(&request, &captured.secrets, &settings, None, now);
-    let received = match provider.keyring(&captured.secrets) {
-        Ok(keyring) => provider.receive(&request, &keyring, &settings, None, now),
+fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Explanation) {
+    let CapturedRequest { secrets, settings, now, .. } = captured;
+    let request = captured.request();
+    let explanation = provider.explain(&request, secrets, settings, None, *now);
+    let received = match provider.keyring(secrets) {
+        Ok(keyring) => provider.receive(&request, &keyring, settings, None, *now),
         // The explanation says which secret cannot be used, and why.
         Err(_) => Err(Refusal::NotConfigured),
     };
@@ -143,15 +108,7 @@ fn judge(provider: &'static Provider, captured: &Captured) -> Result<(Report, Ex
         Ok(Received::NeedsMaterial(_)) => rejected(Denial::MaterialUnavailable(provider.answers().retry_please)),
         Err(refusal) => rejected(Denial::refused(refusal, provider.answers())),
     };
-    Ok((report, explanation))
-}
-
-fn pairs(name: &str, values: &HeaderValues) -> Vec<(String, Vec<u8>)> {
-    let values = match values {
-        HeaderValues::One(value) => std::slice::from_ref(value),
-        HeaderValues::Several(values) => values.as_slice(),
-    };
-    values.iter().map(|value| (name.to_owned(), value.clone().into_bytes())).collect()
+    (report, explanation)
 }
 
 fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {

@@ -1,0 +1,210 @@
+//! A captured request as JSON: what `hookonce verify` reads, and what a conformance vector adds its verdict to.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::time::EpochSec;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::request::Request;
+use crate::settings::Settings;
+
+/// A captured request, what its endpoint holds, and the time at which to judge it.
+///
+/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?}`. The value of a header is a
+/// string, or a list of strings for a header that comes more than once.
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct CapturedRequest {
+    /// The provider's id.
+    pub provider: String,
+    /// The HTTP method, in upper case.
+    pub method: String,
+    /// The public URL that the provider called, with its query.
+    pub url: String,
+    /// The headers, as a gateway would hand them over.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body, byte for byte.
+    pub body: Vec<u8>,
+    /// The endpoint's secrets, newest first.
+    pub secrets: Vec<String>,
+    /// What the provider's scheme needs besides secrets.
+    pub settings: Settings,
+    /// When the request came.
+    pub now: EpochSec,
+}
+
+/// Why a text is no captured request. It names the field, never its value, which may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CapturedRequestError {
+    /// The text is no JSON object.
+    #[error("it is not a JSON object (line {line}, column {column})")]
+    NotAnObject {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// A required field is not there.
+    #[error("the field `{0}` is missing")]
+    Missing(&'static str),
+    /// A field holds something else.
+    #[error("the field `{field}` must be {form}")]
+    Malformed {
+        /// The field.
+        field: &'static str,
+        /// What it must be.
+        form: &'static str,
+    },
+    /// There is no such field.
+    #[error("there is no field `{0}`")]
+    Unknown(String),
+}
+
+/// One header may come several times.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum HeaderValues {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl CapturedRequest {
+    /// Reads a captured request.
+    ///
+    /// # Errors
+    /// [`CapturedRequestError`], which names the first field that is wrong.
+    pub fn parse(json: &[u8]) -> Result<Self, CapturedRequestError> {
+        let fields = serde_json::from_slice::<Map<String, Value>>(json)
+            .map_err(|error| CapturedRequestError::NotAnObject { line: error.line(), column: error.column() })?;
+        Self::try_from(fields)
+    }
+
+    /// The request, without what its endpoint holds.
+    pub fn request(&self) -> Request<'_> {
+        Request { method: &self.method, url: &self.url, headers: &self.headers, body: &self.body }
+    }
+}
+
+impl TryFrom<Map<String, Value>> for CapturedRequest {
+    type Error = CapturedRequestError;
+
+    fn try_from(mut fields: Map<String, Value>) -> Result<Self, CapturedRequestError> {
+        const BODY: (&str, &str) = ("body_base64", "the body in standard base64, as `base64 -w0` writes it");
+        let fields = &mut fields;
+        let captured = Self {
+            provider: take(fields, ("provider", "a string"))?,
+            method: take(fields, ("method", "a string"))?,
+            url: take(fields, ("url", "a string"))?,
+            headers: pairs(take(fields, ("headers", "an object whose values are strings or lists of strings"))?),
+            body: STANDARD.decode(take::<String>(fields, BODY)?).map_err(|_| malformed(BODY))?,
+            secrets: take(fields, ("secrets", "a list of strings"))?,
+            now: EpochSec(take(fields, ("now_unix", "a whole number of seconds since 1970"))?),
+            settings: match fields.contains_key("settings") {
+                true => take::<BTreeMap<_, _>>(fields, ("settings", "an object whose values are strings"))?.into(),
+                false => Settings::none(),
+            },
+        };
+        match fields.keys().next() {
+            None => Ok(captured),
+            Some(name) => Err(CapturedRequestError::Unknown(name.clone())),
+        }
+    }
+}
+
+/// Takes a field out, by its name and the form that it must have.
+fn take<T: DeserializeOwned>(
+    fields: &mut Map<String, Value>,
+    field: (&'static str, &'static str),
+) -> Result<T, CapturedRequestError> {
+    let value = fields.remove(field.0).ok_or(CapturedRequestError::Missing(field.0))?;
+    serde_json::from_value(value).map_err(|_| malformed(field))
+}
+
+fn malformed((field, form): (&'static str, &'static str)) -> CapturedRequestError {
+    CapturedRequestError::Malformed { field, form }
+}
+
+fn pairs(headers: BTreeMap<String, HeaderValues>) -> Vec<(String, Vec<u8>)> {
+    let pairs = headers.into_iter().flat_map(|(name, values)| {
+        let values = match values {
+            HeaderValues::One(value) => vec![value],
+            HeaderValues::Several(values) => values,
+        };
+        values.into_iter().map(move |value| (name.clone(), value.into_bytes()))
+    });
+    pairs.collect()
+}
+
+/// Secrets do not print.
+impl std::fmt::Debug for CapturedRequest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = formatter.debug_struct("CapturedRequest");
+        debug.field("provider", &self.provider).field("request", &self.request()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn form() -> Value {
+        json!({
+            "provider": "stripe", "method": "POST", "url": "https://example.com/", "body_base64": "e30=",
+            "headers": { "a": "1", "b": ["2", "3"] }, "secrets": ["hunter2"], "now_unix": 7,
+            "settings": { "topic_arns": "t" },
+        })
+    }
+
+    fn parse(form: &Value) -> Result<CapturedRequest, CapturedRequestError> {
+        CapturedRequest::parse(form.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_whole_form_is_read() {
+        let captured = parse(&form()).unwrap();
+        let headers: Vec<_> = captured.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        assert_eq!(headers, [("a", &b"1"[..]), ("b", b"2"), ("b", b"3")]);
+        assert_eq!((captured.request().body, captured.now), (&b"{}"[..], EpochSec(7)));
+        assert_eq!(captured.settings.get("topic_arns"), Some("t"));
+    }
+
+    #[test]
+    fn every_missing_or_malformed_field_is_named() {
+        for field in form().as_object().unwrap().keys() {
+            let mut without = form();
+            without.as_object_mut().unwrap().remove(field);
+            let missing = parse(&without).err().map(|error| error.to_string());
+            assert_eq!(missing, (field != "settings").then(|| format!("the field `{field}` is missing")));
+
+            let mut other = form();
+            other[field] = json!([["hunter2"]]);
+            let malformed = parse(&other).unwrap_err().to_string();
+            assert!(malformed.starts_with(&format!("the field `{field}` must be ")), "{malformed}");
+            assert!(!malformed.contains("hunter2"), "{malformed}");
+        }
+        let mut other = form();
+        other["body_base64"] = json!("{}");
+        assert!(parse(&other).unwrap_err().to_string().contains("base64 -w0"));
+    }
+
+    #[test]
+    fn a_field_that_nobody_reads_and_a_text_that_is_no_object_are_refused() {
+        let mut misspelt = form();
+        misspelt["setings"] = json!({});
+        assert_eq!(parse(&misspelt).unwrap_err().to_string(), "there is no field `setings`");
+        let cut = CapturedRequest::parse(b"{\"provider\":").unwrap_err();
+        assert_eq!(cut.to_string(), "it is not a JSON object (line 1, column 12)");
+    }
+
+    #[test]
+    fn debug_prints_no_secret() {
+        let printed = format!("{:?}", parse(&form()).unwrap());
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+}
