@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{SdkConfig, SsmEndpoints, ssm_client};
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::port::EndpointSource;
-use hookonce_runtime::telemetry::chain;
 use serde_json::{Value, json};
 
 use super::nowhere;
@@ -47,7 +47,7 @@ async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(
         put(name, text);
         let error = source.fetch(&id(name)).await.unwrap_err();
         assert!(matches!(error, FetchError::Malformed { line: 1.., .. }), "{name}: {error:?}");
-        let printed = format!("{} {error:?}", chain(&error));
+        let printed = format!("{} {error:?}", Report::new(&error));
         assert!(!printed.contains("LEAKMENOT"), "{name}: {printed}");
     }
 }
@@ -121,7 +121,7 @@ async fn documents_in_parameter_store_keep_the_contract() {
     let strange = JsonServer::start(|_| (200, json!({ "Parameter": "LEAKMENOT" }).to_string())).await;
     let error = ssm(&strange.url).fetch(&id("shop")).await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
-    let printed = format!("{} {error:?}", chain(&error));
+    let printed = format!("{} {error:?}", Report::new(&error));
     assert!(!printed.contains("LEAKMENOT"), "an answer is not repeated: {printed}");
     let logged = logs.take();
     assert!(logged.contains("GetParameter") && !logged.contains("LEAKMENOT"), "at no level: {logged}");

@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use answer::Denial;
+use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::EndpointId;
@@ -21,7 +22,7 @@ use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
-use hookonce_runtime::telemetry::{Counts, Telemetry, chain};
+use hookonce_runtime::telemetry::{Counts, Telemetry};
 use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
@@ -120,7 +121,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             // The failure itself was logged. Logging these too would let any caller flood the log.
             Err(LookupError::JustFailed | LookupError::TooManyAbsent) => Err(Denial::EndpointUnavailable),
             Err(error) => {
-                tracing::error!(endpoint.id = %id, error = %chain(&error), "endpoint lookup failed");
+                tracing::error!(endpoint.id = %id, error = %Report::new(&error), "endpoint lookup failed");
                 Err(Denial::EndpointUnavailable)
             }
         }
@@ -194,7 +195,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
         let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy).await.map_err(|error| {
             if let IngestError::Compress(_) = error {
-                tracing::error!(error = %chain(&error), "preparing a delivery for storage failed");
+                tracing::error!(error = %Report::new(&error), "preparing a delivery for storage failed");
                 return Denial::StoreUnavailable(endpoint.provider.answers().retry_please);
             }
             Denial::BodyTooLarge

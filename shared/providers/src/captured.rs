@@ -103,9 +103,10 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
             body: STANDARD.decode(take::<String>(fields, BODY)?).map_err(|_| malformed(BODY))?,
             secrets: take(fields, ("secrets", "a list of strings"))?,
             now: EpochSec(take(fields, ("now_unix", "a whole number of seconds since 1970"))?),
-            settings: match fields.contains_key("settings") {
-                true => take::<BTreeMap<_, _>>(fields, ("settings", "an object whose values are strings"))?.into(),
-                false => Settings::none(),
+            settings: if fields.contains_key("settings") {
+                take::<BTreeMap<_, _>>(fields, ("settings", "an object whose values are strings"))?.into()
+            } else {
+                Settings::none()
             },
         };
         match fields.keys().next() {

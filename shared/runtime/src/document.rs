@@ -83,3 +83,16 @@ pub enum FetchError {
         column: usize,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use error_reporter::Report;
+
+    use super::FetchError;
+
+    #[test]
+    fn every_cause_is_shown_once() {
+        let error = FetchError::Unavailable("nobody is there".into());
+        assert_eq!(Report::new(&error).to_string(), format!("{error}: nobody is there"));
+    }
+}

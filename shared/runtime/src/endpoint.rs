@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use error_reporter::Report;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -231,7 +232,7 @@ impl<S: EndpointSource> Endpoints<S> {
             (Ok(Some(endpoint)), _) => (Known::Endpoint(Arc::clone(endpoint)), CACHE_AGE_MAX),
             (Ok(None), _) => (Known::Absent, ABSENCE_AGE_MAX),
             (Err(error), Some(stale)) => {
-                tracing::warn!(endpoint.id = %id, error = %crate::telemetry::chain(error), "using a stale endpoint document");
+                tracing::warn!(endpoint.id = %id, error = %Report::new(error), "using a stale endpoint document");
                 (Known::Endpoint(stale), Millis(0))
             }
             (Err(LookupError::Invalid(_)), None) => (Known::Failed, REFRESH_PAUSE),

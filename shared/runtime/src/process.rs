@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 
+use error_reporter::Report;
 use futures::FutureExt as _;
 use hookonce_protocol::call::{
     Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Split, Written,
@@ -124,7 +125,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             let length = Millis(length.0.clamp(0, VISIBILITY_MAX.0));
             // Best effort: if it fails, the message returns after the queue's visibility timeout.
             if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
-                tracing::warn!(error = %crate::telemetry::chain(&error), "changing a message's visibility timeout failed");
+                tracing::warn!(error = %Report::new(&error), "changing a message's visibility timeout failed");
             }
         }
     }

@@ -151,27 +151,3 @@ pub fn log_as_json(level: LevelFilter) {
     let _ = tracing_subscriber::registry().with(format).try_init();
     std::panic::set_hook(Box::new(|panic| tracing::error!(at = panic.location().map(ToString::to_string), "panicked")));
 }
-
-/// An error and all its sources, as text.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::chain;
-    use crate::document::FetchError;
-
-    #[test]
-    fn every_cause_is_shown_once() {
-        let error = FetchError::Unavailable("nobody is there".into());
-        assert_eq!(chain(&error), format!("{error}: nobody is there"));
-    }
-}

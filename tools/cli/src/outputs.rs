@@ -2,9 +2,9 @@
 
 use aws_config::SdkConfig;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
+use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::ssm_client;
-use hookonce_runtime::telemetry::chain;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ impl Outputs {
         let name = format!("/hookonce/{stack}/outputs");
         let answer = match ssm_client(config, CALL_MAX).get_parameter().name(&name).send().await {
             Ok(answer) => answer,
-            Err(error) => return Err(refused(error.code(), &chain(&error), &name, region.as_ref())),
+            Err(error) => return Err(refused(error.code(), &Report::new(&error).to_string(), &name, region.as_ref())),
         };
         let text = answer.parameter().and_then(|parameter| parameter.value()).unwrap_or_default();
         serde_json::from_str(text).map_err(|error| {

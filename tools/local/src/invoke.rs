@@ -216,11 +216,20 @@ pub(crate) fn function_error(body: &[u8]) -> InvokeError {
 
 #[cfg(test)]
 mod tests {
+    use error_reporter::Report;
     use serde_json::json;
 
     use super::*;
 
     const LONG: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn every_cause_is_shown_once() {
+        let cause = serde_json::from_str::<Value>("{").unwrap_err();
+        let shown = cause.to_string();
+        let error = InvokeError::NotJson { source: cause };
+        assert_eq!(Report::new(error).to_string(), format!("the function's response is not JSON: {shown}"));
+    }
 
     #[tokio::test]
     async fn a_panic_becomes_an_error_and_the_next_invocation_runs() {

@@ -44,5 +44,3 @@ pub mod invoke;
 pub mod process;
 pub mod schedule;
 pub mod tables;
-
-mod chain;

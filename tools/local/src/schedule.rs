@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use error_reporter::Report;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -13,7 +14,6 @@ use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
 use crate::ambient::Ambient;
-use crate::chain::Chain;
 use crate::clients::{ACCOUNT, REGION};
 use crate::invoke::{Invoke, Isolated};
 
@@ -100,7 +100,7 @@ async fn run<I: Invoke>(
         let event = scheduled_event(&config.rule, ambient.identifier(), ambient.now());
         if let Err(error) = function.invoke(event).await {
             counters.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(schedule.rule = config.rule, error = %Chain(&error), "the scheduled function failed");
+            tracing::warn!(schedule.rule = config.rule, error = %Report::new(&error), "the scheduled function failed");
         }
         counters.runs.fetch_add(1, Ordering::Relaxed);
     }

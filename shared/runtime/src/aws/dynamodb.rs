@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem,
     Update,
 };
+use error_reporter::Report;
 use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
 use hookonce_protocol::item::{PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
@@ -22,7 +23,6 @@ use hookonce_protocol::write::{Action, Table, Write};
 
 use super::render::{Expression, from_attributes, to_attributes};
 use crate::port::Store;
-use crate::telemetry::chain;
 
 /// The index of PENDING records by due time, and of DEAD records.
 pub const DUE_INDEX: &str = "due";
@@ -67,7 +67,7 @@ impl DynamoStore {
     pub async fn warm_up(&self) {
         let read = self.client.get_item().table_name(&self.inbox_table).set_key(Some(key_of("warm-up")));
         if let Err(error) = read.send().await {
-            tracing::warn!(error = %chain(&error), "opening the DynamoDB connection failed");
+            tracing::warn!(error = %Report::new(&error), "opening the DynamoDB connection failed");
         }
     }
 
@@ -429,7 +429,7 @@ where
     E: std::error::Error + 'static,
     R: std::fmt::Debug,
 {
-    tracing::warn!(operation, error = %chain(error), "DynamoDB call failed");
+    tracing::warn!(operation, error = %Report::new(error), "DynamoDB call failed");
 }
 
 /// Logs a failed write, also with its purposes.
@@ -441,5 +441,5 @@ where
     let mut purposes: Vec<_> = writes.iter().map(|write| write.purpose.as_str()).collect();
     purposes.dedup();
     let purposes = purposes.join(", ");
-    tracing::warn!(operation, write.purpose = purposes, error = %chain(error), "DynamoDB call failed");
+    tracing::warn!(operation, write.purpose = purposes, error = %Report::new(error), "DynamoDB call failed");
 }

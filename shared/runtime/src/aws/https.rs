@@ -6,6 +6,7 @@ use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 
 use crate::port::MaterialSource;
@@ -41,7 +42,7 @@ impl MaterialSource for HttpsMaterials {
             request.headers_mut().insert("content-type", "application/json");
         }
         let response = self.0.call(request).await.map_err(|error| {
-            tracing::warn!(error = %crate::telemetry::chain(&error), "fetching a provider's certificate or key failed");
+            tracing::warn!(error = %Report::new(&error), "fetching a provider's certificate or key failed");
             Unavailable
         })?;
         if !response.status().is_success() {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
@@ -12,7 +13,6 @@ use hookonce_protocol::write::Table;
 
 use super::dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
 use super::render::from_attributes;
-use crate::telemetry::chain;
 
 /// Which of the two indexes to read, and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl DynamoStore {
                 .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
         };
         let output = request.send().await.map_err(|error| {
-            tracing::warn!(operation = "Query", error = %chain(&error), "DynamoDB call failed");
+            tracing::warn!(operation = "Query", error = %Report::new(&error), "DynamoDB call failed");
             Unavailable
         })?;
         let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
@@ -94,7 +94,7 @@ impl DynamoStore {
         let mut items = Vec::new();
         while let Some(item) = pages.next().await {
             let item = item.map_err(|error| {
-                tracing::warn!(operation = "Scan", error = %chain(&error), "DynamoDB call failed");
+                tracing::warn!(operation = "Scan", error = %Report::new(&error), "DynamoDB call failed");
                 Unavailable
             })?;
             items.push(from_attributes(&item));

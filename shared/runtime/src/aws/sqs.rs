@@ -2,12 +2,12 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
 
 use crate::port::Queue;
-use crate::telemetry::chain;
 
 /// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;
@@ -39,7 +39,7 @@ impl SqsQueue {
     pub async fn warm_up(&self) {
         let read = self.client.get_queue_attributes().queue_url(&self.url);
         if let Err(error) = read.attribute_names(QueueAttributeName::QueueArn).send().await {
-            tracing::warn!(error = %chain(&error), "opening the SQS connection failed");
+            tracing::warn!(error = %Report::new(&error), "opening the SQS connection failed");
         }
     }
 
@@ -55,7 +55,7 @@ impl SqsQueue {
                 (0..messages.len()).map(|index| if confirmed(index) { Ok(()) } else { Err(Unavailable) }).collect()
             }
             Err(error) => {
-                tracing::warn!(operation = "SendMessageBatch", error = %chain(&error), "SQS call failed");
+                tracing::warn!(operation = "SendMessageBatch", error = %Report::new(&error), "SQS call failed");
                 vec![Err(Unavailable); messages.len()]
             }
         }
@@ -66,7 +66,7 @@ impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
         send.send().await.map(|_| ()).map_err(|error| {
-            tracing::warn!(operation = "SendMessage", error = %chain(&error), "SQS call failed");
+            tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");
             Unavailable
         })
     }
@@ -87,7 +87,7 @@ impl Queue for SqsQueue {
             .receipt_handle(receipt_handle)
             .visibility_timeout(i32::try_from(length.as_seconds()).unwrap_or(i32::MAX));
         hide.send().await.map(|_| ()).map_err(|error| {
-            tracing::warn!(operation = "ChangeMessageVisibility", error = %chain(&error), "SQS call failed");
+            tracing::warn!(operation = "ChangeMessageVisibility", error = %Report::new(&error), "SQS call failed");
             Unavailable
         })
     }

@@ -12,7 +12,6 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Catalog, Provider, Settings};
 use hookonce_runtime::aws::DynamoStore;
-use hookonce_runtime::telemetry::chain;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -153,7 +152,10 @@ impl Ground {
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
-            Failure::unavailable(chain(&error), "check that this machine may open ports on 127.0.0.1")
+            Failure::unavailable(
+                error_reporter::Report::new(&error).to_string(),
+                "check that this machine may open ports on 127.0.0.1",
+            )
         })?;
         // A separate client, so that the census does not add to the call counts.
         let place = stack.place();

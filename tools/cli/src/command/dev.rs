@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use error_reporter::Report;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::tables::Place;
 use hookonce_protocol::timing::Timing;
@@ -73,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
         Failure::unavailable(
-            hookonce_runtime::telemetry::chain(&error),
+            Report::new(&error).to_string(),
             "another stack may use this port or folder: pass --port or --data",
         )
     })?;

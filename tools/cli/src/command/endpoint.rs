@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use error_reporter::Report;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::limits::SECRETS_MAX;
@@ -198,7 +199,7 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
 fn checked(id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
     let hint = |of: &str| format!("`hookonce providers {}` shows {of}", document.provider);
     let endpoint = Endpoint::new(id.clone(), document.clone(), Catalog::built_in())
-        .map_err(|error| Failure::usage(hookonce_runtime::telemetry::chain(&error), hint("the form of a secret")))?;
+        .map_err(|error| Failure::usage(Report::new(&error).to_string(), hint("the form of a secret")))?;
     // Some settings say where to fetch a key. A key that is given as a secret needs no fetching.
     let by_hand = endpoint.provider.fetches_keys() && !document.secrets.is_empty();
     let missing = endpoint.provider.settings().iter().filter(|setting| setting.required && !by_hand);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynoxide::Database;
+use error_reporter::Report;
 use tokio::time::MissedTickBehavior;
 
 use super::server::{ServerThread, StopSignal};
 use super::{BackendError, DataLocation};
-use crate::chain::Chain;
 
 /// The database inside the data directory.
 const DATABASE_FILE: &str = "dynamodb.sqlite3";
@@ -123,7 +123,7 @@ async fn sweep_periodically(store: Arc<Store>, period: Duration) {
         match tokio::task::spawn_blocking(move || store.sweep()).await {
             Ok(Ok(0)) => {}
             Ok(Ok(deleted)) => tracing::debug!(deleted, "expired items deleted"),
-            Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "deleting expired items failed"),
+            Ok(Err(error)) => tracing::warn!(error = %Report::new(&error), "deleting expired items failed"),
             Err(_stopping) => return,
         }
     }

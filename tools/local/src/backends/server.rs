@@ -5,11 +5,11 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use error_reporter::Report;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use super::BackendError;
-use crate::chain::Chain;
 
 /// How long the tasks of a stopped server may take before they are dropped.
 const SHUTDOWN_MILLIS_MAX: u64 = 1_000;
@@ -42,7 +42,7 @@ impl ServerThread {
         let (ended, stopped) = oneshot::channel();
         let body = move || {
             if let Err(error) = runtime.block_on(serve(StopSignal(stopping))) {
-                tracing::error!(server = thread, error = %Chain(&error), "the embedded server ended");
+                tracing::error!(server = thread, error = %Report::new(&error), "the embedded server ended");
             }
             runtime.shutdown_timeout(Duration::from_millis(SHUTDOWN_MILLIS_MAX));
             // Nobody receives this when the handle was dropped.

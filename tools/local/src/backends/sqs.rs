@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use error_reporter::Report;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustack_sqs_core::config::SqsConfig;
@@ -15,7 +16,6 @@ use tokio::net::TcpStream;
 
 use super::BackendError;
 use super::server::ServerThread;
-use crate::chain::Chain;
 use crate::clients::{ACCOUNT, REGION};
 
 /// Enough, because each queue's actor does little work.
@@ -54,7 +54,7 @@ async fn accept(listener: tokio::net::TcpListener, service: Service) -> io::Resu
         match listener.accept().await {
             Ok((stream, _peer)) => drop(tokio::spawn(connection(stream, service.clone()))),
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "the embedded SQS could not accept a connection");
+                tracing::warn!(error = %Report::new(&error), "the embedded SQS could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MILLIS)).await;
             }
         }
@@ -63,9 +63,9 @@ async fn accept(listener: tokio::net::TcpListener, service: Service) -> io::Resu
 
 async fn connection(stream: TcpStream, service: Service) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(error = %Chain(&error), "no TCP_NODELAY");
+        tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
     }
     if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(error = %Chain(&error), "a connection to the embedded SQS broke off");
+        tracing::debug!(error = %Report::new(&error), "a connection to the embedded SQS broke off");
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use error_reporter::Report;
 use serde_json::{Map, Value, json};
 
-use crate::chain::Chain;
 use crate::invoke::InvokeError;
 
 /// The event of a batch, as Lambda builds it.
@@ -118,7 +118,7 @@ impl Verdict {
     /// ```
     pub fn of(batch: &[&str], response: &Result<Value, InvokeError>) -> Self {
         let failures = match response {
-            Err(error) => return Self::Failed(BatchFailure::Invocation { chain: Chain(error).to_string() }),
+            Err(error) => return Self::Failed(BatchFailure::Invocation { chain: Report::new(error).to_string() }),
             Ok(Value::Null) => return Self::Succeeded,
             Ok(Value::Object(fields)) => fields.get("batchItemFailures").unwrap_or(&Value::Null),
             Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {

@@ -14,12 +14,12 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::receive_message::ReceiveMessageError;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use error_reporter::Report;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::batch::{BatchFailure, Verdict, sqs_event};
-use crate::chain::Chain;
 use crate::invoke::{Invoke, Isolated};
 
 /// Most messages that one call to SQS receives or deletes.
@@ -215,7 +215,7 @@ async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
                 tracing::warn!(
                     queue = poller.config.queue_url,
                     pause_ms = length.as_millis(),
-                    error = %Chain(&error),
+                    error = %Report::new(&error),
                     "polling the queue failed"
                 );
                 or_stop(&mut stopping, tokio::time::sleep(length)).await;
@@ -340,7 +340,7 @@ impl<I: Invoke> Poller<I> {
         let entries = match entries {
             Ok(entries) => entries,
             Err(error) => {
-                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "a message has no handle");
+                tracing::warn!(queue = self.config.queue_url, error = %Report::new(&error), "a message has no handle");
                 return 0;
             }
         };
@@ -357,7 +357,7 @@ impl<I: Invoke> Poller<I> {
                 answer.successful().len()
             }
             Err(error) => {
-                tracing::warn!(queue = self.config.queue_url, error = %Chain(&error), "deleting messages failed");
+                tracing::warn!(queue = self.config.queue_url, error = %Report::new(&error), "deleting messages failed");
                 0
             }
         }

@@ -19,13 +19,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::serve::ListenerExt;
+use error_reporter::Report;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::event::Arrival;
 use crate::ambient::Ambient;
-use crate::chain::Chain;
 use crate::invoke::{Invoke, Isolated};
 
 /// Largest request body: the quota of HTTP APIs, 10 MB.
@@ -123,7 +123,7 @@ async fn serve<I: Invoke>(listener: TcpListener, integration: Integration<I>, st
         .into_make_service_with_connect_info::<SocketAddr>();
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(error = %Chain(&error), "no TCP_NODELAY");
+            tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
         }
     });
     let server = axum::serve(listener, service).with_graceful_shutdown(stopped(stopping.clone()));
@@ -132,7 +132,7 @@ async fn serve<I: Invoke>(listener: TcpListener, integration: Integration<I>, st
         () = drain_limit(stopping) => Ok(()),
     };
     if let Err(error) = served {
-        tracing::error!(error = %Chain(&error), "the gateway ended");
+        tracing::error!(error = %Report::new(&error), "the gateway ended");
     }
 }
 
@@ -179,11 +179,11 @@ impl<I: Invoke> Integration<I> {
         let request_id = arrival.request_id();
         let waited = tokio::time::timeout(self.timeout, self.function.invoke(event)).await;
         let response = waited.map_err(|_elapsed| Refusal::IntegrationTimeout)?.map_err(|error| {
-            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function failed");
+            tracing::warn!(request.id = request_id, error = %Report::new(&error), "the function failed");
             Refusal::FunctionFailed
         })?;
         answer::http_answer(&response).map_err(|error| {
-            tracing::warn!(request.id = request_id, error = %Chain(&error), "the function's response is no HTTP answer");
+            tracing::warn!(request.id = request_id, error = %Report::new(&error), "the function's response is no HTTP answer");
             Refusal::FunctionFailed
         })
     }
