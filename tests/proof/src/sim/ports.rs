@@ -192,7 +192,7 @@ impl Ports {
     }
 
     /// The call that the machine made: the driver has taken some of them apart.
-    fn call_of(&self, write: Write) -> Call {
+    fn call_of(write: Write) -> Call {
         match write.purpose {
             Purpose::Rearm | Purpose::RepairDueTime | Purpose::ClaimChild => Call::WriteEach(vec![write]),
             Purpose::CountDuplicate | Purpose::MarkDue => Call::WriteBestEffort(write),
@@ -308,7 +308,7 @@ fn only_write(call: &Call) -> Option<&Write> {
 
 impl Store for Ports {
     async fn write(&self, write: &Write) -> Written {
-        let call = self.mutated(self.call_of(write.clone()));
+        let call = self.mutated(Self::call_of(write.clone()));
         let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
         let purpose = carried.purpose;
         if purpose == Purpose::ClaimChild {

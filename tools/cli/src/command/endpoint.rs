@@ -63,13 +63,10 @@ pub(crate) struct Add {
 }
 
 /// Parses a word into one of these values.
-fn word<T: Copy + Send + Sync>(
+fn word<T: Copy + Send + Sync + 'static>(
     values: &'static [T],
     as_str: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> + use<T>
-where
-    T: 'static,
-{
+) -> impl TypedValueParser<Value = T> + use<T> {
     let words = PossibleValuesParser::new(values.iter().map(|value| as_str(*value)));
     words.try_map(move |word| values.iter().copied().find(|value| as_str(*value) == word).ok_or("no such word"))
 }
