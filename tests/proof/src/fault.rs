@@ -9,30 +9,31 @@
 //! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood` | yes | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | yes |
 //!
-//! The simulator has stale indexes, partial answers and handlers that fail as well, but draws them apart from the call.
+//! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
+//! call.
 
-/// What befalls one remote call.
+/// A fault of one remote call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// It is not carried out, and the other side is unavailable. A store that throttles says the same.
+    /// It is not carried out, and the other side is unavailable. A store that throttles answers the same.
     Refused,
     /// It is carried out, and its reply is lost.
     ReplyLost,
-    /// Its caller gives it up, and it is carried out later: a zombie.
+    /// Its caller gives up, and it is carried out later: a zombie.
     Late,
-    /// Its caller gives it up, and it is carried out when everything else has come to rest.
+    /// Its caller gives up, and it is carried out when everything else has come to rest.
     LateAtRest,
-    /// It is not carried out, and nobody ever answers.
+    /// It is not carried out, and no answer ever comes.
     NoReply,
     /// The item is part of a transaction under way: nothing is written.
     Conflict,
-    /// It shows what was before the last change.
+    /// It shows the state before the last change.
     Stale,
     /// Only the first of several messages is sent.
     Partial,
     /// The handler fails, and another attempt may succeed.
     HandlerFails,
-    /// The handler fails for good.
+    /// The handler fails permanently.
     HandlerFailsForGood,
     /// The process dies before the call.
     CrashBefore,

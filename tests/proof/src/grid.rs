@@ -1,8 +1,8 @@
 //! The fault grid: every remote call of ingress, worker, relay and dead-letter consumer, times every fault.
 //!
-//! How many calls there are is not written down. A scenario is run without a fault first; each of its calls is a point for
-//! each fault that it can meet. A pair is a point, and a second fault at a call that comes after it in the very run in
-//! which the first one struck. After each run the checker must find everything in its place.
+//! The calls are not listed anywhere: a scenario first runs without a fault, and each of its calls is a point for each
+//! fault that it can meet. A pair is a point and a second fault, at a later call of the run in which the first one
+//! struck. After each run, the checker must find nothing wrong.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,15 @@ use crate::sim::invariants::Violation;
 use crate::sim::provider::{Delivery, SentEvent};
 use crate::sim::run;
 
-/// The places of the providers in [`crate::sim::provider::PROVIDERS`].
+/// Indexes into [`crate::sim::provider::PROVIDERS`].
 const STRIPE: usize = 0;
 const GITHUB: usize = 2;
 const WHATSAPP: usize = 3;
 
-/// When the first delivery comes, in milliseconds.
+/// When the first delivery arrives, in milliseconds.
 const FIRST: i64 = 1_000;
 
-/// A small story that faults are put into.
+/// A small scenario that faults are injected into.
 #[derive(Debug, Clone)]
 pub struct GridScenario {
     /// Its name.
@@ -39,25 +39,25 @@ pub struct GridScenario {
 pub struct FailedRun {
     /// Which calls met which fault.
     pub faults: Vec<(CallEdge, Fault)>,
-    /// What was wrong in the end.
+    /// What was wrong at the end.
     pub violations: BTreeSet<Violation>,
 }
 
-/// What the runs of a scenario came to.
+/// The results of a scenario's runs.
 #[derive(Debug, Default)]
 pub struct Explored {
     /// Single faults.
     pub points: usize,
     /// Ordered pairs of faults.
     pub pairs: usize,
-    /// The different calls that met one.
+    /// The distinct calls that met a fault.
     pub edges: BTreeSet<CallEdge>,
     /// What went wrong.
     pub broken: Vec<FailedRun>,
 }
 
 impl Explored {
-    /// Adds another scenario's.
+    /// Adds another scenario's results.
     pub fn add(&mut self, other: Self) {
         self.points += other.points;
         self.pairs += other.pairs;
@@ -94,7 +94,7 @@ impl GridScenario {
         run(self.config.clone(), self.deliveries.clone(), 0, faults, Mutation::default())
     }
 
-    /// Runs every point, and every pair where that is wanted.
+    /// Runs every point, and every pair if requested.
     pub fn explore(&self, pairs: bool) -> Explored {
         let plain = self.run(&[]);
         let mut explored = Explored::default();
@@ -118,7 +118,7 @@ impl GridScenario {
 /// Every call from `from` on, with every fault that it can meet.
 fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
     let faults = |edge: &CallEdge| {
-        // A read whose reply is lost, or that comes too late, is one that was refused.
+        // A read whose reply is lost or late counts as refused.
         let can = |fault: &Fault, changes: bool| changes || !matches!(fault, Fault::ReplyLost | Fault::Late);
         let changes = edge.changes;
         GRID.into_iter().filter(move |fault| can(fault, changes))

@@ -1,5 +1,5 @@
-//! Names for what a process asked and what came of it. The model and the simulator share them, so that one can say
-//! whether the other saw everything.
+//! Names for a process's calls and their results. The model and the simulator share them, so that one can check whether
+//! the other saw everything.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Status};
 use hookonce_protocol::write::Write;
 
-/// Who asks.
+/// Who makes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// One delivery on its way in.
     Ingress,
-    /// One message at work.
+    /// A worker with one message.
     Worker,
     /// One relay run.
     Relay,
-    /// One dead letter at work.
+    /// The dead-letter consumer with one message.
     DeadLetter,
-    /// A person's action.
+    /// An operator's action.
     Operator,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// What came of a write.
+/// The result of a write.
 pub fn written(written: &Written) -> &'static str {
     match written {
         Written::Applied => "applied",
@@ -54,7 +54,7 @@ pub fn written(written: &Written) -> &'static str {
     }
 }
 
-/// What a read showed.
+/// The result of a read.
 pub fn found<E>(found: &Result<Found, E>) -> &'static str {
     match found {
         Err(_) => "unavailable",
@@ -64,7 +64,7 @@ pub fn found<E>(found: &Result<Found, E>) -> &'static str {
     }
 }
 
-/// What came of a commit; of a cancelled one, the first write whose condition did not hold.
+/// The result of a commit. For a cancelled one, the first write whose condition did not hold.
 pub fn committed(writes: &[Write], committed: &Committed) -> String {
     match committed {
         Committed::Applied => "applied".to_owned(),

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | [`model`] | the exhaustive model: every order of steps and faults within bounds |
 //! | [`mutant`] | the protocol with one clause taken out; the model must notice each |
-//! | [`sim`] | simulated days: the drivers that are deployed, with every fault by chance |
-//! | [`fault`] | what befalls a remote call, in every harness |
+//! | [`sim`] | simulated days: the deployed drivers, with every fault at random |
+//! | [`fault`] | the faults of a remote call, in every harness |
 //! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
 //! | [`table`] | the table of mutants in the documents |
 //! | [`parts`] | what `scripts/prove` runs |
-//! | [`label`] | names for what a process asked and what came of it |
+//! | [`label`] | names for a process's calls and their results |
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -19,7 +19,7 @@ use crate::table;
 /// How many explorations run at once.
 const THREADS: usize = 2;
 
-/// What a part ended with.
+/// The result of a part.
 #[derive(Debug)]
 pub struct Ended {
     /// Nothing was found wrong.
@@ -33,7 +33,7 @@ pub fn traces() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces")
 }
 
-/// Where the transitions of the model are kept, one label a line: what the simulator has to see, too.
+/// The file of the model's transitions, one label per line. The simulator must see them, too.
 fn labels_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions.txt")
 }
@@ -160,10 +160,10 @@ fn keep(mutant: &Mutant, scenario: &str, counterexample: &Counterexample) {
 /// The most sends for each record.
 const SENDS_MAX: f64 = 1.5;
 
-/// How much longer than without a single duplicate a backlog may take at a load of 67 %.
+/// How much longer a backlog may take at a load of 67 % than without a single duplicate.
 const STRETCH_MAX: f64 = 1.25;
 
-/// How many times the outage a backlog may take at a load of 60 %.
+/// How many times as long as the outage a backlog may take at a load of 60 %.
 const OUTAGES_MAX: f64 = 2.0;
 
 /// Outages of the workers, in minutes.
@@ -204,12 +204,12 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1_000.0).round() / 1_000.0
 }
 
-/// The word behind a flag.
+/// The word after a flag.
 fn behind<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str)
 }
 
-/// The seeds that a command line asks for: one, a span, or so many from 0 on.
+/// The seeds that a command line asks for: one, a range, or this many from 0 on.
 pub fn seeds(words: &[String]) -> Option<Range<u64>> {
     if let Some(seed) = behind(words, "--seed") {
         let seed: u64 = seed.parse().ok()?;
@@ -222,13 +222,13 @@ pub fn seeds(words: &[String]) -> Option<Range<u64>> {
     }
 }
 
-/// What a command line wants to have taken out of the protocol: nothing, unless it names a mutant.
+/// The mutation that a command line names. Without `--mutant`, it changes nothing.
 pub fn mutation_named(words: &[String]) -> Option<Mutation> {
     let Some(name) = behind(words, "--mutant") else { return Some(Mutation::default()) };
     mutant::all().into_iter().find(|mutant| mutant.name == name).map(|mutant| mutant.mutation)
 }
 
-/// Days that are simulated per change: so many must see every transition, fewer may miss one.
+/// Days that are simulated per change. This many must see every transition; fewer may miss one.
 pub const DAYS: u64 = 10_000;
 
 /// Simulates the days of these seeds.
@@ -268,7 +268,7 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
     Ended { holds: violations == 0 && missed.is_empty(), figures }
 }
 
-/// The first of these seeds whose day breaks a rule without a clause of the protocol.
+/// The first of these seeds whose day breaks a rule with this mutant.
 pub fn first_broken(mutant: &Mutant, seeds: Range<u64>) -> Option<u64> {
     seeds.into_iter().find(|seed| !simulate(*seed, mutant.mutation).violations.is_empty())
 }
@@ -276,8 +276,8 @@ pub fn first_broken(mutant: &Mutant, seeds: Range<u64>) -> Option<u64> {
 /// Days in which the simulator looks for a mutant.
 pub const MUTANT_DAYS: u64 = 150;
 
-/// How soon the simulator notices each mutant whose name contains `only`. It need not: what it misses is rare, and the
-/// model's to find.
+/// How soon the simulator notices each mutant whose name contains `only`. It need not notice all: what it misses is
+/// rare, and left to the model.
 pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut mutants = mutant::all();
     mutants.retain(|mutant| mutant.survives.is_none() && mutant.name.contains(only));

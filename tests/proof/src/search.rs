@@ -1,4 +1,4 @@
-//! Explorations: one thread each, breadth first, so that a counterexample is a shortest one and a figure the same each time.
+//! Explorations: one thread each, breadth first, so that each counterexample is a shortest one and the figures repeat.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -55,7 +55,7 @@ pub fn explore(scenario: Scenario, mutation: Mutation) -> Found {
     }
 }
 
-/// Goes through the steps of a trace. `None` if one of them cannot happen; else the rule that is broken at its end.
+/// Replays the steps of a trace. `None` if one of them cannot happen; otherwise the rule that is broken at its end.
 pub fn replay(scenario: Scenario, mutation: Mutation, steps: &[String]) -> Option<Option<Rule>> {
     let model = Model::new(scenario, mutation);
     let mut state = model.init_states().into_iter().next()?;
@@ -68,7 +68,7 @@ pub fn replay(scenario: Scenario, mutation: Mutation, steps: &[String]) -> Optio
     Some(model.violation(&state))
 }
 
-/// Does every task on `threads` threads, and hands each result over as soon as it is there.
+/// Runs every task on `threads` threads, and passes each result on as soon as it is ready.
 pub fn on_threads<T: Send, R: Send>(
     threads: usize,
     tasks: Vec<T>,

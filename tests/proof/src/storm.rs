@@ -11,16 +11,16 @@ use hookonce_protocol::timing::Timing;
 
 /// Events that the workers can apply per second.
 pub const CAPACITY: u64 = 150;
-/// Deliveries per second at a load of 67 %: the spare capacity alone needs twice the outage for what came meanwhile.
+/// Deliveries per second at a load of 67 %. The spare capacity needs twice the outage for what arrived meanwhile.
 pub const ARRIVALS: u64 = 100;
-/// Deliveries per second at a load of 60 %: there it needs one and a half times the outage.
+/// Deliveries per second at a load of 60 %. There it needs one and a half times the outage.
 pub const FEWER_ARRIVALS: u64 = 90;
 /// What a hint for a settled record costs, in tenths of an event.
 const DUPLICATE_TENTHS: u64 = 2;
 /// Between two runs of the relay, in seconds.
 const PERIOD: u64 = 60;
 
-/// What an outage led to.
+/// The result of an outage.
 #[derive(Debug, Clone, Copy)]
 pub struct Storm {
     /// Sends for each record that arrived until the backlog was gone.
@@ -104,8 +104,8 @@ impl Backlog {
     }
 }
 
-/// Simulates an outage of the workers, in seconds, while so many deliveries come per second. Without a budget, the relay
-/// sends everything that is due.
+/// Simulates an outage of the workers, in seconds, while this many deliveries arrive per second. Without a budget, the
+/// relay sends everything that is due.
 pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let timing = Timing::standard();
     let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);

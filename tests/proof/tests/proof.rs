@@ -81,8 +81,8 @@ fn clauses(role: Role, write: &Write) -> BTreeSet<ClauseOf> {
     write.condition.0.iter().map(attribute).collect()
 }
 
-/// Clauses that no mutant takes out. The model has no operator who acts on another claim, no record without a body and no
-/// handler that goes away, which is what most of them are for.
+/// Clauses that no mutant removes. The model has no operator who acts on another claim, no record without a body and no
+/// handler that disappears; most of these clauses are for such cases.
 const WITHOUT_MUTANT: [(Role, Purpose, &str); 13] = [
     (Role::Ingress, Purpose::MarkDue, "claim_id"),
     (Role::Ingress, Purpose::MarkDue, "generation"),
@@ -99,7 +99,7 @@ const WITHOUT_MUTANT: [(Role, Purpose, &str); 13] = [
     (Role::Operator, Purpose::Retry, "generation"),
 ];
 
-/// A clause that is added to the protocol needs a mutant that takes it out.
+/// A new clause of the protocol needs a mutant that removes it.
 #[test]
 fn every_clause_of_every_write_has_its_mutant() {
     static CALLS: Mutex<Vec<(Role, Call)>> = Mutex::new(Vec::new());
@@ -127,7 +127,7 @@ fn every_clause_of_every_write_has_its_mutant() {
         }
     }
     let known = WITHOUT_MUTANT.map(|(role, purpose, attribute)| (role, purpose, attribute.to_owned()));
-    assert_eq!(open, BTreeSet::from(known), "no mutant takes the clauses on the left out");
+    assert_eq!(open, BTreeSet::from(known), "no mutant removes the clauses on the left");
 }
 
 #[test]

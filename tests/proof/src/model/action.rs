@@ -1,4 +1,4 @@
-//! What can happen next, and what it leads to.
+//! The actions that can happen next, and the states they lead to.
 
 use hookonce_protocol::call::{Next, Step};
 use hookonce_protocol::ingress::{Ingress, Rules};
@@ -37,11 +37,11 @@ pub enum OperatorAction {
 pub enum Action {
     /// The provider makes an attempt of a delivery.
     Attempt(u8),
-    /// The call of a process goes on, or meets a fault.
+    /// The call of a process continues, or meets a fault.
     Step(u8, Option<Fault>),
     /// A worker receives a message.
     Receive(u8),
-    /// A worker receives a message that stays in the queue all the same.
+    /// A worker receives a message that also stays in the queue.
     ReceiveCopy(u8),
     /// The queue loses a hint.
     Lose(u8),
@@ -49,11 +49,11 @@ pub enum Action {
     Redrive(u8),
     /// The dead-letter consumer receives a message.
     Bury(u8),
-    /// A write lands that its caller had given up.
+    /// A write lands although its caller gave up.
     Land(u8),
     /// A relay run starts.
     Relay,
-    /// The clock goes on to the next moment at which something can differ.
+    /// The clock moves to the next moment at which something can differ.
     Advance,
     /// The TTL removes a record.
     Expire(u8),
@@ -197,7 +197,7 @@ impl Model {
         (next < i64::MAX && next <= limit && (brief || state.idle() || self.overtakes(world, state))).then_some(next)
     }
 
-    /// A worker may be overtaken by any length of time; a request of a provider may not, or it would be another delivery.
+    /// A worker may be overtaken by any length of time. A provider's request may not: it would be another delivery.
     fn overtakes(&self, world: &World, state: &State) -> bool {
         self.scenario.clock == Clock::Overtaking && Self::running(world, state, Role::Ingress) == 0
     }
@@ -282,11 +282,11 @@ impl Model {
         true
     }
 
-    /// What breaks, from an idle state on, although nothing goes wrong any more: [`Rule::Stuck`] if no end is reached.
+    /// The rule that breaks from an idle state on, without further faults. [`Rule::Stuck`] if no end is reached.
     pub(super) fn bad_end(&self, looked_up: &mut LookedUp, start: &State) -> Option<Rule> {
         const STEPS_MAX: usize = 2_000;
         let mut state = start.clone();
-        // What a late write or a further attempt would do is explored apart.
+        // The effects of a late write or a further attempt are explored separately.
         state.late = Default::default();
         state.left = [0; super::state::BUDGETS];
         let mut passed = Vec::new();
@@ -328,7 +328,7 @@ fn fingerprint(state: &State) -> u64 {
     hasher.finish()
 }
 
-/// The first place that is taken.
+/// The first used slot.
 fn first<K: Copy>(places: &[Id<K>]) -> Option<u8> {
     places.iter().position(|place| place.is_some()).map(byte)
 }
@@ -431,7 +431,7 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
     }
 }
 
-/// Where a process can die around the call that it has under way.
+/// Where a process can die around its current call.
 fn crashes(class: &Class, late: bool, mut fault: impl FnMut(Fault)) {
     fault(Fault::CrashBefore);
     if matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Send) {
@@ -453,7 +453,7 @@ fn expiries(world: &World, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Puts a process that just began into the state, or what it ended with.
+/// Adds a process that just began to the state, or its result if it ended at once.
 fn enter(state: &mut State, outcome: Outcome) -> bool {
     match outcome {
         Outcome::Goes(proc) => state.start(proc),
@@ -461,7 +461,7 @@ fn enter(state: &mut State, outcome: Outcome) -> bool {
     }
 }
 
-/// What the end of a process leaves behind. `hint` says that its message may be dropped.
+/// Adds what the end of a process leaves behind. `hint` says that its message may be dropped.
 pub(super) fn finish(state: &mut State, end: End, hint: bool) -> bool {
     match end {
         End::Answered { delivery, accepted } => {
@@ -510,7 +510,7 @@ fn start_relay(world: &mut World, state: &mut State) -> bool {
     enter(state, outcome)
 }
 
-/// What the index shows: each record as it is, or as it was.
+/// What the index shows: each record as it is, or as it was before its last change.
 pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64) -> Answer {
     Answer::Due(items.map(|item| {
         let due = world.item(item).and_then(|view| view.due);

@@ -1,4 +1,4 @@
-//! How the store and the queues carry out a call, and what the caller hears.
+//! How the store and the queues carry out a call, and what the caller gets back.
 
 use hookonce_protocol::call::Call;
 use hookonce_protocol::record::Status;
@@ -18,7 +18,7 @@ use crate::label::Role;
 const EMPTY_DOMAIN: DomainId = DomainId::FIRST;
 
 impl Model {
-    /// The call of a process goes on, or meets its fault.
+    /// The call of a process continues, or meets its fault.
     pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Option<Fault>) -> bool {
         let proc = state.procs[place];
         let view = *world.procs.view(proc);
@@ -128,7 +128,7 @@ impl Model {
         state.items[slot] = new;
     }
 
-    /// A write lands that its caller had given up.
+    /// A write lands although its caller gave up.
     pub(super) fn land(&self, world: &mut World, state: &mut State, place: usize) -> bool {
         let late = state.late[place];
         state.late[place] = LateWrite::default();

@@ -1,7 +1,7 @@
-//! The exhaustive model: the protocol's own machines in a world that fails in every way it may.
+//! The exhaustive model: the protocol's own machines, with every failure that can happen around them.
 //!
-//! Only the outside is modelled: providers, the store, the queues, the clock, operators, crashes. What a process does is
-//! worked out by the machine that is deployed, and what a write does by [`Write::apply`].
+//! Only the environment is modelled: providers, the store, the queues, the clock, operators, crashes. The deployed
+//! machine decides what a process does, and [`Write::apply`] what a write does.
 //!
 //! | in the model | as |
 //! |---|---|
@@ -62,11 +62,11 @@ pub struct Model {
     looked_up: Mutex<LookedUp>,
 }
 
-/// What one exploration has worked out so far.
+/// What one exploration has computed so far.
 #[derive(Debug)]
 struct LookedUp {
     world: World,
-    /// Fingerprints of idle states from which everything comes to a good end.
+    /// Fingerprints of idle states from which everything ends well.
     sound: FxHashSet<u64>,
 }
 
@@ -79,7 +79,7 @@ fn body_hash(body: &str) -> [u8; 32] {
 }
 
 impl Model {
-    /// The model of a scenario, with a mutation of the protocol or without.
+    /// The model of a scenario, with or without a mutation of the protocol.
     pub fn new(scenario: Scenario, mutation: Mutation) -> Self {
         let endpoint = EndpointId::parse("e").expect("a valid endpoint id");
         let mut keys: Vec<RecordKey> = Vec::new();

@@ -1,4 +1,4 @@
-//! Equal values have one index.
+//! Interning: equal values have one index.
 
 use std::hash::Hash;
 use std::marker::PhantomData;

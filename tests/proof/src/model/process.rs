@@ -1,4 +1,4 @@
-//! Processes: the protocol's own machines, each with the one call that it waits for.
+//! Processes: the protocol's own machines, each with the call that it waits for.
 
 use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
@@ -10,7 +10,7 @@ use hookonce_protocol::worker::{Settled, Worker};
 use super::pool::{CallId, MessageId};
 use crate::label::Role;
 
-/// A machine, and what it works on.
+/// A machine and its input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Actor {
     /// An attempt of a delivery.
@@ -21,11 +21,11 @@ pub(super) enum Actor {
     Relay(Relay),
     /// A dead letter, by its number.
     DeadLetter(DeadLetter, MessageId),
-    /// A person whose write is under way.
+    /// An operator whose write is under way.
     Operator,
 }
 
-/// A process: it does nothing until its call is answered.
+/// A process. It does nothing until its call is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Proc {
     /// The machine.
@@ -52,11 +52,11 @@ pub(super) enum End {
     Returned(MessageId),
     /// The dead letter stays in its queue.
     Kept(MessageId),
-    /// A relay run, or a person, is done.
+    /// A relay run, or an operator, is done.
     Gone,
 }
 
-/// What a machine's step led to.
+/// The result of a machine's step.
 pub(super) enum Advanced {
     /// It asks for another call.
     Asks(Box<Actor>, Call),
@@ -65,7 +65,7 @@ pub(super) enum Advanced {
 }
 
 impl Actor {
-    /// Who asks.
+    /// Who makes the call.
     pub(super) fn role(&self) -> Role {
         match self {
             Self::Ingress(..) => Role::Ingress,

@@ -18,29 +18,29 @@ use super::world::World;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// P1, A1: what was acknowledged is applied, owed with its payload, dead with its payload, or discarded by a person.
+    /// P1, A1: acknowledged work is applied, owed with its payload, dead with its payload, or discarded by an operator.
     Lost = 1,
-    /// P2, A2: no more effects than one and those that an operator asked for.
+    /// P2, A2: at most one effect, beyond those that an operator asked for.
     Doubled,
-    /// A3: what says that it is processed has had its effect, in each of its generations.
+    /// A3: a record that says it is processed has had its effect, in each of its generations.
     Unapplied,
-    /// A4: what is dead has not had its effect, unless it says that this is unknown.
+    /// A4: a dead record has not had its effect, unless it says that this is unknown.
     DeadYetApplied,
     /// A5, A6: expiry, due entry, body, outcome and reason fit the status.
     Record,
     /// A7: no item without status, claim and version.
     Ghost,
-    /// A8: the claim never changes, the generation never falls.
+    /// A8: the claim never changes, and the generation never falls.
     Identity,
     /// No other edge of the state machine exists.
     Edge,
-    /// Attempts never fall but by an operator.
+    /// Only an operator lowers the attempts.
     Attempts,
-    /// P5, A10: sends are bounded by the schedule, and each relay send by a re-arm of its own.
+    /// P5, A10: sends are bounded by the schedule, and each relay send by its own re-arm.
     Storm,
     /// A5: the TTL reaches a PENDING record only when the relay missed its whole horizon.
     Expired,
-    /// P3, A9, A11: without further faults everything comes to a good end.
+    /// P3, A9, A11: without further faults, everything ends well.
     Stuck,
 }
 
@@ -175,7 +175,7 @@ impl Model {
             .all(|slot| state.items[*slot].is_some() || self.facts[*slot].is_some_and(|fact| effects[fact] > 0))
     }
 
-    /// An acknowledged delivery is applied, or owed with its payload, or given up by a person.
+    /// An acknowledged delivery is applied, or owed with its payload, or given up by an operator.
     fn accounted(&self, world: &World, state: &State, delivery: usize) -> bool {
         let slot = self.slots[delivery];
         let effects = world.domains.view(state.domain).effects;

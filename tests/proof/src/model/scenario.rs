@@ -1,4 +1,4 @@
-//! What a run of the model starts from: deliveries, and how much may go wrong.
+//! The starting point of a model run: deliveries, and how much may go wrong.
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;

@@ -20,7 +20,7 @@ pub const FACTS: usize = 2;
 /// How many deliveries a scenario may have.
 pub const DELIVERIES: usize = 3;
 
-/// What the outside may still do wrong, or a person may still do.
+/// What may still go wrong outside, or what an operator may still do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Budget {
@@ -30,9 +30,9 @@ pub enum Budget {
     Refuse,
     /// A call is given up and carried out later, or never.
     Late,
-    /// A transaction is in the way.
+    /// A transaction conflicts.
     Conflict,
-    /// A message is received although another receipt of it is at work, or its deletion fails.
+    /// A message is received while another receipt of it is in use, or its deletion fails.
     Duplicate,
     /// The queue loses a hint.
     Lose,
@@ -40,11 +40,11 @@ pub enum Budget {
     Redrive,
     /// The handler fails, and another attempt may succeed.
     Fail,
-    /// The handler fails for good.
+    /// The handler fails permanently.
     Poison,
     /// A read or the index shows the previous version of an item.
     Stale,
-    /// The clock goes on while something else could still happen.
+    /// The clock moves on while something else could still happen.
     Tick,
     /// A relay run starts while something else could still happen.
     Relay,
@@ -130,7 +130,7 @@ pub struct State {
     pub pardoned: [u8; FACTS],
     /// Re-sends that were granted by a re-arm and not yet used, per record.
     pub granted: [i8; SLOTS],
-    /// Records that a person had discarded when the TTL removed them, as bits by place.
+    /// Records that an operator had discarded when the TTL removed them, as bits by place.
     pub given_up: u8,
     /// The TTL has removed something.
     pub expired: bool,

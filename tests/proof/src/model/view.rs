@@ -49,7 +49,7 @@ impl ItemView {
         self.status() == Some(Status::Pending)
     }
 
-    /// Its effect is still owed, or was given up with its payload at hand, or by a person.
+    /// Its effect is still owed, or was given up with its payload kept, or by an operator.
     pub(crate) fn accounts(&self) -> bool {
         self.record.as_ref().is_some_and(|record| match record.status {
             Status::Pending | Status::Dead => record.body.is_some(),
@@ -67,8 +67,8 @@ impl ItemView {
     }
 }
 
-/// Attributes that no condition and no machine reads. They are the same in every state, so that states which differ in
-/// nothing else are one.
+/// Attributes that no condition and no machine reads. They are the same in every state, so that states that differ only
+/// in them are equal.
 const UNREAD: [&str; 6] = [
     attribute::LAST_SEEN_AT,
     attribute::PROCESSED_AT,
@@ -78,7 +78,7 @@ const UNREAD: [&str; 6] = [
     attribute::LAST_ERROR,
 ];
 
-/// The item without what nobody reads.
+/// The item without the attributes that nothing reads.
 pub(super) fn plain(mut item: Item) -> Item {
     for name in UNREAD {
         if let Some(value) = item.get_mut(name) {
@@ -143,7 +143,7 @@ pub(super) fn fact_of(record: &Record) -> Option<usize> {
     FACT_NAMES.iter().position(|name| name.as_bytes() == body)
 }
 
-/// The domain table without what nobody reads.
+/// The domain table without the attributes that nothing reads.
 pub(super) fn plain_domain(mut domain: Domain) -> Domain {
     for item in domain.values_mut() {
         if let Some(value) = item.get_mut("applied_at") {

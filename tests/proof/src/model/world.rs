@@ -1,4 +1,4 @@
-//! The interned values of one exploration, and the steps of machines and stores on them, each worked out once.
+//! The interned values of one exploration, and the steps of machines and stores on them. Each step is computed once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) enum Answer {
     Applied,
     /// Its condition did not hold; the item.
     Failed(ItemId),
-    /// A transaction is in the way.
+    /// A transaction conflicts.
     Conflict,
     /// No answer.
     Unavailable,
@@ -101,7 +101,7 @@ pub(super) struct ProcView {
     pub(super) call: CallId,
     /// Which part of the call comes next.
     pub(super) part: usize,
-    /// The message at work, if any.
+    /// The message that it handles, if any.
     pub(super) message: MessageId,
 }
 
@@ -318,7 +318,7 @@ impl World {
         numbers
     }
 
-    /// What a write makes of an item: whether its condition holds, and the item afterwards.
+    /// The effect of a write on an item: whether its condition holds, and the item afterwards.
     pub(super) fn write(&mut self, call: CallId, part: usize, item: ItemId) -> (bool, ItemId) {
         if let Some(known) = self.writes.get(&(call, part, item)) {
             return *known;
@@ -338,7 +338,7 @@ impl World {
         result
     }
 
-    /// What a transaction makes of a record and the domain table.
+    /// The effect of a transaction on a record and the domain table.
     pub(super) fn commit(&mut self, call: CallId, item: ItemId, domain: DomainId) -> (Answer, ItemId, DomainId) {
         if let Some(known) = self.commits.get(&(call, item, domain)) {
             return *known;

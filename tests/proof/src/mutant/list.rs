@@ -11,7 +11,7 @@ use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
 use super::{Mutant, Mutation};
 use crate::label::Role;
 
-/// Changes the writes of a role that are for a purpose.
+/// Changes the writes of one role for one purpose.
 fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
     if role != wanted {
         return;

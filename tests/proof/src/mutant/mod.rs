@@ -10,8 +10,8 @@ use hookonce_protocol::timing::Timing;
 
 use crate::label::Role;
 
-/// What is taken out, as rewrites of what passes between a machine and its surroundings. The machines themselves are
-/// not touched.
+/// A removed clause, expressed as rewrites of what passes between a machine and its surroundings. The machines
+/// themselves do not change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mutation {
     /// Rewrites a call before it is carried out.
@@ -27,7 +27,7 @@ pub struct Mutation {
 /// A clause of the contract, and how it is taken out.
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
-    /// Its name: the name of its regression trace, too.
+    /// Its name, which is also the name of its regression trace.
     pub name: &'static str,
     /// The clause that is missing, by its place in the contract.
     pub clause: &'static str,

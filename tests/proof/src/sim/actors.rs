@@ -1,4 +1,4 @@
-//! Who acts on a day: providers, the functions as they are invoked, the operator, the TTL.
+//! The actors of a day: providers, the functions as they are invoked, the operator, the TTL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ const RELAY_TIMEOUT: Millis = Millis::seconds(50);
 /// The longest message of the queue, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// A provider with one delivery: attempts, copies, retries, until a 2xx is heard or the window is over.
+/// A provider with one delivery: attempts, copies, retries, until it gets a 2xx or the window is over.
 pub async fn provide(world: World, receivers: Arc<Vec<Receiver>>, number: usize, delivery: Arc<Delivery>) {
     sleep(delivery.at).await;
     let (behaviour, window) = (PROVIDERS[delivery.provider].behaviour, world.lock().config.timing.provider_window.0);
@@ -68,7 +68,7 @@ fn regrouped(world: &World, events: &[SentEvent]) -> Vec<SentEvent> {
     events.iter().cycle().skip(first).take(events.len()).cloned().collect()
 }
 
-/// Several futures at once, for few of them.
+/// Runs a few futures at once.
 async fn futures_join<F: Future<Output = bool>>(futures: Vec<F>) -> bool {
     let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
@@ -89,7 +89,7 @@ async fn futures_join<F: Future<Output = bool>>(futures: Vec<F>) -> bool {
     futures.iter().any(|(_, output)| *output == Some(true))
 }
 
-/// One request: whether a 2xx was heard.
+/// One request. Returns whether the provider got a 2xx.
 async fn attempt(
     world: &World,
     receivers: &[Receiver],
@@ -133,7 +133,7 @@ async fn attempt(
     there + back < timing.provider_timeout.0
 }
 
-/// The event source: hands batches to the worker function, several at once, and deletes what it settled.
+/// The event source: passes batches to the worker function, several at once, and deletes settled messages.
 pub async fn event_source(world: World) {
     let room = Arc::new(Semaphore::new(world.lock().config.workers));
     loop {
@@ -161,7 +161,7 @@ const LOOK_EVERY_MAX: i64 = 600_000;
 async fn wait(world: &World, come: &Notify, next: Option<i64>) {
     let pause = next.map_or(LOOK_EVERY_MAX, |next| (next - world.now()).clamp(1, LOOK_EVERY_MAX));
     let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
-    // A time-out is as good as a message: the queue is looked at again.
+    // A time-out is as good as a message: either way, the queue is checked again.
     let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 
@@ -181,7 +181,7 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let (queue, steady) = (if dead { &mut inner.dead_letters } else { &mut inner.queue }, inner.config.steady);
     let receipts = queue.receive(now, limit, |count| if steady { 0 } else { rng.below(count) });
     for receipt in &receipts {
-        // Handed out twice: another receiver has it at the same time.
+        // Delivered twice: another receiver has it at the same time.
         if !dead && inner.rng.chance(trouble) {
             inner.queue.send(receipt.body.clone(), now, now);
         }
@@ -288,7 +288,7 @@ pub async fn dead_letter_source(world: World) {
     }
 }
 
-/// An operator moves dead letters back to the queue, where they start a new life.
+/// An operator moves dead letters back to the queue, where they start over.
 fn redrive(world: &World) {
     let now = world.now();
     let mut inner = world.lock();
@@ -306,7 +306,7 @@ fn redrive(world: &World) {
     world.sent.notify_one();
 }
 
-/// A person who looks at records and acts on what was shown, now and then too late.
+/// An operator who looks at records and acts on what was shown, sometimes too late.
 pub async fn operate(world: World) {
     let Some(every) = world.lock().config.operator_every else { return };
     loop {
@@ -374,7 +374,7 @@ async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
     Some(())
 }
 
-/// The TTL: removes what has expired, some time after it did.
+/// The TTL: removes expired items, some time after they expired.
 pub async fn sweep(world: World) {
     let every = world.lock().config.sweep_every;
     loop {

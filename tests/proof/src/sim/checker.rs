@@ -1,4 +1,4 @@
-//! The offline checker: what providers sent, against what stands in the tables when everything has come to rest.
+//! The offline checker: compares what providers sent with the tables, once everything has come to rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use super::invariants::{Violation, facts_of};
 use super::world::{Inner, NEXT_VERSION, readable, version_of};
 use crate::model::rule::Rule;
 
-/// What the checker counted, in Jepsen's words, by fact.
+/// What the checker counted, in Jepsen's terms, by fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verdict {
     /// Facts that providers sent.
     pub facts: usize,
     /// Acknowledged, and applied once.
     pub ok: usize,
-    /// Acknowledged, and neither applied nor kept for a person.
+    /// Acknowledged, and neither applied nor kept for an operator.
     pub lost: usize,
-    /// Applied more often than once and as often as operators asked for.
+    /// Applied more often than once plus the times that operators asked for.
     pub duplicated: usize,
     /// Applied although no genuine delivery carried it.
     pub unexpected: usize,
-    /// Never acknowledged, and applied all the same.
+    /// Never acknowledged, but applied.
     pub recovered: usize,
     /// Kept dead, with their payload.
     pub dead: usize,
@@ -85,7 +85,7 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     (verdict, state.violations)
 }
 
-/// What stands in the tables.
+/// The contents of the tables.
 struct FinalState {
     /// How often each fact was applied.
     effects: BTreeMap<String, i64>,
@@ -150,7 +150,7 @@ impl FinalState {
             Status::Pending => self.broken(Rule::Stuck, key),
             Status::Dead => {
                 let owned = owners.contains(&(key.to_owned(), record.generation));
-                // Once a person has accepted a duplicate, the effect may stand from before the record expired.
+                // If an operator accepted a duplicate, the effect may date from before the record expired.
                 let known = record.accept_duplicate || record.dead_reason.is_some_and(DeadReason::effect_unknown);
                 if owned && !known {
                     self.broken(Rule::DeadYetApplied, key);
@@ -169,7 +169,7 @@ impl FinalState {
         }
     }
 
-    /// Every effect of a fact that counts in a total stands in it: no plan was committed on an outdated snapshot.
+    /// Every effect that counts in a total is in it: no plan was committed on an outdated snapshot.
     fn check_totals(&mut self) {
         for (endpoint, (applied, total)) in self.totals.clone() {
             if applied != total {

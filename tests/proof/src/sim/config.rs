@@ -1,4 +1,4 @@
-//! What a day is like: drawn from its seed.
+//! The configuration of a day, drawn from its seed.
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
@@ -41,7 +41,7 @@ pub struct Config {
     pub receives_max: Option<u32>,
     /// Messages in one batch.
     pub batch_max: usize,
-    /// Batches at work at once.
+    /// Batches that run at once.
     pub workers: usize,
     /// How far behind the index may be, in milliseconds.
     pub index_lag_max: i64,
@@ -51,11 +51,11 @@ pub struct Config {
     pub clock_off_max: i64,
     /// From when to when both releases run, in milliseconds of the day; the next one only, from then on.
     pub rollout: Option<(i64, i64)>,
-    /// Between two deeds of the operator, in milliseconds, on average. None without one.
+    /// Between two actions of the operator, in milliseconds, on average. `None` without an operator.
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
     pub operators: usize,
-    /// Writes to a record that others come in just before, in ten thousand.
+    /// Writes to a record just before which others interfere, in ten thousand.
     pub interference: u32,
     /// Between two sweeps of the TTL, in milliseconds.
     pub sweep_every: i64,
@@ -63,15 +63,15 @@ pub struct Config {
     pub swept: u32,
     /// From when to when the relay does not run, in milliseconds of the day.
     pub relay_down: Option<(i64, i64)>,
-    /// From when to when nobody takes dead letters, in milliseconds of the day.
+    /// From when to when no dead letters are consumed, in milliseconds of the day.
     pub dead_letters_kept: Option<(i64, i64)>,
-    /// In the end, they go back to the queue.
+    /// At the end, they go back to the queue.
     pub redriven: bool,
     /// Writes of the relay before which its process stands still for longer than a record is kept, in ten thousand.
     pub stalls: u32,
     /// Calls that take seconds, in ten thousand.
     pub slow: u32,
-    /// All deliveries come within so many milliseconds.
+    /// All deliveries arrive within this many milliseconds.
     pub span: i64,
     /// Messages that are lost, received twice, or stay although they were deleted, each in ten thousand.
     pub queue_trouble: u32,
@@ -174,7 +174,7 @@ impl Config {
         day
     }
 
-    /// Everything comes within minutes, slowly, several times, with people at it: so that it meets.
+    /// Everything arrives within minutes, slowly and several times, and operators act on it, so that actions collide.
     fn crowd(&mut self, rng: &mut Rng) {
         self.span = rng.between(10 * MINUTE, HOUR);
         self.length = self.span + 2 * HOUR;
@@ -223,7 +223,7 @@ impl Config {
                 self.swept = 50;
             }
             7 => {
-                // One run of the relay stands still between its re-arm and its repair; the others do its work meanwhile.
+                // One relay run pauses between its re-arm and its repair; the others do its work meanwhile.
                 self.outages.push(Outage { side: Side::Queue, from, until: from + 20 * MINUTE });
                 self.partial = 3_000;
                 self.stalls = 1_000;

@@ -23,7 +23,7 @@ pub struct CallEdge {
     pub role: Role,
     /// What for.
     pub purpose: &'static str,
-    /// Whether the call changes anything: one that does not is lost with its reply.
+    /// Whether the call changes anything. If not, a lost reply is the same as a refusal.
     pub changes: bool,
     /// Which side it goes to.
     pub side: Side,
@@ -40,7 +40,7 @@ pub struct Outage {
     pub until: i64,
 }
 
-/// How often each fault befalls a call, in ten thousand.
+/// How often each fault strikes a call, in ten thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
     /// [`Fault::Refused`].
@@ -55,17 +55,17 @@ pub struct Rates {
     pub conflict: u32,
 }
 
-/// Decides how each call goes.
+/// Decides the fault of each call.
 #[derive(Debug, Clone)]
 pub enum FaultPlan {
-    /// By chance.
+    /// At random.
     Random(Rates),
     /// As written: the calls with these numbers, counted from 0 over the whole day.
     Script(Vec<(usize, Fault)>),
 }
 
 impl FaultPlan {
-    /// What befalls the call with this number.
+    /// The fault of the call with this number.
     pub fn next(&self, number: usize, rng: &mut Rng) -> Option<Fault> {
         let rates = match self {
             Self::Script(points) => {

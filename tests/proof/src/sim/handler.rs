@@ -1,4 +1,4 @@
-//! The business of a day: a count for each fact, unprotected, so that every application shows.
+//! The business rule of a day: a count for each fact, unprotected, so that every application shows.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub const EFFECT: &str = "effect";
 /// The kind of the items that several facts count in.
 pub const TOTAL: &str = "total";
 
-/// Whether a fact counts in its endpoint's total as well: whoever plans must have seen it as it is.
+/// Whether a fact also counts in its endpoint's total. Such a plan needs a snapshot that is up to date.
 pub fn is_shared(fact: &str) -> bool {
     ["shared-", "strict-"].iter().any(|kind| fact.starts_with(kind))
 }
@@ -29,7 +29,7 @@ fn total(event: &Event, fact: &str) -> Option<ItemKey> {
     is_shared(fact).then(|| event.item_key(TOTAL, ["all"]))
 }
 
-/// Applies facts, and fails as the day wants.
+/// Applies facts, and fails as the day's configuration says.
 pub struct Ledger(pub World);
 
 impl fmt::Debug for Ledger {

@@ -1,7 +1,7 @@
-//! Others who come in between: after what a function has read of a record, before what it writes there.
+//! Interference: other processes act after a function has read a record and before it writes to it.
 //!
-//! By chance alone that is too rare to be seen in a few thousand days, and every function must take it. The others are
-//! whole processes, the very drivers, with nothing in their own way; no time passes meanwhile.
+//! At random, this would be too rare to see in a few thousand days, and every function must survive it. The others are
+//! whole processes with the same drivers. Nothing disturbs them, and no time passes meanwhile.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,12 +22,12 @@ use super::ports::Ports;
 use super::world::World;
 use crate::label::Role;
 
-/// How often a dead letter may come back until its record dies of it.
+/// How often a dead letter may come back before its record dies.
 const DEAD_LETTERS_MAX: usize = 4;
 
-/// Now and then, does something to the record that a write is about to change.
+/// Sometimes does something to the record that a write is about to change.
 ///
-/// Boxed, because what it does are writes, too.
+/// Boxed, because what it does includes writes, too.
 pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
         let Some(wish) = wish(world, about_to) else { return };
@@ -98,7 +98,7 @@ async fn act(world: &World, key: &RecordKey, operator_action: fn(&Record, &Timin
     }
 }
 
-/// The TTL, if the record's time is over. One that still owes its effect is left alone unless the relay stood still.
+/// The TTL, if the record has expired. It leaves a record that still owes its effect, unless the relay stood still.
 fn expire(world: &World, key: &RecordKey) {
     let now = world.now();
     let mut inner = world.lock();

@@ -1,4 +1,4 @@
-//! Judges every change of a record at the moment it happens, and every send.
+//! Checks every change of a record when it happens, and every send.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::model::edge::Edge;
 use crate::model::rule::{Rule, resends_max};
 use crate::model::view::ItemView;
 
-/// A rule that was broken, and by what.
+/// A broken rule, and the record or fact that broke it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The rule.
@@ -41,12 +41,12 @@ pub struct InvariantChecker {
     pub recent: Option<String>,
     /// Re-arms that have not been followed by a send.
     rearmed: BTreeMap<String, i64>,
-    /// Times at which a record came to fall due earlier than the relay's schedule says.
+    /// How often a record came to fall due earlier than the relay's schedule says.
     excused: BTreeMap<String, i64>,
 }
 
 impl InvariantChecker {
-    /// Nothing seen yet. The durations are those of the contract, whatever is taken out of the protocol.
+    /// Nothing seen yet. The durations are those of the contract, whichever clause is removed from the protocol.
     pub const fn new(timing: Timing) -> Self {
         Self {
             timing,

@@ -1,16 +1,16 @@
-//! A simulated day: the drivers that are deployed, over ports in memory, with virtual time and every fault by chance.
+//! A simulated day: the deployed drivers over ports in memory, with virtual time and every fault at random.
 //!
-//! One seed is one day. Everything that is random comes from it, one thread does everything, and time passes only when
-//! nothing else can happen, so a seed always tells the same story.
+//! One seed is one day. All randomness comes from it, one thread does everything, and time passes only when nothing
+//! else can happen, so a seed always gives the same history.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`config`], [`provider`] | what the day is like, and who delivers what |
+//! | [`config`], [`provider`] | the configuration of the day, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
-//! | [`interference`] | others who come in between |
-//! | [`invariants`], [`history`], [`checker`] | what is checked on the way, and in the end |
+//! | [`interference`] | other processes that act in between |
+//! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
 
 pub mod actors;
 pub mod checker;
@@ -45,10 +45,10 @@ use crate::mutant::Mutation;
 /// How long everything may take to come to rest once nothing goes wrong any more, in milliseconds.
 const REST_MAX: i64 = 14 * config::DAY;
 
-/// How often it is looked whether everything is at rest, in milliseconds.
+/// How often to check whether everything is at rest, in milliseconds.
 const LOOK_EVERY: i64 = 30_000;
 
-/// How a day ended.
+/// The result of a day.
 #[derive(Debug)]
 pub struct Day {
     /// What the checker counted.
@@ -72,7 +72,7 @@ pub fn simulate(seed: u64, mutation: Mutation) -> Day {
     run(config, deliveries, rng.bits(), faults, mutation)
 }
 
-/// A day as it is described.
+/// The day of a configuration.
 pub fn run(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: FaultPlan, mutation: Mutation) -> Day {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads and without input can be made");

@@ -33,7 +33,7 @@ type Effect<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
 pub struct Ports {
     /// The day.
     pub world: World,
-    /// Who calls.
+    /// The release that it runs.
     pub role: Role,
     /// What it runs.
     pub release: Release,
@@ -42,7 +42,7 @@ pub struct Ports {
     /// How long it waits for an answer, in milliseconds.
     patience: i64,
     dead: Arc<AtomicBool>,
-    /// Nothing goes wrong, nothing comes in between, and nothing takes time.
+    /// Nothing goes wrong, nothing interferes, and nothing takes time.
     undisturbed: bool,
 }
 
@@ -69,7 +69,7 @@ impl Ports {
         Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: false }
     }
 
-    /// The ports of a process of the release under test that has nothing in its way.
+    /// The ports of an undisturbed process of the release under test.
     pub fn undisturbed(world: &World, role: Role) -> Self {
         let (release, skew, patience) = (Release::Current, 0, i64::MAX);
         Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: true }
@@ -191,7 +191,7 @@ impl Ports {
         CallEdge { role: self.role, purpose, changes, side }
     }
 
-    /// The call that the machine made: the driver has taken some of them apart.
+    /// The call as the machine made it, because the driver splits some calls.
     fn call_of(write: Write) -> Call {
         match write.purpose {
             Purpose::Rearm | Purpose::RepairDueTime | Purpose::ClaimChild => Call::WriteEach(vec![write]),
@@ -200,7 +200,7 @@ impl Ports {
         }
     }
 
-    /// What is left of a call once the day's mutation had its way.
+    /// The call after the day's mutation has rewritten it.
     fn mutated(&self, mut call: Call) -> Call {
         let change = self.world.lock().mutation.call;
         if let Some(change) = change {
@@ -209,12 +209,12 @@ impl Ports {
         call
     }
 
-    /// Takes note of a transition that does not pass through a port.
+    /// Records a transition that does not pass through a port.
     fn saw(&self, what: &str) {
         self.world.lock().labels.insert(format!("{}: {what}", self.role));
     }
 
-    /// The reply that the machine gets; its transition is noted.
+    /// The reply for the machine; records its transition.
     fn note_reply(&self, call: &Call, mut reply: Reply) -> Reply {
         let mut inner = self.world.lock();
         if let Some(change) = inner.mutation.reply {
@@ -263,13 +263,13 @@ impl Ports {
         }
     }
 
-    /// How long this process may stand still. Meanwhile its time-out does not run either.
+    /// How long this process may pause. Meanwhile its time-out does not run either.
     fn stall_max(&self) -> i64 {
         let config = &self.world.lock().config;
         if self.role == Role::Relay && config.stalls > 0 { 2 * config.timing.delivery_retention.0 } else { 0 }
     }
 
-    /// Now and then the process stands still, and goes on where it was after longer than a record is kept.
+    /// Sometimes the process pauses for longer than a record is kept, and then continues.
     async fn stall(&self) {
         let longest = self.stall_max();
         let length = {
@@ -281,7 +281,7 @@ impl Ports {
         sleep(length).await;
     }
 
-    /// An answer of the batch operation is partial now and then.
+    /// Whether this answer of the batch operation is partial, at random.
     fn drops_one(&self) -> bool {
         let mut inner = self.world.lock();
         let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.partial };
@@ -312,7 +312,7 @@ impl Store for Ports {
         let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
         let purpose = carried.purpose;
         if purpose == Purpose::ClaimChild {
-            self.saw("split -> events"); // Where else would it come from.
+            self.saw("split -> events"); // Only a split makes such a claim.
         }
         self.let_others_in(&carried).await;
         let edge = self.edge(purpose.as_str(), true, Side::Store);

@@ -9,10 +9,10 @@ use hookonce_runtime::endpoint::Endpoint;
 use super::config::{Choices, Config};
 use super::rng::Rng;
 
-/// What a provider does.
+/// How a provider behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Retries until it hears a 2xx.
+    /// Retries until it gets a 2xx.
     Retries,
     /// Never retries.
     GivesUp,
@@ -27,7 +27,7 @@ pub struct ProviderProfile {
     pub id: &'static str,
     /// What it does.
     pub behaviour: Behaviour,
-    /// The header of the delivery's id, where it stands in one.
+    /// The header of the delivery's id, if a header carries it.
     id_header: Option<&'static str>,
 }
 
@@ -131,7 +131,7 @@ impl Receiver {
 /// What a provider puts into one request.
 #[derive(Debug, Clone)]
 pub struct ProviderRequest {
-    /// The delivery's id, where it stands in a header.
+    /// The delivery's id, if a header carries it.
     pub id: String,
     /// The body.
     pub body: Vec<u8>,

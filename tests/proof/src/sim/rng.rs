@@ -1,4 +1,4 @@
-//! Random numbers of a seed: the same for ever, on every machine, with every version of every crate.
+//! Seeded random numbers: the same forever, on every machine, with every version of every crate.
 
 /// A generator (`SplitMix64`).
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ impl Rng {
         from + i64::try_from(self.bits() % choices).unwrap_or(0)
     }
 
-    /// True in so many of ten thousand cases.
+    /// True in this many of ten thousand cases.
     pub fn chance(&mut self, of_ten_thousand: u32) -> bool {
         self.bits() % 10_000 < u64::from(of_ten_thousand)
     }

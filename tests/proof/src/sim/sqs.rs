@@ -1,4 +1,4 @@
-//! A standard queue in memory: what SQS does, as far as the protocol depends on it.
+//! A standard queue in memory: as much of SQS as the protocol depends on.
 
 use hookonce_protocol::time::Millis;
 
@@ -53,7 +53,7 @@ impl FakeQueue {
         self.messages.push(Stored { body, sent_at, visible_at: now, receives: 0, handle: 0 });
     }
 
-    /// Hands out up to `limit` visible messages; `choose` picks each out of so many.
+    /// Returns up to `limit` visible messages; `choose` picks each out of this many.
     pub fn receive(&mut self, now: i64, limit: usize, mut choose: impl FnMut(usize) -> usize) -> Vec<Receipt> {
         self.forget(now);
         let mut receipts = Vec::new();
@@ -84,7 +84,7 @@ impl FakeQueue {
         self.messages.retain(|message| message.handle != handle || handle == 0);
     }
 
-    /// Hides the message of a receipt for so long from now on. False where the receipt is not its latest.
+    /// Hides the message of a receipt for this long from now on. False if the receipt is not its latest.
     pub fn hide(&mut self, handle: u64, length: Millis, now: i64) -> bool {
         let message = self.messages.iter_mut().find(|message| message.handle == handle && handle != 0);
         message.map(|message| message.visible_at = now.saturating_add(length.0)).is_some()

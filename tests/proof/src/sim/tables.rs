@@ -1,7 +1,7 @@
-//! The two tables in memory: what DynamoDB does, as far as the protocol depends on it.
+//! The two tables in memory: as much of DynamoDB as the protocol depends on.
 //!
-//! What a write means is [`Write::apply`]; here is only where the items are, and the two indexes. That the answers are
-//! DynamoDB's is checked against real servers by the `fakes` part of the proof.
+//! [`Write::apply`] defines what a write means; this module only holds the items and the two indexes. The `fakes` part
+//! of the proof checks against real servers that the answers are DynamoDB's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct Tables {
     /// Entries that the index still shows, and until when.
     lingering: Vec<(i64, Entry)>,
     lingers_until: Option<i64>,
-    /// No item expires before, in seconds; 0 where that is not known.
+    /// No item expires before this time, in seconds; 0 if it is not known.
     first_expiry: i64,
 }
 
@@ -149,7 +149,7 @@ impl Tables {
         &self.due
     }
 
-    /// Lets the next change of the index leave the entry before it in place for so long.
+    /// The next change of the index leaves the earlier entry in place for this long.
     pub const fn linger(&mut self, until: i64) {
         self.lingers_until = Some(until);
     }

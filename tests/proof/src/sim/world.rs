@@ -1,4 +1,4 @@
-//! What all processes of a day share: tables, queue, time, chance, and what was seen.
+//! What all processes of a day share: tables, queue, time, randomness, and what was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,11 +45,11 @@ pub struct Inner {
     pub queue: FakeQueue,
     /// The dead-letter queue.
     pub dead_letters: FakeQueue,
-    /// Chance.
+    /// Randomness.
     pub rng: Rng,
-    /// How calls go.
+    /// The faults of calls.
     pub faults: FaultPlan,
-    /// What is taken out of the protocol.
+    /// The clause that is removed from the protocol, if any.
     pub mutation: Mutation,
     /// The calls so far.
     pub edges: Vec<CallEdge>,
@@ -134,7 +134,7 @@ impl World {
 }
 
 impl Inner {
-    /// What befalls the next call.
+    /// The fault of the next call.
     pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Option<Fault> {
         let number = self.edges.len();
         self.edges.push(edge);
@@ -169,7 +169,7 @@ impl Inner {
         if lag > 0 && self.rng.chance(3_000) { now + self.rng.between(0, lag) } else { now }
     }
 
-    /// Takes note of changes of items.
+    /// Records changes of items.
     pub fn changed(&mut self, changes: &[Changed], now: i64) {
         for change in changes {
             match change.table {
@@ -179,7 +179,7 @@ impl Inner {
         }
     }
 
-    /// The TTL takes an item.
+    /// The TTL removes an item.
     pub fn expire(&mut self, table: Table, key: &str, now: i64) {
         let gone = self.tables.remove(table, key, now);
         if let (Table::Inbox, Some(item)) = (table, gone.before) {
@@ -187,7 +187,7 @@ impl Inner {
         }
     }
 
-    /// A claim id that nobody else makes, the same in every run of a seed.
+    /// A unique claim id, the same in every run of a seed.
     pub fn claim_id(&mut self) -> String {
         self.claims += 1;
         format!("claim-{}", self.claims)
