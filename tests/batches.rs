@@ -33,7 +33,7 @@ async fn the_same_groups_delivered_and_worked_on_one_by_one_have_the_same_effect
         harness.deliver(&whatsapp(group)).await;
         harness.settle().await;
     }
-    // The event that came alone had been claimed out of an envelope before.
+    // An envelope already claimed the event that now comes alone.
     assert_eq!(word(&harness.deliver(&whatsapp(&["a"])).await), (200, "duplicate".to_owned()));
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
@@ -93,7 +93,7 @@ async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     delivery.body = body.to_string().into_bytes();
     harness.deliver(&delivery).await;
     harness.settle().await;
-    // A retry may bring it alone. It is the same event.
+    // A retry may deliver it alone. It is the same event.
     body["entry"][0]["changes"].as_array_mut().unwrap().remove(0);
     delivery.body = body.to_string().into_bytes();
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
@@ -105,7 +105,7 @@ async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     assert_eq!(ignored[0].event_type, "account_update");
 }
 
-/// Two texts under one event id: the first one counts, the second is kept where the endpoint asks for it.
+/// Two texts under one event id: the first one counts, and the second is kept if the endpoint says so.
 #[tokio::test]
 async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() {
     let harness = Harness::new().await;

@@ -1,4 +1,4 @@
-//! Handshakes, secrets that change, and endpoints that come and go.
+//! Handshakes, secret rotation, and endpoints that come and go.
 
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::endpoint::ABSENT_PER_MINUTE_MAX;
@@ -56,7 +56,7 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     let said = said.iter().filter(|line| line["message"] == "delivery acknowledged");
     let indices: Vec<_> = said.map(|line| line["secret.index"].as_u64().unwrap()).collect();
     assert_eq!(indices, [0, 1]);
-    // The key of a record depends on no secret: the same event under the other secret is the same record.
+    // The record's key does not depend on the secret: the same event under the other secret is the same record.
     let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new");
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
 }
@@ -70,7 +70,7 @@ async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_e
     assert_eq!(webhook.handle(send("evt_1", "whsec_old")).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 1);
 
-    // The secret is rotated. A function that has just fetched the document looks no sooner than after a pause.
+    // The secret is rotated. A function that has just fetched the document waits before it fetches again.
     harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
     harness.clock.advance(Millis::seconds(9));
     assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 401);
@@ -79,7 +79,7 @@ async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_e
     assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 2);
 
-    // Forgers cause one fetch for each pause, however many they are.
+    // Any number of forged deliveries causes at most one fetch per pause.
     harness.clock.advance(Millis::seconds(10));
     for _ in 0..20 {
         assert_eq!(webhook.handle(send("evt_3", "a guess")).await.status_code, 401);
@@ -95,7 +95,7 @@ async fn a_cached_document_outlives_its_source_but_not_its_age() {
     assert_eq!(webhook.handle(send("evt_1")).await.status_code, 200);
     harness.clock.advance(Millis::seconds(299));
     assert_eq!(webhook.handle(send("evt_2")).await.status_code, 200);
-    assert_eq!(harness.endpoints.fetches(), 1, "used from the cache");
+    assert_eq!(harness.endpoints.fetches(), 1, "served from the cache");
     harness.clock.advance(Millis::seconds(1));
     harness.endpoints.set_down(true);
     assert_eq!(webhook.handle(send("evt_3")).await.status_code, 200, "a stale document is better than none");
@@ -115,7 +115,7 @@ async fn a_source_that_is_down_is_asked_once_in_a_pause() {
         assert_eq!(webhook.handle(send(&format!("evt_{index}"), secret)).await.status_code, 200);
         assert_eq!(webhook.handle(send("evt_forged", "a guess")).await.status_code, 401);
     }
-    assert_eq!(harness.endpoints.fetches(), 2, "each delivery would wait for its time-out");
+    assert_eq!(harness.endpoints.fetches(), 2, "otherwise each delivery would wait for a time-out");
     harness.clock.advance(Millis::seconds(10));
     assert_eq!(webhook.handle(send("evt_last", secret)).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 3, "it is asked again");
@@ -154,10 +154,10 @@ async fn a_document_that_cannot_be_used_is_not_asked_for_with_every_delivery() {
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200, "the source is asked again soon");
     harness.clock.advance(Millis::seconds(9));
     assert_eq!(webhook.handle(send("broken")).await.status_code, 503);
-    assert_eq!(harness.endpoints.fetches(), 4, "a document does not mend itself in a second");
+    assert_eq!(harness.endpoints.fetches(), 4, "a broken document is not fetched again so soon");
 }
 
-/// Anyone can invent ids. What is known goes on, and the source is spared.
+/// Anyone can invent ids. Known endpoints keep working, and the number of lookups is limited.
 #[tokio::test]
 async fn ids_that_name_no_endpoint_cost_a_bounded_number_of_reads() {
     let harness = Harness::new().await;
@@ -181,7 +181,7 @@ async fn messages_of_strangers_fail_alone() {
     let batch = serde_json::from_value(recorded("sqs/strangers.json")).unwrap();
     let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
     let kept: Vec<_> = response.failures.iter().map(|failure| failure.message_id[7..8].to_owned()).collect();
-    // Not JSON, a version and a kind of tomorrow, an array. The known record and the one that nobody knows are done.
+    // Kept: not JSON, a later version, a later kind, an array. Done: the known record and an unknown one.
     assert_eq!(kept, ["0", "2", "3", "5"]);
     assert_eq!(harness.metric("message_malformed"), 2);
     assert_eq!(harness.metric("unknown_version"), 2);

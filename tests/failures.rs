@@ -56,7 +56,7 @@ async fn a_handler_that_fails_for_ever_is_given_up_with_its_payload_and_can_be_r
     assert!(dead.body.is_some());
     assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
 
-    // Its duplicate is a duplicate: who was acknowledged once is not started anew by its sender.
+    // A retry is still a duplicate: a provider cannot restart a delivery that was acknowledged.
     let again = harness.deliver(&counted("msg_1", "count.later", "a")).await;
     assert_eq!(word(&again), (200, "duplicate".to_owned()));
     let write = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
@@ -66,7 +66,7 @@ async fn a_handler_that_fails_for_ever_is_given_up_with_its_payload_and_can_be_r
     assert_eq!(harness.tables().await.record("#msg_1").attempts, 0);
 }
 
-/// Every message of a burst moves the same conversation on, so they overtake each other's snapshots.
+/// All messages of a burst change the same conversation, so their snapshots go stale.
 #[tokio::test]
 async fn a_burst_of_messages_in_one_conversation_is_applied_whole() {
     let harness = Harness::new().await;
@@ -157,7 +157,7 @@ async fn waiting_records_never_expire_while_the_relay_runs() {
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
-/// A record of a later version: durable, and not for this one to act on.
+/// A record of a later version is kept, but this version does not act on it.
 #[tokio::test]
 async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let harness = Harness::with(counting).await;
@@ -176,7 +176,7 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     harness.stack.queue().send(&hint).await.unwrap();
     let (messages, batch) = harness.batch().await.unwrap();
     let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
-    assert_eq!(response.failures.len(), messages.len(), "the message waits for the version that knows it");
+    assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
     assert_eq!(harness.relay_function(&Script::none()).handle(json!(null)).await["sent"], 0);
     let buried = json!({ "Records": [{ "messageId": "m", "receiptHandle": "r", "body": hint.encode() }] });
@@ -197,7 +197,7 @@ async fn a_forced_replay_is_one_more_effect_and_a_retry_of_a_processed_record_is
     assert!(operator::retry(record, true, &harness.timing, moment).is_err());
     let write = operator::force(record, &harness.timing, moment).unwrap();
     assert_eq!(harness.operate(&write).await, Written::Applied);
-    assert!(matches!(harness.operate(&write).await, Written::ConditionFailed(_)), "a double click is one force");
+    assert!(matches!(harness.operate(&write).await, Written::ConditionFailed(_)), "a double click forces once");
     harness.relay().await;
     harness.settle().await;
     let tables = harness.tables().await;
@@ -206,7 +206,7 @@ async fn a_forced_replay_is_one_more_effect_and_a_retry_of_a_processed_record_is
     assert_eq!(tables.record("#msg_1").outcome, Some(Outcome::Applied));
 }
 
-/// The queue vouched for a body that the store, once it was back, knew by another one.
+/// During an outage the queue accepted a body, although the store already had another one under that id.
 #[tokio::test]
 async fn another_body_that_was_taken_during_an_outage_is_kept_too() {
     let harness = Harness::with(counting).await;
@@ -232,7 +232,7 @@ async fn a_dead_letter_that_nobody_can_read_is_kept_for_a_person() {
         assert_eq!(response["batchItemFailures"], json!([{ "itemIdentifier": "dead-1" }]), "{text}");
         assert_eq!(harness.metric(metric), 1);
     }
-    // A batch that is none is refused whole: an empty list of failures would acknowledge all of it.
+    // A batch that cannot be read is refused whole: an empty list of failures would acknowledge all of it.
     let response = harness.relay_function(&Script::none()).handle(json!({ "Records": [{ "body": 7 }] })).await;
     assert_eq!(response["batchItemFailures"], json!([{ "itemIdentifier": "" }]));
 }

@@ -1,7 +1,7 @@
-//! The simulator's store and queue against servers: random operations on both, and every answer is compared.
+//! Runs random operations on the simulator's store and queue and on servers, and compares every answer.
 //!
-//! The servers are those of the whole suite: the embedded ones, or those that `TEST_DYNAMODB_URL` and
-//! `TEST_SQS_URL` name. `TEST_SEQUENCES` says how many sequences there are.
+//! The servers are those of the whole suite: embedded, or named by `TEST_DYNAMODB_URL` and `TEST_SQS_URL`.
+//! `TEST_SEQUENCES` sets the number of sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +28,13 @@ use crate::support::stack::{TestStack, urls};
 /// Sequences for each pair of servers, unless the environment says otherwise.
 const SEQUENCES: u32 = 12;
 
-/// Shards of the indexes here.
+/// Index shards in this test.
 const SHARDS: u16 = 2;
 
 /// A moment at the end of an hour, so that the journal has two partitions.
 const NOW: i64 = 1_767_225_599_990;
 
-/// Receives after which a message is given up here.
+/// Receives after which the queues here give a message up.
 const RECEIVES_MAX: u32 = 2;
 
 #[derive(Debug, Clone)]
@@ -168,8 +168,8 @@ fn domain_write() -> impl Strategy<Value = Write> {
     })
 }
 
-/// Each item once. An item that comes twice is refused whatever else is wrong, but DynamoDB Local looks at the conditions
-/// first; `tests/contract` has the refusal itself.
+/// Each item once. DynamoDB refuses a repeated item before anything else, but DynamoDB Local checks the conditions
+/// first; `tests/contract` covers the refusal.
 fn apart(writes: Vec<Write>) -> Vec<Write> {
     let mut seen = BTreeSet::new();
     writes.into_iter().filter(|write| seen.insert((write.table == Table::Inbox, write.key.clone()))).collect()
@@ -189,7 +189,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Entries that fall due at the same moment have no order.
+/// Entries due at the same moment have no order.
 fn sorted(mut due: Vec<DueEntry>) -> Vec<DueEntry> {
     due.sort_by(|a, b| (a.due_at, &a.key).cmp(&(b.due_at, &b.key)));
     due
@@ -244,7 +244,7 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
     }
 }
 
-/// One sequence on both stores.
+/// Runs one sequence on both stores.
 async fn stores_agree(stack: &TestStack, operations: &[Operation]) -> Result<(), TestCaseError> {
     let (mut tables, store) = (Tables::default(), stack.store());
     for table in [Table::Inbox, Table::Domain] {
@@ -268,7 +268,7 @@ enum QueueOperation {
     Send,
     SendEach(usize),
     Receive,
-    /// The message of a receipt: for long, or not any longer.
+    /// Hides the message of a receipt for long, or makes it visible again.
     Hide {
         receipt: usize,
         long: bool,
@@ -288,10 +288,10 @@ fn queue_operation() -> impl Strategy<Value = QueueOperation> {
     ]
 }
 
-/// The latest receipt of each message that is at work, from both queues.
+/// The latest receipt of each message in flight, from both queues.
 type Receipts = BTreeMap<String, (u64, aws_sdk_sqs::types::Message)>;
 
-/// One sequence on both queues.
+/// Runs one sequence on both queues.
 async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Result<(), TestCaseError> {
     let shape = QueueShape {
         visibility_timeout: Millis::seconds(360),
@@ -326,7 +326,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
                 prop_assert!(queue.hide(message.receipt_handle().unwrap(), length).await.is_ok());
                 fake.hide(*handle, length, NOW);
                 if !long {
-                    receipts.remove(&body); // Handed back: a message that is not in flight cannot be hidden.
+                    receipts.remove(&body); // Visible again: a message that is not in flight cannot be hidden.
                 }
             }
             QueueOperation::Delete { receipt } => {
@@ -337,7 +337,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
             }
         }
     }
-    prop_assert_eq!(stack.messages().await, fake.len() as u64, "messages that are left");
+    prop_assert_eq!(stack.messages().await, fake.len() as u64, "remaining messages");
     let dead = stack.receive(&stack.resources.dead_letter_queue.url).await;
     let mut dead: Vec<_> = dead.iter().map(|message| message.body().unwrap().to_owned()).collect();
     dead.sort();
@@ -366,9 +366,9 @@ async fn received(stack: &TestStack, fake: &mut FakeQueue, receipts: &mut Receip
     Ok(())
 }
 
-/// A variable of the environment that a person sets for this run.
+/// An environment variable that a person sets for this run.
 fn variable(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "where other servers are is a matter of the run, not of a stack")]
+    #[expect(clippy::disallowed_methods, reason = "the addresses of other servers belong to the run, not to a stack")]
     std::env::var(name).ok()
 }
 

@@ -1,4 +1,4 @@
-//! Gateway events as AWS delivers them: what the function reads from each, and the answer in the form that each takes.
+//! Gateway events as AWS delivers them: what the function reads from each, and the answer that each expects.
 
 use std::future::ready;
 use std::panic::catch_unwind;
@@ -34,8 +34,8 @@ fn values<'a>(inbound: &'a Inbound, name: &str) -> Vec<&'a str> {
     headers.map(|(_, value)| std::str::from_utf8(value).unwrap()).collect()
 }
 
-/// The same delivery of Stripe, as each gateway hands it over, and with each content type. An HTTP API passes `text/*`,
-/// JSON, XML and `JavaScript` as text; everything else, `+json` included, arrives as base64.
+/// The same Stripe delivery from each gateway and with each content type. An HTTP API passes `text/*`, JSON, XML and
+/// `JavaScript` as text, and everything else as base64, including `+json`.
 const INVOICE: [&str; 14] = [
     "http-api-json",
     "http-api-stage",
@@ -53,7 +53,7 @@ const INVOICE: [&str; 14] = [
     "alb-base64",
 ];
 
-/// One event of each kind that takes an answer of its own.
+/// One event of each kind that has its own form of answer.
 const KINDS: [&str; 5] = ["http-api-json", "function-url-json", "http-api-payload-1", "rest-api-json", "alb-json"];
 
 #[test]
@@ -66,14 +66,14 @@ fn every_form_of_event_gives_the_same_bytes() {
         assert!(inbound.path.ends_with("/webhooks/stripe"), "{name}: {}", inbound.path);
         assert_eq!(inbound.source, Some("203.0.113.9".parse().unwrap()), "{name}");
         assert_eq!(values(&inbound, "stripe-signature").len(), 1, "{name}");
-        // A load balancer names neither itself nor the request.
+        // A load balancer's event has neither a domain nor a request id.
         let named = !name.starts_with("alb");
         let domain = inbound.domain.is_some_and(|it| it.ends_with("amazonaws.com") || it.ends_with("on.aws"));
         assert_eq!((domain, !inbound.request_id.is_empty()), (named, named), "{name}");
     }
 }
 
-/// An emulator says null where AWS says nothing.
+/// An emulator writes null where AWS leaves a field out.
 #[test]
 fn null_is_as_good_as_absent() {
     let mut event = event("http-api-json");
@@ -119,7 +119,7 @@ fn duplicate_headers_stay_visible_and_in_order() {
     }
 }
 
-/// What the caller itself says about its address is not believed.
+/// An address that the caller itself claims is not trusted.
 #[test]
 fn a_load_balancer_is_believed_about_the_last_address_only() {
     let from = |value: &str| {
@@ -163,7 +163,7 @@ async fn recorded_events_go_through_the_whole_function() {
     assert_eq!(harness.tables().await.records.len(), 4);
 }
 
-/// A REST API refuses a field that it does not know; an emulator of an HTTP API wants to see the cookies.
+/// A REST API refuses unknown fields; an emulator of an HTTP API requires the cookies.
 #[tokio::test]
 async fn each_gateway_gets_an_answer_in_its_own_form() {
     let harness = Harness::new().await;
@@ -192,7 +192,7 @@ async fn each_gateway_gets_an_answer_in_its_own_form() {
     }
 }
 
-/// Answers each request with its own body, and what is none as the function does.
+/// Echoes the body of each request, and answers anything else as the function does.
 fn echo(event: Value) -> Value {
     let function = |request: Result<Inbound, Malformed>| {
         ready(match request {
@@ -240,8 +240,8 @@ fn changed(name: &str, pointer: &str, value: impl Into<Value>) -> Value {
     event
 }
 
-/// The conversion of `lambda_http` panics on each of these. This function judges the request by its signature all the
-/// same; only a body that cannot be decoded is no request. A kind that no longer panics has no reason to be here.
+/// `lambda_http` panics when it converts any of these. This function still checks the signature, and refuses only a
+/// body that cannot be decoded. A case that no longer panics has no reason to be here.
 #[tokio::test]
 async fn what_the_conversion_of_lambda_http_panics_on_has_an_answer() {
     let harness = Harness::new().await;
@@ -265,7 +265,7 @@ async fn what_the_conversion_of_lambda_http_panics_on_has_an_answer() {
     }
 }
 
-/// No type of `lambda_http` fits these, and the function would fail before it runs if such an event did not pass through.
+/// No type of `lambda_http` fits these. If they did not pass through, the function would fail before it runs.
 #[tokio::test]
 async fn what_is_no_request_has_an_answer() {
     let harness = Harness::new().await;
@@ -285,8 +285,8 @@ async fn what_is_no_request_has_an_answer() {
 }
 
 proptest! {
-    /// Whatever a stranger sends through whichever gateway: there is an HTTP answer, and what is read are the bytes
-    /// that were sent.
+    /// Whatever a stranger sends through any gateway gets an HTTP answer, and the function reads the bytes that were
+    /// sent.
     #[test]
     fn no_request_makes_the_function_fail(
         name in proptest::sample::select(&KINDS),

@@ -1,4 +1,4 @@
-//! What counts as the same delivery, and what becomes of another body under a known id.
+//! What counts as the same delivery, and what happens to another body under a known id.
 
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_runtime::body::decompress;
@@ -20,7 +20,7 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
         assert_eq!(script.count(Operation::Send), 0, "{policy}: a loser never sends");
     }
     assert_eq!(harness.metric("body_mismatch"), 2);
-    // The same other body again is kept once.
+    // The same other body is kept only once.
     harness.deliver(&push("quarantine", "bbbb")).await;
     harness.settle().await;
     let tables = harness.tables().await;
@@ -31,8 +31,8 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
     assert_eq!(decompress(stored).unwrap(), push("quarantine", "bbbb").body);
 }
 
-/// Whoever holds one signed body of a provider that does not sign its ids can send it under fresh ones. The fact keeps it
-/// from having an effect; the worker counts it, so that no call is added while a provider waits.
+/// If a provider does not sign its ids, anyone with one signed body can send it under new ids. The fact prevents a
+/// second effect. The worker counts the replay, so ingress makes no extra call while the provider waits.
 #[tokio::test]
 async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     let harness = Harness::new().await;
@@ -48,7 +48,7 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     let ingress = Script::recording();
     let outbound = harness.deliver_under(&ingress, &under("fresh")).await.unwrap();
     assert_eq!(word(&outbound), (200, "accepted".to_owned()));
-    assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "nothing more than for any delivery");
+    assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "no more calls than for any delivery");
     let worker = Script::recording();
     assert!(harness.work_under(&worker).await);
     assert_eq!(
@@ -57,7 +57,7 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     );
     assert_eq!((harness.metric("suspected_replay"), harness.metric("event_duplicate")), (1, 1));
 
-    // The same fact in other bytes is a second telling, not a replay.
+    // The same fact in other bytes is a second report, not a replay.
     let mut other = under("retold");
     other.body.push(b'\n');
     harness.deliver(&other).await;
@@ -66,7 +66,7 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     assert_eq!(harness.tables().await.verdict(&[built("c1")]), Verdict::applied(1));
 }
 
-/// Counted whatever a handler thinks of it: here none takes the event, so that no domain key is in the way.
+/// A replay is counted even if no handler wants the event and it therefore has no domain key.
 #[tokio::test]
 async fn a_suspected_replay_is_counted_where_no_handler_takes_the_event() {
     let harness = Harness::new().await;
@@ -82,7 +82,7 @@ async fn a_suspected_replay_is_counted_where_no_handler_takes_the_event() {
     assert_eq!(harness.metric("event_ignored"), 3);
 }
 
-/// Where the id is signed, nobody can give a body another one, and no call is spent on it.
+/// If the id is signed, nobody can send a body under another one, and no call is spent on the check.
 #[tokio::test]
 async fn where_the_id_is_signed_nothing_is_noted() {
     let harness = Harness::new().await;
@@ -92,7 +92,7 @@ async fn where_the_id_is_signed_nothing_is_noted() {
     assert!(!worker.calls().contains(&Operation::Put), "{:?}", worker.calls());
 }
 
-/// A provider that signs each retry anew sends other headers and the same event.
+/// A provider that signs each retry again sends other headers and the same event.
 #[tokio::test]
 async fn the_signature_and_the_time_are_no_part_of_the_identity() {
     let harness = Harness::new().await;
@@ -137,7 +137,7 @@ async fn a_delivery_without_an_id_is_known_by_its_bytes() {
     assert_eq!(word(&harness.deliver(&command("later")).await), (200, "accepted".to_owned()));
 }
 
-/// An id with the separator of keys in it, or one as long as a header may be, meets no other.
+/// An id that contains the key separator, or is as long as a header may be, collides with no other.
 #[tokio::test]
 async fn ids_that_look_like_keys_stay_apart() {
     let harness = Harness::with(counting).await;

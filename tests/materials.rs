@@ -1,4 +1,4 @@
-//! Providers that sign with a key of their own: its certificate is fetched when a delivery asks for it, and kept.
+//! Providers that sign with their own key: its certificate is fetched when a delivery needs it, and cached.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ use crate::support::{Answer, Harness, Script, word};
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
 
-/// A signed request of SNS, and the certificate that verifies it.
+/// A signed SNS request, and the certificate that verifies it.
 struct Sns {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
@@ -123,7 +123,7 @@ async fn a_subscription_is_confirmed_by_one_visit_and_never_stored() {
     assert_eq!(harness.metric("handshake_answered"), 1);
 }
 
-/// A provider that renews its certificate publishes it at a new address, which the next message names.
+/// A provider that renews its certificate publishes it at a new URL, which the next message names.
 #[tokio::test]
 async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_one_is_kept() {
     let harness = harness().await;
@@ -140,7 +140,7 @@ async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_on
     assert_eq!(harness.materials.urls(), [old.field("SigningCertURL"), is]);
 }
 
-/// What was kept is not used for ever.
+/// A cached certificate is not used forever.
 #[tokio::test]
 async fn a_kept_certificate_is_fetched_anew_after_six_hours() {
     let harness = harness().await;
@@ -154,7 +154,7 @@ async fn a_kept_certificate_is_fetched_anew_after_six_hours() {
     }
 }
 
-/// A forger can name many addresses: what is in use stays, and one minute sees a limited number of fetches.
+/// A forger can name many URLs. Certificates in use stay cached, and the number of fetches per minute is limited.
 #[tokio::test]
 async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end() {
     let harness = harness().await;
@@ -178,10 +178,10 @@ async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end
         forge(1_000 + number).await;
     }
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
-    assert_eq!(harness.materials.urls().iter().filter(|url| **url == own).count(), 1, "kept all the while");
+    assert_eq!(harness.materials.urls().iter().filter(|url| **url == own).count(), 1, "it stayed in the cache");
 }
 
-/// Whoever makes one endpoint ask for certificates takes nothing from the others.
+/// An endpoint that uses up its fetches takes none from the others.
 #[tokio::test]
 async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
     let harness = harness().await;
@@ -197,12 +197,12 @@ async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
         webhook.handle(forged).await;
     }
     harness.materials.put(&own, sns.certificate.as_str());
-    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503, "its fetches are spent");
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503, "its fetches are used up");
     let other = gateway_event("POST", "/webhooks/other", &sns.headers, &sns.body, &harness.clock);
     assert_eq!(webhook.handle(other).await.status_code, 200);
 }
 
-/// While the provider's side does not answer, what is kept is used for longer, and not for ever.
+/// While the provider's host does not answer, a cached certificate is used for longer, but not forever.
 #[tokio::test]
 async fn a_kept_certificate_is_used_for_a_day_while_no_other_can_be_had() {
     let harness = harness().await;
@@ -225,7 +225,7 @@ async fn a_kept_certificate_is_used_for_a_day_while_no_other_can_be_had() {
     }
 }
 
-/// A side that takes the call and never answers.
+/// A source that never answers.
 struct Silent;
 
 impl MaterialSource for Silent {
@@ -241,12 +241,12 @@ async fn a_side_that_never_answers_is_waited_for_only_so_long() {
     assert_eq!(visited, Err(Unavailable));
 }
 
-/// Answers one connection with this head and body, and says what was asked for.
+/// Answers one connection with this head and body, and returns what was requested.
 async fn answer_once(listener: TcpListener, answer: Vec<u8>) -> String {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut asked = vec![0; 4_096];
     let length = stream.read(&mut asked).await.unwrap();
-    // The other side may have heard enough before all of it is written.
+    // The client may close the connection before everything is written.
     let _ = stream.write_all(&answer).await;
     String::from_utf8_lossy(&asked[..length]).into_owned()
 }
@@ -258,7 +258,7 @@ async fn fetched(answer: Vec<u8>) -> (Result<Vec<u8>, Unavailable>, String) {
     tokio::join!(source.fetch(&url, None), answer_once(listener, answer))
 }
 
-/// Only the host that was asked for was checked.
+/// A redirect is not followed, because only the requested host was checked.
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -270,7 +270,7 @@ async fn a_redirect_is_not_followed() {
         assert!(asked.starts_with("GET /key HTTP/1.1\r\n"), "{asked}");
     }
     let mut followed = Box::pin(elsewhere.accept());
-    assert!(futures::poll!(&mut followed).is_pending(), "nobody came");
+    assert!(futures::poll!(&mut followed).is_pending(), "no request followed the redirect");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Every provider of the catalog through the whole function: what it hears, and what its questions touch.
+//! Every provider of the catalog through the whole function: its answers, and that handshakes make no calls.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
 }
 
-/// Configures the provider's endpoint as the vector wants it, and moves the clock to the vector's moment.
+/// Configures the provider's endpoint for the vector, and moves the clock to the vector's time.
 fn configure(harness: &Harness, provider: &str, vector: &Value) {
     let mut document = json!({ "provider": provider, "secrets": vector["secrets"], "settings": {} });
     if let Some(settings) = vector["settings"].as_object() {
@@ -33,7 +33,7 @@ fn configure(harness: &Harness, provider: &str, vector: &Value) {
     harness.clock.advance(Millis((now - harness.clock.seconds().0) * 1_000));
 }
 
-/// The gateway event of a vector; nothing for one with two headers of a name, which HTTP APIs join.
+/// The gateway event of a vector. `None` if two headers share a name, because HTTP APIs join them.
 fn event(harness: &Harness, provider: &str, vector: &Value) -> Option<Value> {
     let headers = vector["headers"].as_object().unwrap().iter();
     let headers: Option<Vec<_>> =
@@ -50,7 +50,7 @@ async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &V
     harness.webhook(script).handle(event).await
 }
 
-/// What a provider hears: the status and the body of success (nothing for the small report), and "please retry".
+/// A provider's answers: status and body of success (`None` for the small report), and the status of "please retry".
 fn wanted(provider: &str) -> (u16, Option<&'static str>, u16) {
     match provider {
         "adyen" => (202, Some("[accepted]"), 503),
@@ -104,7 +104,7 @@ async fn an_endpoint_that_lacks_a_setting_asks_for_a_retry() {
     assert_eq!((harness.metric("delivery_retry_please"), harness.metric("delivery_refused")), (1, 0));
 }
 
-/// Questions are answered, and what is refused is refused, without one call to the store or the queue.
+/// Handshakes are answered, and bad requests refused, without one call to the store or the queue.
 #[tokio::test]
 async fn neither_a_question_nor_a_refused_request_touches_the_store() {
     let harness = Harness::new().await;

@@ -15,7 +15,7 @@ use crate::support::{CommitInFlight, Delivery, Fault, Gate, Harness, Operation, 
 /// How many copies arrive together.
 const COPIES: usize = 64;
 
-/// Delivers copies to as many functions at once and counts their answers.
+/// Delivers copies to this many functions at once and counts their answers.
 async fn deliver_together(
     harness: &Harness,
     delivery: &Delivery,
@@ -118,14 +118,14 @@ async fn two_workers_with_one_message_each_apply_one_effect() {
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
-/// The model does not see what the claim in the commit's condition is for: its deliveries of one id are one fact.
+/// The commit's condition names the claim. The model cannot show why: its deliveries of one id are one fact.
 #[tokio::test]
 async fn a_commit_in_flight_does_not_land_on_the_next_claim_of_its_id() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "order-1")).await;
     let commit = CommitInFlight::start(&harness).await;
 
-    // The record dies of its dead letters, an operator discards it, and it expires.
+    // Dead letters make the record DEAD, an operator discards it, and it expires.
     let key = RecordKey::parse("in#standard_webhooks#msg_1").unwrap();
     for _ in 0..3 {
         harness.bury_under(&Script::none(), &Message::Ref { pk: key.clone() }.encode()).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_commit_in_flight_does_not_land_on_the_next_claim_of_its_id() {
     assert_eq!(harness.operate(&discard.unwrap()).await, Written::Applied);
     harness.expire(&key).await;
 
-    // Long after, the id comes again with another fact.
+    // Much later, the id comes again with another fact.
     assert_eq!(word(&harness.deliver(&count("msg_1", "order-2")).await), (200, "accepted".to_owned()));
     commit.land(&harness).await;
     harness.settle().await;

@@ -1,5 +1,5 @@
-//! Requests that must not get in: the documented answer, a metric with the same code, nothing written, nothing queued,
-//! and not a byte of the request or of a secret in the log.
+//! Requests that must be refused: the documented answer, a metric with the same code, nothing written, nothing queued,
+//! and no byte of the request or of a secret in the log.
 
 use hookonce_protocol::time::EpochSec;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::logs::Logs;
 use crate::support::samples::{invoice_paid, noise};
 use crate::support::{Answer, Clock, Delivery, Harness, body, word};
 
-/// Stands in bodies and, as it is or in base64, in secrets; it must stand nowhere else.
+/// Part of bodies and of secrets, as it is or in base64. It must appear nowhere else.
 const MARKERS: [&str; 2] = ["LEAKMENOT", "TEVBS01FTk9U"];
 
 /// A request, and the status and code that it must get.
@@ -25,7 +25,7 @@ fn case(name: &'static str, event: Value, status: u16, code: &'static str) -> Ca
     Case { name, event, status, code }
 }
 
-/// Plays cases on one stack, which must stay empty all the while.
+/// Runs cases on one stack, which must stay empty.
 async fn refuse(harness: &Harness, cases: Vec<Case>) {
     let logs = Logs::catch("trace");
     for Case { name, event, status, code } in cases {
@@ -148,7 +148,7 @@ async fn stale_and_future_requests_are_refused_at_the_second() {
         ],
     )
     .await;
-    // The limit itself is inside, and an old one cannot be forged into range.
+    // The tolerance includes its limit.
     for seconds in [-300, 300] {
         assert_eq!(harness.webhook(&crate::support::Script::none()).handle(signed_at(seconds)).await.status_code, 200);
     }
@@ -247,7 +247,7 @@ async fn a_source_of_endpoints_that_is_down_asks_for_a_retry() {
     refuse(&harness, vec![case("endpoints down", event, 503, "endpoint_unavailable")]).await;
 }
 
-/// What is signed need not be text: the bytes are kept as they are.
+/// A signed body need not be text: its bytes are kept as they are.
 #[tokio::test]
 async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
     let harness = Harness::new().await;
@@ -261,7 +261,7 @@ async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
     assert_eq!(record.event_type, "unknown");
 }
 
-/// The largest body that fits is taken, the next one is not: the limit is the item's, not a guess.
+/// The largest body that fits is accepted, and the next one is not: the limit is the item's, not a guess.
 #[tokio::test]
 async fn the_largest_body_that_fits_one_item_goes_all_the_way() {
     let harness = Harness::with(crate::support::counting::counting).await;

@@ -1,4 +1,4 @@
-//! Four ways in which deliveries were lost or doubled elsewhere, as regression tests.
+//! Four ways in which other systems lose or double deliveries, as regression tests.
 
 use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::Millis;
@@ -13,7 +13,7 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
     let delivery = count("msg_1", "order-1");
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
 
-    // The handler of the first copy is slow: its transaction is still to come when the provider gives up and retries.
+    // The handler of the first copy is slow: it has not committed when the provider gives up and retries.
     let slow = CommitInFlight::start(&harness).await;
     for _ in 0..2 {
         harness.clock.advance(Millis::seconds(18));
@@ -21,7 +21,7 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
     }
     assert_eq!(harness.stack.messages().await, 1, "a retry sends nothing");
 
-    // The relay takes the record for forgotten, and a second worker overtakes the first.
+    // The relay sends the record again, as if it were forgotten, and a second worker overtakes the first.
     harness.clock.advance(harness.timing.lease);
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
@@ -38,7 +38,7 @@ async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears
     let harness = Harness::with(counting).await;
     let delivery = count("msg_1", "order-1");
 
-    // Both copies are past the point where a check would have found nothing; the second sets first.
+    // Both copies are past the point where a check would have found nothing; the second writes first.
     let gate = Gate::default();
     let late = Script::held(Operation::Put, &gate);
     let (late, early) = tokio::join!(harness.deliver_under(&late, &delivery), async {
@@ -50,7 +50,7 @@ async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears
     assert_eq!(word(&early), (200, "accepted".to_owned()));
     assert_eq!(word(&late.unwrap()), (200, "duplicate".to_owned()));
 
-    // The commit fails. Elsewhere the mark would now be cleared, and a retry would slip in before the next attempt.
+    // The commit fails. Another system would now clear its mark, and let a retry in before the next attempt.
     harness.work_under(&Script::on(Operation::Commit, 0, Fault::Refused)).await;
     assert_eq!(harness.tables().await.record("#msg_1").status, Status::Pending);
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
@@ -84,7 +84,7 @@ async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_when_nobody_
     assert!(harness.deliver_under(&crash, &count("msg_1", "order-1")).await.is_none());
 
     harness.clock.advance(Millis(harness.timing.lease.0 - 1));
-    assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond to go");
+    assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond left");
     harness.clock.advance(Millis(1));
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
@@ -108,7 +108,7 @@ async fn a_delivery_while_the_store_is_down_is_taken_by_the_queue_and_applied_on
     harness.work_under(&Script::store_outage()).await;
     assert_eq!(harness.stack.messages().await, 1);
 
-    // The provider heard 200 and retries all the same; this copy finds the store back.
+    // The provider received 200 and retries anyway; by now the store is back.
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
@@ -143,7 +143,7 @@ async fn a_delivery_while_the_store_is_down_is_sent_back_where_the_endpoint_want
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 
-/// The queue takes shorter messages than the store takes items.
+/// The queue's limit for a message is smaller than the store's limit for an item.
 #[tokio::test]
 async fn a_delivery_too_long_for_the_queue_is_sent_back_while_the_store_is_down() {
     let harness = Harness::with(counting).await;
@@ -154,7 +154,7 @@ async fn a_delivery_too_long_for_the_queue_is_sent_back_while_the_store_is_down(
     let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
     assert_eq!(harness.stack.messages().await, 0);
-    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "the store takes it");
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "the store accepts it");
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }

@@ -1,4 +1,4 @@
-//! The only re-sender: within its budget, oldest first, ever more seldom.
+//! Only the relay re-sends: within its budget, oldest first, at growing intervals.
 
 use hookonce_protocol::record::{DeadReason, Status};
 use hookonce_protocol::relay::{Budget, FAILED_SEND_PAUSE, SHARD_PAGE};
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
 
-/// Delivers so many events a second apart and loses every hint.
+/// Delivers this many events a second apart, and loses every hint.
 async fn forgotten(harness: &Harness, events: usize) {
     for index in 0..events {
         harness.deliver(&count(&format!("msg_{index:03}"), &format!("order-{index}"))).await;
@@ -54,10 +54,10 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     let report = harness.relay_under(&script).await.unwrap();
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
     assert_eq!(script.count(Operation::QueryDue), 2, "two pages");
-    assert_eq!(harness.relay().await["due"], json!(0), "each was moved on");
+    assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
-/// A slow run is the last of its period: the function's time is short.
+/// A slow run is the last of its period, because the function's time is short.
 #[tokio::test]
 async fn no_run_begins_late() {
     let mut harness = Harness::with(counting).await;
@@ -88,7 +88,7 @@ async fn the_relay_reads_no_bodies() {
     assert_eq!(reads, [1, 0, 0]);
 }
 
-/// Sent again and again, and nobody works on it: the age of what is due says nothing, because each send moves it on.
+/// Records are re-sent, but no worker runs. Their age when due shows nothing, because each send moves the due time.
 #[tokio::test]
 async fn what_is_sent_and_never_worked_on_is_counted() {
     let harness = Harness::with(counting).await;
@@ -132,7 +132,7 @@ async fn a_record_that_nobody_works_on_is_sent_ever_more_seldom() {
     let harness = Harness::with(counting).await;
     forgotten(&harness, 1).await;
     let (start, mut sends) = (harness.clock.now(), Vec::new());
-    // The relay runs each minute; the runs that find nothing are left out.
+    // The relay runs each minute; runs that would find nothing are left out.
     loop {
         let due_at = harness.tables().await.record("#msg_000").due.clone().unwrap().at;
         let minutes = (due_at.0 - start.0).div_euclid(60_000) + 1;
@@ -184,14 +184,14 @@ async fn a_dead_letter_whose_handler_has_failed_dies_and_an_untried_one_gets_two
     }
 }
 
-/// A commit in conflict is tried again at once a few times, then the message waits.
+/// A commit that meets a conflict is retried a few times at once; then the message waits.
 #[tokio::test]
 async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
     let script = Script::every(Operation::Commit, Fault::Conflict);
     harness.work_under(&script).await;
-    assert_eq!(script.count(Operation::Commit), 4, "once and three times more");
+    assert_eq!(script.count(Operation::Commit), 4, "once, and three retries");
     let tables = harness.tables().await;
     assert_eq!((tables.record("#msg_1").attempts, tables.record("#msg_1").status), (0, Status::Pending));
     harness.settle().await;

@@ -1,4 +1,4 @@
-//! Every recorded file is there for a test. One that no test reads is a mistake.
+//! Every recorded file belongs to a test. A file that no test reads is a mistake.
 
 use std::collections::BTreeSet;
 use std::path::Path;

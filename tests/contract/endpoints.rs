@@ -1,4 +1,4 @@
-//! What the webhook relies on in a source of endpoint documents.
+//! What the webhook needs from a source of endpoint documents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,14 +29,14 @@ fn id(text: &str) -> EndpointId {
 
 /// The suite. `put` writes the text of a document.
 async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(&str, &str)) {
-    assert!(source.fetch(&id("nobody")).await.unwrap().is_none(), "absence is an answer");
+    assert!(source.fetch(&id("nobody")).await.unwrap().is_none(), "a missing document is no error");
 
     put("shop", DOCUMENT);
     let document = source.fetch(&id("shop")).await.unwrap().unwrap();
     assert_eq!((document.provider.as_str(), document.secrets.len()), ("stripe", 2));
     assert!(!format!("{document:?}").contains("LEAKMENOT"), "a document does not print its secrets");
     put("shop", &DOCUMENT.replace("stripe", "github"));
-    assert_eq!(source.fetch(&id("shop")).await.unwrap().unwrap().provider, "github", "it is fetched anew each time");
+    assert_eq!(source.fetch(&id("shop")).await.unwrap().unwrap().provider, "github", "each call fetches again");
 
     for (name, text) in [
         ("cut-off", "{\"provider\":\"stripe\",\n\"secrets\":[\"LEAKMENOT"),
@@ -85,7 +85,7 @@ fn ssm(url: &str) -> SsmEndpoints {
     SsmEndpoints::new(ssm_client(&config, Millis(600)), "/hookonce/test/endpoints/")
 }
 
-/// Parameter Store as far as its API reference describes `GetParameter`.
+/// A Parameter Store that behaves as the API reference of `GetParameter` says.
 #[tokio::test]
 async fn documents_in_parameter_store_keep_the_contract() {
     listen();
@@ -117,14 +117,14 @@ async fn documents_in_parameter_store_keep_the_contract() {
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
     let denied = JsonServer::start(|_| (400, json!({ "__type": "AccessDeniedException" }).to_string())).await;
     let error = ssm(&denied.url).fetch(&id("shop")).await.unwrap_err();
-    assert!(matches!(error, FetchError::Unavailable(_)), "no permission is not absence: {error:?}");
+    assert!(matches!(error, FetchError::Unavailable(_)), "a denied read is not a missing document: {error:?}");
     let strange = JsonServer::start(|_| (200, json!({ "Parameter": "LEAKMENOT" }).to_string())).await;
     let error = ssm(&strange.url).fetch(&id("shop")).await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
     let printed = format!("{} {error:?}", Report::new(&error));
-    assert!(!printed.contains("LEAKMENOT"), "an answer is not repeated: {printed}");
+    assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the response: {printed}");
     let logged = logs.take();
-    assert!(logged.contains("GetParameter") && !logged.contains("LEAKMENOT"), "at no level: {logged}");
+    assert!(logged.contains("GetParameter") && !logged.contains("LEAKMENOT"), "at no log level: {logged}");
 }
 
 #[tokio::test]
@@ -145,10 +145,10 @@ async fn a_throttled_read_of_parameter_store_is_repeated() {
 
 #[tokio::test]
 async fn a_parameter_store_that_never_answers_costs_no_more_than_the_time_out() {
-    // Nobody accepts: a connection opens, and what is sent stays unread.
+    // Nothing accepts: a connection opens, but nobody reads the request.
     let silent = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let source = ssm(&format!("http://{}", silent.local_addr().unwrap()));
     let limit = Duration::from_secs(10);
-    let fetched = tokio::time::timeout(limit, source.fetch(&id("shop"))).await.expect("it waited for ever");
+    let fetched = tokio::time::timeout(limit, source.fetch(&id("shop"))).await.expect("it must not hang");
     assert!(matches!(fetched, Err(FetchError::Unavailable(_))), "{fetched:?}");
 }

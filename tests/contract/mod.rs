@@ -1,5 +1,5 @@
-//! One suite for each port. A suite is generic over the implementation; here it runs on the adapters that are deployed,
-//! against the embedded servers. The same functions take the addresses of other servers.
+//! One suite per port, generic over the implementation. Here each suite runs on the deployed adapters against the
+//! embedded servers. The same functions accept the addresses of other servers.
 
 mod endpoints;
 mod queue;
@@ -23,7 +23,7 @@ fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config.timeout_config(timeouts(total)).retry_config(retries()).build())
 }
 
-/// An address on loopback where nobody listens any more.
+/// An address on loopback where nothing listens.
 async fn nowhere() -> String {
     let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())

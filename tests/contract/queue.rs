@@ -1,4 +1,4 @@
-//! What the protocol relies on in a queue.
+//! What the protocol needs from a queue.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ async fn drain(stack: &TestStack) -> BTreeMap<String, usize> {
 }
 
 async fn what_is_sent_is_received(stack: &TestStack, queue: &impl Queue) {
-    // A provider's id may hold anything; SQS takes only what XML can carry.
+    // A provider's id may contain any character; SQS accepts only those that XML allows.
     for id in ["one, \"quoted\" and λ", "\u{0}\u{8}\u{1b}\u{7f}", "\u{fffd}\u{fffe}\u{ffff}\u{1fffe}😀"] {
         queue.send(&hint(id)).await.unwrap();
         let received = drain(stack).await;
@@ -89,7 +89,7 @@ async fn a_queue_that_is_not_there_is_unavailable_in_every_call() {
 #[tokio::test]
 async fn a_message_that_is_too_long_is_not_confirmed() {
     let stack = TestStack::new().await;
-    // Above the largest message that any of the servers takes, 1 MiB.
+    // Longer than any of the servers accepts, which is at most 1 MiB.
     let long = hint(&"x".repeat(1_100 * 1024));
     assert_eq!(stack.queue().send(&long).await, Err(Unavailable));
     assert_eq!(stack.messages().await, 0);

@@ -1,4 +1,4 @@
-//! What the protocol relies on in a store.
+//! What the protocol needs from a store.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn claim(id: &str) -> Record {
     a_record(&format!("in#contract#{id}"))
 }
 
-/// An update that changes nothing that matters, under a condition.
+/// An update under a condition. What it changes does not matter.
 fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
     Write {
         purpose: Purpose::CountDuplicate,
@@ -73,11 +73,11 @@ async fn a_failed_condition_shows_the_item(store: &impl Store) {
     item.insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
     assert_eq!(store.write(&strange).await, Written::Applied);
     let Written::ConditionFailed(Found::Unreadable(unreadable)) = store.write(&strange).await else {
-        panic!("a record of another version is not this version's to read");
+        panic!("this version must not read a record of another version");
     };
     assert_eq!(unreadable.schema_version, Some(2));
     let read = store.read(&claim("strange").key).await.unwrap();
-    assert_eq!(read, Found::Unreadable(unreadable), "a read says the same");
+    assert_eq!(read, Found::Unreadable(unreadable), "a read returns the same");
 }
 
 async fn of_many_claims_one_wins(store: &impl Store) {
@@ -97,7 +97,7 @@ async fn of_many_claims_one_wins(store: &impl Store) {
     assert_eq!(losers, 63, "every loser is shown the winner");
 }
 
-/// What an operator's tool reads: every key of a partition, the latest first, a page at a time.
+/// What an operator's tool reads: every key of a partition, latest first, page by page.
 async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
     let received = |index: i64| EpochMs(START.0 + index);
     let keys: Vec<_> = (0..25).map(|index| claim(&format!("paged-{index:02}")).key).collect();
@@ -136,7 +136,7 @@ async fn reads_come_back_in_order(store: &impl Store) {
     }
     for (key, found) in keys.iter().zip(store.read_heads(&keys).await).step_by(2) {
         let head = Record { body: None, ..a_record(key.as_str()) };
-        assert_eq!(found, Ok(Found::Record(Box::new(head))), "all but the body");
+        assert_eq!(found, Ok(Found::Record(Box::new(head))), "everything except the body");
     }
     assert_eq!(store.read(&keys[1]).await, Ok(Found::Nothing));
     assert_eq!(store.read_each(&[]).await, []);
@@ -171,11 +171,11 @@ async fn the_due_index_is_sparse_and_oldest_first(store: &impl Store) {
     };
     let expected = [("due-a", 10), ("due-b", 20), ("due-c", 30)].map(|(id, at)| (id.to_owned(), at));
     assert_eq!(listed(base + 40, 100).await, expected);
-    assert_eq!(listed(base + 30, 100).await, expected, "the moment itself is due");
+    assert_eq!(listed(base + 30, 100).await, expected, "due at exactly this moment");
     assert_eq!(listed(base + 40, 2).await, expected[..2], "the oldest come first");
     assert_eq!(store.query_due(1, EpochMs(base + 40), 100).await, Ok(Vec::new()), "another shard");
 
-    // Who leaves PENDING leaves the index.
+    // A record that leaves PENDING leaves the index.
     let mut settled = touch(&claim("due-a").key, Vec::new());
     let gone = [attribute::DUE_SHARD, attribute::DUE_AT].map(|name| Change::Remove(name.into()));
     settled.action = Action::Update(gone.to_vec());
@@ -194,8 +194,8 @@ async fn the_journal_counts_across_the_hour(store: &impl Store) {
     }
     let count =
         async |from: i64, until: i64| store.count_received(shard, EpochMs(hour + from), EpochMs(hour + until)).await;
-    assert_eq!(count(-30_000, 20_000).await, Ok(4), "over the turn of the hour");
-    assert_eq!(count(-20_000, -1).await, Ok(2), "both ends belong to it");
+    assert_eq!(count(-30_000, 20_000).await, Ok(4), "across the hour boundary");
+    assert_eq!(count(-20_000, -1).await, Ok(2), "both ends are included");
     assert_eq!(count(0, 15_000).await, Ok(2));
     assert_eq!(count(16_000, 20_000).await, Ok(0));
 }
@@ -213,7 +213,7 @@ fn put(key: &str, condition: Condition) -> Write {
 
 async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl Store) {
     assert_eq!(store.write(&put("commit-known", Condition::none())).await, Written::Applied);
-    // Each of four writes either can happen or cannot; every combination but the one where all can.
+    // Each condition of the four writes holds or fails: every combination except the one where all hold.
     for failing in 1_u32..16 {
         let write = |index: u32| match failing & (1 << index) {
             0 => put(&format!("commit-{failing}-{index}"), Condition::item_absent()),
@@ -232,8 +232,8 @@ async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl 
     let record = claim("committed");
     assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
     let both = [touch(&record.key, record.guard().condition([]).0), put("commit-both", Condition::item_absent())];
-    assert_eq!(store.commit(&both).await, Committed::Applied, "over both tables");
-    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("it was there") };
+    assert_eq!(store.commit(&both).await, Committed::Applied, "across both tables");
+    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("the record is missing") };
     assert_eq!(after.last_seen_at, Some(EpochMs(1)));
     let both = store.read_domain(&["commit-both".to_owned()]).await.unwrap();
     assert_eq!(both.items["commit-both"]["n"], 1.into());
@@ -251,11 +251,11 @@ async fn domain_items_are_read_in_any_number(store: &impl Store) {
     let keys: Vec<_> = (0..150).map(|index| format!("invalid-{index}")).collect();
     let twice: Vec<_> = keys.iter().chain(&keys).cloned().collect();
     let snapshot = store.read_domain(&twice).await.unwrap();
-    assert_eq!(snapshot.items.len(), 100, "what exists is listed, once");
+    assert_eq!(snapshot.items.len(), 100, "existing items are listed once");
     assert!(store.read_domain(&[]).await.unwrap().items.is_empty());
 }
 
-/// The model is the protocol's own meaning of a write: what a model checker explores is what the store does.
+/// The store must do what the protocol says a write does, because the model checker explores just that.
 #[tokio::test]
 async fn the_store_does_what_a_write_means() {
     let stack = TestStack::new().await;
@@ -321,7 +321,7 @@ fn any_clause() -> impl Strategy<Value = Clause> {
     ]
 }
 
-/// Values that are likely to meet.
+/// Mostly a few numbers, so that values often coincide.
 fn small_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => (-1_i64..2).prop_map(Value::from),

@@ -1,4 +1,4 @@
-//! Replies that are lost on the wire, so that the SDK itself tries again.
+//! Replies that are lost on the wire, so that the SDK itself retries.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::support::stack::urls;
 use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
 use crate::support::{Fault, Harness, Script, Verdict, word};
 
-/// Injects one fault into the next requests for one operation, and remembers every request.
+/// Injects one fault into the next requests for one operation, and records every request.
 #[derive(Debug, Default)]
 struct Injected {
     next: Mutex<Option<(&'static str, Fault, usize)>>,
@@ -20,7 +20,7 @@ struct Injected {
 }
 
 impl Injected {
-    /// The next requests for an operation meet a fault.
+    /// Injects the fault into the next requests for an operation.
     fn inject(&self, operation: &'static str, fault: Fault, times: usize) {
         *self.next.lock().unwrap() = Some((operation, fault, times));
     }
@@ -63,7 +63,7 @@ async fn a_claim_whose_reply_was_lost_recognises_itself_in_the_sdks_retry() {
     let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20)).await;
     injected.inject("PutItem", Fault::ReplyLost, 1);
     let outbound = harness.deliver(&count("msg_1", "order-1")).await;
-    assert_eq!(word(&outbound), (200, "accepted".to_owned()), "it is no duplicate of itself");
+    assert_eq!(word(&outbound), (200, "accepted".to_owned()), "a retry is no duplicate of its own claim");
     assert_eq!(injected.requests("PutItem").len(), 2, "one claim and the SDK's retry");
     assert_eq!(harness.metric("own_retry"), 1);
     assert_eq!(harness.stack.messages().await, 1, "its hint is sent");
@@ -95,7 +95,7 @@ async fn a_commit_that_never_gets_a_reply_is_found_by_reading_the_record() {
     harness.deliver(&count("msg_1", "order-1")).await;
     injected.inject("TransactWriteItems", Fault::ReplyLost, 3);
     harness.work().await;
-    assert_eq!(injected.requests("TransactWriteItems").len(), 3, "as often as the SDK may");
+    assert_eq!(injected.requests("TransactWriteItems").len(), 3, "every attempt that the SDK has");
     assert_eq!((harness.metric("event_applied"), harness.metric("commit_unknown")), (1, 1));
     assert_eq!(harness.stack.messages().await, 0);
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
@@ -108,7 +108,7 @@ async fn a_store_that_never_answers_costs_no_more_than_the_time_out_of_the_claim
     let webhook = harness.webhook(&Script::none());
     let event = count("msg_1", "order-1").event(&harness.clock);
     let limit = std::time::Duration::from_secs(10);
-    let outbound = tokio::time::timeout(limit, webhook.handle(event)).await.expect("it waited for ever");
+    let outbound = tokio::time::timeout(limit, webhook.handle(event)).await.expect("it must not hang");
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
     harness.stack.dynamodb = dynamodb(urls().0, Millis::seconds(20));
     assert!(harness.tables().await.records.is_empty());

@@ -1,4 +1,4 @@
-//! The example of the `Handler` trait, as it stands in the documentation, run by the real worker.
+//! The example from the documentation of the `Handler` trait, run by the real worker.
 
 use hookonce_protocol::call::Written;
 use hookonce_protocol::operator;
@@ -37,7 +37,7 @@ async fn the_documented_handler_applies_one_fact_at_each_endpoint() {
     for endpoint in ENDPOINTS {
         harness.deliver(&signed("msg_1", "c_1").to(endpoint)).await;
         harness.deliver(&signed("msg_2", "c_1").to(endpoint)).await;
-        // An id that looks like the key of a forced replay is an id.
+        // An id that looks like the key of a forced replay is still an id.
         harness.deliver(&signed("msg_3", "c_1##in#tenant-b#msg_1#g1").to(endpoint)).await;
     }
     harness.settle().await;
@@ -49,7 +49,7 @@ async fn the_documented_handler_applies_one_fact_at_each_endpoint() {
     assert_eq!(tables.verdict(&facts.concat()), Verdict::applied(4));
 }
 
-/// Both records tell one fact, and an operator wants its effect again for each.
+/// Both records name one fact, and an operator forces its effect for each.
 #[tokio::test]
 async fn the_documented_handler_survives_forced_replays() {
     let harness = harness().await;
@@ -74,5 +74,5 @@ async fn the_documented_handler_survives_forced_replays() {
     let fact = fact("standard_webhooks", "c_1");
     assert_eq!(tables.verdict(&[&fact, &fact, &fact, &fact]), Verdict::applied(4));
     assert_eq!(tables.number("standard_webhooks#customer#cus_1", "contracts"), 4);
-    assert_eq!(tables.items("#contract#").count(), 4, "each effect has an item of its own");
+    assert_eq!(tables.items("#contract#").count(), 4, "each effect has its own item");
 }

@@ -10,7 +10,7 @@ const WORDS: [&str; 6] = ["sent", "delivered", "read", "played", "failed", "a wo
 const STATUS: &str = "meta_whatsapp#status#wamid.m";
 const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
 
-/// How far along a status is, in this test's own words.
+/// The rank of a status, written independently of the handler.
 fn progress(word: &str) -> usize {
     WORDS.iter().position(|known| *known == word).unwrap()
 }

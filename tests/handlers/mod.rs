@@ -1,4 +1,4 @@
-//! The handlers that ship, as the pure functions they are: plans are carried out on a map by their own meaning.
+//! The shipped handlers as pure functions: a map stands in for the domain table and carries out their plans.
 
 mod builds;
 mod example;
@@ -23,7 +23,7 @@ struct Domain {
     facts: BTreeMap<String, usize>,
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Applied {
     Once,
@@ -32,7 +32,7 @@ enum Applied {
 }
 
 impl Domain {
-    /// Applies an event as the worker would, with nobody else around.
+    /// Applies an event as the worker would, without concurrency.
     fn apply(&mut self, handler: &impl Handler, event: &Event) -> Applied {
         match self.try_apply(handler, event) {
             Ok(applied) => applied,
@@ -54,7 +54,7 @@ impl Domain {
         let writes: Vec<_> = plan.writes.into_iter().map(hookonce_protocol::plan::DomainWrite::into_write).collect();
         let after: Result<Vec<_>, ConditionFailed> =
             writes.iter().map(|write| Ok((write.key.clone(), write.apply(self.items.get(&write.key))?))).collect();
-        for (key, item) in after.expect("nobody else changed what the snapshot showed") {
+        for (key, item) in after.expect("nothing else changed the items of the snapshot") {
             match item {
                 Some(item) => drop(self.items.insert(key, item)),
                 None => drop(self.items.remove(&key)),
@@ -73,7 +73,7 @@ impl Domain {
     }
 }
 
-/// The events of a delivery, as the worker hands them to a handler.
+/// The events of a delivery, as the worker passes them to a handler.
 fn events(delivery: &Delivery) -> Vec<Event> {
     let headers = delivery.headers.iter().cloned().collect();
     let parts = delivery.provider.split(&delivery.body, &headers).unwrap();

@@ -10,7 +10,7 @@ use crate::support::samples::{charge_refunded, invoice_paid};
 const BALANCE: &str = "stripe#balance#cus_SampleCustomer#eur";
 
 proptest! {
-    /// Each refund event carries the total so far. They come in any order, some twice, some never but the last.
+    /// Each refund event carries the total so far. They arrive in any order, some twice; only the last one must arrive.
     #[test]
     fn refunds_in_any_order_leave_the_balance_at_the_largest_total(
         totals in proptest::collection::vec(1_i64..5_000, 1..12),

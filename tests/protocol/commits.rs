@@ -5,7 +5,7 @@ use hookonce_protocol::worker::Cancellation;
 
 const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
 
-/// The rule in the words of a table: the first line that fits counts.
+/// The rule as a table: the first matching line counts.
 fn expected(reasons: &[CancellationReason]) -> Cancellation {
     if reasons.first() == Some(&ConditionFailed) {
         return Cancellation::Elsewhere;

@@ -1,4 +1,4 @@
-//! Names that must never meet.
+//! Keys that must never collide.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Named {
     }
 }
 
-/// Ids that a sender would choose to hit another's key.
+/// Ids that a sender would choose to collide with another key.
 fn id() -> impl Strategy<Value = String> {
     let hash = "0101010101010101010101010101010101010101010101010101010101010101";
     prop_oneof![
@@ -130,13 +130,13 @@ proptest! {
             Named::Delivery(at, _) => (at, RecordKind::Delivery),
             Named::Event(at, _) => (at, RecordKind::Event),
             Named::Envelope(at, _) => (at, RecordKind::Envelope),
-            Named::Alternate(..) => unreachable!("an alternate is of a plain key"),
+            Named::Alternate(..) => unreachable!("an alternate key belongs to a plain one"),
         };
         prop_assert_eq!((key.parts().0, key.kind()), (endpoint.as_str(), kind));
         prop_assert!(key.as_str().len() <= 2_048, "a partition key holds 2,048 bytes");
     }
 
-    /// What a handler and an operator do decides over a key, and nothing that a provider sends makes two of them one.
+    /// Only handlers and operators decide about a key. Nothing that a provider sends makes two effects share one.
     #[test]
     fn two_effects_never_meet_in_one_key(effects in proptest::collection::vec(effect(), 2..24)) {
         let (mut facts, mut items) = (BTreeMap::new(), BTreeMap::new());

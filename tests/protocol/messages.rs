@@ -66,7 +66,7 @@ proptest! {
     }
 }
 
-/// SQS takes only what XML can carry, and a provider's id may hold anything.
+/// SQS accepts only characters that XML allows, and a provider's id may contain any.
 #[test]
 fn a_message_consists_of_characters_that_sqs_takes() {
     let id: String = ('\0'..=char::MAX).filter(|c| !c.is_alphanumeric() && *c != '#').collect();

@@ -1,4 +1,4 @@
-//! The pure parts of the protocol, where a table or a property says more than a run.
+//! The pure parts of the protocol, where a table or a property checks more than a run.
 
 mod commits;
 mod keys;
@@ -18,7 +18,7 @@ use hookonce_protocol::timing::Timing;
 
 use crate::support::clock::START;
 
-/// A claim of a delivery that has just come.
+/// A claim of a delivery that has just arrived.
 pub(crate) fn a_claim(key: &str) -> Claim {
     Claim {
         pk: RecordKey::parse(key).unwrap(),

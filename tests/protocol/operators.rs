@@ -95,7 +95,7 @@ fn a_discarded_record_expires_like_a_processed_one() {
     assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
 }
 
-/// An operator looks at a screen; the record moves on meanwhile.
+/// An operator looks at a screen; the record changes meanwhile.
 #[test]
 fn a_wish_that_was_overtaken_is_not_carried_out() {
     let timing = Timing::standard();

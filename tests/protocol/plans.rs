@@ -1,4 +1,4 @@
-//! Plans: what is refused before the store sees it, and the JSON form that another language may one day speak.
+//! Plans: what is refused before the store sees it, and the JSON form that another language may use one day.
 
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey};
@@ -54,7 +54,7 @@ fn a_write_requires_what_its_snapshot_showed() {
     assert_eq!(missing.condition, Condition::item_absent());
 }
 
-/// The text is a promise: it changes only with its version.
+/// The text form is stable: it changes only with its version.
 #[test]
 fn the_json_form_is_stable() {
     let event = json!({

@@ -1,4 +1,4 @@
-//! Every purpose is that of a write that some machine makes.
+//! Every purpose belongs to a write that some machine makes.
 
 use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::message::Message;
@@ -15,7 +15,7 @@ const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
 
 /// Purposes that the model has no write for, and why.
 const NOT_IN_THE_MODEL: [Purpose; 2] = [
-    // The write is that of a duplicate mark but for its outcome. Every event of the model has a handler.
+    // This write differs from a duplicate mark only in its outcome. Every event of the model has a handler.
     Purpose::MarkIgnored,
     // Made after a record is settled, outside of the machine: nothing depends on it.
     Purpose::NoteBody,

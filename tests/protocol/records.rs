@@ -160,7 +160,7 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     }
 }
 
-/// The edges of the contract, one by one: what is not listed does not exist.
+/// The edges of the contract, one by one. An edge that is not listed does not exist.
 #[test]
 fn a_record_takes_the_edges_of_the_state_machine_and_no_other() {
     use Status::{Dead, Discarded, Pending, Processed};

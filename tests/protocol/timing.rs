@@ -104,7 +104,7 @@ fn intervals_double_up_to_their_limit() {
     }
 }
 
-/// How often a record is sent again at most, when every interval is as short as it can be.
+/// The most sends of one record, when every interval is as short as it can be.
 #[test]
 fn extra_sends_are_bounded() {
     let timing = Timing::standard();

@@ -1,5 +1,5 @@
 //! One run of a scenario: the functions behind their proxies, and everything around them that is not the project's: the
-//! provider, the event source, the schedule and the passing of time.
+//! provider, the event source, the schedule and the passage of time.
 
 use std::sync::Mutex;
 
@@ -22,7 +22,7 @@ use crate::support::stack::TestStack;
 use crate::support::tables::Tables;
 use crate::support::{Delivery, Fault};
 
-/// How often a provider delivers, or a dead letter is handed over, until it must have been taken.
+/// How often a provider delivers, or a dead letter is handed over, before it must have been accepted.
 const TRIES_MAX: usize = 4;
 
 /// Batches that one round takes from the queue, at most.
@@ -31,7 +31,7 @@ pub(crate) const BATCHES_MAX: usize = 16;
 /// Rounds of work and relay until everything must be at rest.
 const ROUNDS_MAX: usize = 8;
 
-/// What a run happens on.
+/// The environment of a run.
 pub(crate) struct Cluster<'a> {
     stack: &'a TestStack,
     plan: &'a FaultPlan,
@@ -56,7 +56,7 @@ impl<'a> Cluster<'a> {
         answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
     }
 
-    /// A provider that delivers, signed anew each time, until it hears a 2xx.
+    /// A provider that delivers until it gets a 2xx, and signs each attempt anew.
     pub(crate) async fn arrive(&self, role: Role, delivery: &Delivery) {
         for _ in 0..TRIES_MAX {
             let clock = Clock::new(1);
@@ -106,7 +106,7 @@ impl<'a> Cluster<'a> {
         self.held.lock().unwrap().extend(kept.iter().map(|message| message.receipt_handle().unwrap().to_owned()));
     }
 
-    /// Works until the queue shows no message, or on so many batches.
+    /// Works until the queue shows no message, or on this many batches.
     pub(crate) async fn work(&self, batches_max: usize) {
         for _ in 0..batches_max {
             let (messages, event) = self.batch(&self.stack.resources.queue).await;
@@ -135,23 +135,23 @@ impl<'a> Cluster<'a> {
         self.invoke(Role::Relay, json!({ "source": "aws.events" })).await;
     }
 
-    /// Takes every visible message out of the queue for good.
+    /// Takes every visible message out of the queue permanently.
     pub(crate) async fn lose_hints(&self) {
         let messages = self.stack.receive(&self.stack.resources.queue.url).await;
         self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
     }
 
-    /// Lets every message be seen again that was received and not deleted.
+    /// Makes every message visible again that was received and not deleted.
     async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         for receipt in held {
             let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
-            // It fails where the message is visible already, or was received again since.
+            // This fails if the message is visible already or was received again.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
     }
 
-    /// Moves the due time of every record that waits into the past: the clock of the functions is the machine's.
+    /// Moves the due time of every waiting record into the past, because the functions use the machine's clock.
     async fn let_time_pass(&self) {
         let past = AttributeValue::N((System.moment().now.0 - 1_000).to_string());
         for record in self.pending().await {
@@ -167,7 +167,8 @@ impl<'a> Cluster<'a> {
         records.filter(|record| record.status == Status::Pending).collect()
     }
 
-    /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued. Says whether it came to that.
+    /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued. Returns whether it came to
+    /// rest.
     pub(crate) async fn settle(&self) -> bool {
         for _ in 0..ROUNDS_MAX {
             self.redeliver().await;

@@ -1,7 +1,7 @@
 //! The remote calls of one run, and which of them meets a fault.
 //!
-//! A call is named by who made it, its operation, and which one of those it was. Retries of the SDK are the same call:
-//! they carry the same `amz-sdk-invocation-id`.
+//! A call is named by its role, its operation and its number among those. Retries of the SDK are the same call: they
+//! carry the same `amz-sdk-invocation-id`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::support::wire::{HttpMessage, Injector, ProxiedRequest};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Webhook,
-    /// The webhook function in a process of its own, which takes the second of two copies.
+    /// The webhook function in its own process, which gets the second of two copies.
     Copy,
     Worker,
     Relay,
@@ -36,12 +36,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Whether it only looks: a read whose reply is lost, or that comes too late, is one that was refused.
+    /// Whether it only reads. A read whose reply is lost or late counts as refused.
     fn reads(&self) -> bool {
         matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query")
     }
 
-    /// The faults that it can meet, each of its retries with it. What is late is carried out once: when the function has
+    /// The faults that it can meet. Its retries meet them, too. A late call is carried out once: when the function has
     /// ended its invocation, or when everything has come to rest.
     pub(crate) fn faults(&self) -> &'static [Fault] {
         const FAULTS: [Fault; 6] =
@@ -75,11 +75,11 @@ pub(crate) struct FaultPlan {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The invocation ids of each operation, in the order in which they came first.
+    /// The invocation ids of each operation, in the order of their first appearance.
     ids: BTreeMap<(Role, String), Vec<String>>,
     calls: Vec<Call>,
     struck: bool,
-    /// Operations that are refused until they are mended, whatever the point.
+    /// Operations that are refused at every point until they are repaired.
     down: &'static [(Role, &'static str)],
     late: Vec<ProxiedRequest>,
 }
@@ -90,7 +90,7 @@ impl FaultPlan {
         Self { point, state: Mutex::new(State { down, ..State::default() }), ..Self::default() }
     }
 
-    /// Takes note of an attempt of a call, and says what it meets.
+    /// Records an attempt of a call, and returns its fault.
     pub(crate) fn note(&self, role: Role, operation: &str, id: &str) -> Option<Fault> {
         let mut state = self.state.lock().unwrap();
         if state.down.contains(&(role, operation)) {
@@ -109,7 +109,7 @@ impl FaultPlan {
         Some(*fault)
     }
 
-    /// What was refused whatever the point is so no longer.
+    /// Ends the refusals that apply at every point.
     pub(crate) fn mend(&self) {
         self.state.lock().unwrap().down = &[];
     }
@@ -145,7 +145,7 @@ impl FaultPlan {
         }
     }
 
-    /// Carries out what comes at this moment, if that is the fault. Says whether anything came.
+    /// Carries out what is due at this moment, if that is the fault. Returns whether there was anything.
     pub(crate) async fn carry_out_late(&self, moment: Fault) -> bool {
         if self.point.as_ref().is_none_or(|(_, fault)| *fault != moment) {
             return false;
@@ -176,7 +176,7 @@ impl FaultPlan {
         self.hold.reached.notified().await;
     }
 
-    /// The call that was to be held does not come.
+    /// The call that was to be held will not come.
     pub(crate) fn give_up_holding(&self) {
         *self.hold.call.lock().unwrap() = None;
         self.hold.reached.notify_one();
@@ -196,7 +196,7 @@ pub(crate) struct RoleInjector {
 }
 
 impl Injector for RoleInjector {
-    /// The read that a function opens its connection with is not part of any scenario.
+    // The read that opens a function's connection belongs to no scenario.
     async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
         let operation = request.operation()?.to_owned();
         let body = String::from_utf8_lossy(&request.body);

@@ -1,4 +1,4 @@
-//! The three functions, each behind proxies of its own: processes of the deployed binaries, or in this process where
+//! The three functions, each behind its own proxies: processes of the deployed binaries, or in this process where
 //! there are none.
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::wire::Proxy;
 
-/// The webhook's time-outs. The deployed ones are short because a provider waits; a busy machine may be slower than AWS,
-/// and a call that fails by itself is not the fault that a point is about.
+/// The webhook's time-outs. The deployed ones are short because a provider waits. A busy machine may be slower than
+/// AWS, and a call that fails by itself is not the fault of the point under test.
 const TIMEOUTS: [(&str, &str); 4] = [
     ("HOOKONCE_CLAIM_TIMEOUT_MS", "10000"),
     ("HOOKONCE_SEND_TIMEOUT_MS", "8000"),
@@ -57,8 +57,8 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Functions that reach the servers of `place` through proxies that consult `plan`. Those of `binaries` are processes, which start with
-    /// their first invocation.
+    /// Functions that reach the servers of `place` through proxies that consult `plan`. Functions from `binaries` are
+    /// processes, which start with their first invocation.
     pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, plan: &Arc<FaultPlan>) -> Self {
         let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
         for role in Role::ALL {
@@ -101,7 +101,7 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
     let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
     let environment = place.environment(endpoints).into_iter().chain(timeouts).chain([quiet]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
-    #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has a clock of its own")]
+    #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
     let config = ProcessConfig { binary, environment, concurrency_max: 1 };
     boxed(ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4)))

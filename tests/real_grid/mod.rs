@@ -1,12 +1,12 @@
-//! The fault grid on servers: every remote call of the functions, refused, its reply lost, carried out late, and the
-//! process killed before and after it; on the wire, below the SDK.
+//! The fault grid on servers: every remote call of the functions is refused, loses its reply or is carried out late,
+//! and the process is killed before and after it. The faults are injected on the wire, below the SDK.
 //!
-//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES` and servers as for every other
-//! test; the scenarios are then run by processes. Without binaries one scenario is run in this process, so that a change which
+//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES`, and the servers as for every other
+//! test. Processes then run the scenarios. Without binaries, one scenario runs in this process, so that a change that
 //! breaks the grid itself is noticed.
 //!
-//! How many calls there are is not written down: a scenario is run without a fault first, and each of its calls is a point
-//! for each fault that it can meet.
+//! The calls are not listed anywhere: a scenario first runs without a fault, and each of its calls is a point for each
+//! fault that it can meet.
 
 mod cluster;
 mod fault_plan;
@@ -42,18 +42,18 @@ struct Runner {
     binaries: Option<PathBuf>,
 }
 
-/// What a run came to.
+/// The result of a run.
 struct RunOutcome {
-    /// The calls of the scenario, without those that brought everything to rest.
+    /// The calls of the scenario, without those made while everything came to rest.
     calls: Vec<Call>,
     struck: bool,
     wrong: Vec<String>,
 }
 
-/// Runs at once: each mostly waits for servers and for the SDK's retries.
+/// Concurrent runs. Each mostly waits for servers and for the SDK's retries.
 const RUNNERS: usize = 4;
 
-/// What all runs came to.
+/// The results of all runs.
 #[derive(Default)]
 struct Explored {
     calls: usize,
@@ -111,15 +111,15 @@ impl Runner {
     }
 }
 
-/// Runs every scenario without a fault, then with every fault in every call that it made. What is wrong without a fault is
-/// wrong with every fault, so that such a scenario ends there.
+/// Runs every scenario without a fault, then with every fault at every call that it made. What is wrong without a fault
+/// is wrong with every fault, so such a scenario ends there.
 async fn explore(scenarios: &[Scenario], binaries: Option<&Path>) -> Explored {
     let runner = |_| Runner::new(binaries.map(Path::to_owned));
     let mut runners = join_all((0..RUNNERS).map(runner)).await;
     let (mut explored, mut points) = (Explored::default(), Vec::new());
     let runs = scenarios.iter().map(|scenario| (scenario, None)).collect();
     for (scenario, _, outcome) in run_all(&mut runners, runs, |_| ()).await {
-        assert!(!outcome.calls.is_empty(), "{}: nobody made a call", scenario.name);
+        assert!(!outcome.calls.is_empty(), "{}: no function made a call", scenario.name);
         println!("grid-real: {}: {} calls", scenario.name, outcome.calls.len());
         explored.calls += outcome.calls.len();
         for wrong in &outcome.wrong {
@@ -151,7 +151,7 @@ async fn explore(scenarios: &[Scenario], binaries: Option<&Path>) -> Explored {
 /// A scenario, and the fault in it.
 type Run<'a> = (&'a Scenario, Option<(Call, Fault)>);
 
-/// Makes these runs, each where there is room; after each, says how many are done.
+/// Makes these runs, as many at once as there is room for. After each, reports how many are done.
 async fn run_all<'a>(
     runners: &mut [Runner],
     runs: Vec<Run<'a>>,
@@ -174,7 +174,7 @@ async fn run_all<'a>(
 /// Everything that is wrong with the tables at the end of a scenario.
 fn violations_of(scenario: &Scenario, tables: &Tables) -> Vec<String> {
     let verdict = tables.verdict(&scenario.facts);
-    // Three copies of one hint may end as dead letters, all before its handler ever ran: it dies, with its payload.
+    // Three copies of one hint may become dead letters before its handler ever ran. The record dies with its payload.
     let worn_out = |record: &&Record| record.status == Status::Dead && record.dead_letters > UNTRIED_MAX;
     let dead_max = scenario.dead_max.max(tables.records.values().filter(worn_out).count());
     let kept = verdict.dead.min(dead_max);

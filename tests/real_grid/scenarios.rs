@@ -5,7 +5,7 @@ use super::fault_plan::Role;
 use crate::support::Delivery;
 use crate::support::samples::{charge_refunded, invoice_paid, messaged, paid, whatsapp_message, whatsapp_of};
 
-/// The endpoints that enqueue while the store is down, of Stripe and of WhatsApp; all others reject.
+/// The endpoints of Stripe and WhatsApp enqueue while the store is down; all others reject.
 pub(crate) const ENQUEUING: &str = "enqueuing";
 pub(crate) const ENQUEUING_BATCHES: &str = "enqueuing-batches";
 
@@ -14,16 +14,16 @@ pub(crate) const ENQUEUING_BATCHES: &str = "enqueuing-batches";
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     deliveries: Vec<Delivery>,
-    /// The facts that must stand in the end, each once.
+    /// The facts that must be applied in the end, each once.
     pub(crate) facts: Vec<String>,
-    /// How many of them may instead be owed to a person, by a dead record that has the payload.
+    /// How many of them may instead be left to a person, in a dead record that has the payload.
     pub(crate) dead_max: usize,
-    /// What is refused, whatever the point, until a provider delivers again or the scenario is over.
+    /// What is refused at every point until a provider delivers again or the scenario is over.
     pub(crate) down: &'static [(Role, &'static str)],
     disturbance: Disturbance,
 }
 
-/// What happens once the deliveries were made, or while they are.
+/// What happens after the deliveries, or during them.
 #[derive(Debug, Clone, Copy)]
 enum Disturbance {
     None,
@@ -35,7 +35,7 @@ enum Disturbance {
     HintsLost,
     /// The messages end in the dead-letter queue without a handler having run.
     DeadLettered,
-    /// Only one batch is worked on: what fails comes back at once or seconds later, as chance has it.
+    /// Only one batch is worked on: a failed message comes back at once or seconds later, at random.
     OneBatch,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn one_event() -> Scenario {
     Scenario::new("one event", vec![invoice_paid("evt_1", "in_1", 4_900)], vec![paid("in_1")])
 }
 
-/// An envelope of two messages by two people: one conversation would have their commits meet or not, as chance has it.
+/// An envelope of two messages from two people. In one conversation, their commits would conflict at random.
 fn two_messages() -> Delivery {
     let message = |(id, from): (&str, &str)| {
         let mut message = whatsapp_message(id);

@@ -1,4 +1,4 @@
-//! Time and randomness in the hands of a test.
+//! Time and randomness under a test's control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use hookonce_runtime::ambient::Ambient;
 /// 1 January 2026, 00:00 UTC: the moment at which the recorded events were signed.
 pub(crate) const START: EpochMs = EpochMs(1_767_225_600_000);
 
-/// A clock that stands still until it is moved, and a generator that repeats itself. Clones share both.
+/// A clock that stands still until it is moved, and a repeatable generator. Clones share both.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Arc<State>);
 

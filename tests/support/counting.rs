@@ -1,7 +1,7 @@
-//! A handler whose effect shows every application: it adds one, whatever is there already.
+//! A handler whose effect shows every application: it always adds one.
 //!
-//! The handlers that ship protect their items with conditions of their own, which is good for their users and would hide
-//! from these tests what the protocol lets through.
+//! The shipped handlers protect their items with their own conditions. That is good for users, but would hide from
+//! these tests what the protocol lets through.
 
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
@@ -15,7 +15,7 @@ use super::delivery::Delivery;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counting;
 
-/// The worker's handlers, when it has just this one.
+/// The worker's handlers: just this one.
 pub(crate) fn counting() -> Handlers {
     Handlers::new().with(Counting)
 }
@@ -53,7 +53,7 @@ impl Handler for Counting {
     }
 }
 
-/// A Standard Webhooks delivery with this id that lets a fact be counted.
+/// A Standard Webhooks delivery with this id whose fact is counted.
 pub(crate) fn count(id: &str, fact: &str) -> Delivery {
     counted(id, "count.once", fact)
 }
@@ -64,7 +64,7 @@ pub(crate) fn counted(id: &str, event_type: &str, fact: &str) -> Delivery {
     Delivery::new("standard_webhooks", body).header("webhook-id", id)
 }
 
-/// What a counted fact is called in the tables.
+/// The name of a counted fact in the tables.
 pub(crate) fn counted_fact(fact: &str) -> String {
     format!("standard_webhooks#counting#{fact}")
 }

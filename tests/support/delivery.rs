@@ -1,4 +1,4 @@
-//! Deliveries as providers make them, and the gateway events that they become.
+//! Deliveries as providers make them, and the gateway events that carry them.
 
 use std::net::{IpAddr, Ipv4Addr};
 

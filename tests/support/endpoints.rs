@@ -41,7 +41,7 @@ impl MemoryEndpoints {
         *self.0.down.lock().unwrap() = down;
     }
 
-    /// How often a document was asked for.
+    /// How often a document was fetched.
     pub(crate) fn fetches(&self) -> usize {
         self.0.fetches.load(Ordering::SeqCst)
     }
@@ -58,7 +58,7 @@ impl EndpointSource for MemoryEndpoints {
     }
 }
 
-/// Certificates and keys by address. Clones share them.
+/// Certificates and keys by URL. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryMaterials(Arc<Mutex<Fetched>>);
 
@@ -69,17 +69,17 @@ struct Fetched {
 }
 
 impl MemoryMaterials {
-    /// What is found at an address.
+    /// Serves this body at a URL.
     pub(crate) fn put(&self, url: &str, body: impl Into<Vec<u8>>) {
         self.0.lock().unwrap().bodies.insert(url.to_owned(), body.into());
     }
 
-    /// Nothing is found at an address any more.
+    /// Serves nothing at a URL any more.
     pub(crate) fn remove(&self, url: &str) {
         self.0.lock().unwrap().bodies.remove(url);
     }
 
-    /// The addresses that were asked for, in order.
+    /// The URLs that were requested, in order.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.0.lock().unwrap().urls.clone()
     }

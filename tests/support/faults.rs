@@ -1,8 +1,8 @@
 //! Faults between a function and what it calls.
 //!
-//! A [`Script`] says what happens at which call of one run of a function. [`Faulty`] stands in front of the real adapter
-//! and acts it out. A process that is killed is a future that is dropped: the call at which it dies never returns, and
-//! [`Script::run`] stops waiting for it.
+//! A [`Script`] says what happens at which call of one run of a function. [`Faulty`] wraps the real adapter and injects
+//! it. A killed process is a dropped future: the call at which it dies never returns, and [`Script::run`] stops waiting
+//! for it.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// Waits until the call has come to the gate.
+    /// Waits until the call has reached the gate.
     pub(crate) async fn reached(&self) {
         self.0.reached.notified().await;
     }
@@ -168,8 +168,8 @@ impl Script {
         std::future::pending().await
     }
 
-    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `conflict` what is said while a
-    /// transaction is in the way, where that can be.
+    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `conflict` the reply while a
+    /// transaction is in the way, if the call can meet one.
     async fn carry<T>(
         &self,
         operation: Operation,
@@ -255,7 +255,7 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
         if keys.is_empty() {
-            return self.inner.read_domain(keys).await; // No remote call comes of it.
+            return self.inner.read_domain(keys).await; // This makes no remote call.
         }
         self.script.carry(Operation::ReadDomain, Err(Unavailable), None, self.inner.read_domain(keys)).await
     }
@@ -281,8 +281,8 @@ impl<Q: Queue> Queue for Faulty<Q> {
         self.script.carry(Operation::SendEach, refused, None, self.inner.send_each(messages)).await
     }
 
-    /// Hides it for long, whatever the length: the queue's clock does not stand still, and a message is to come back when
-    /// the test says so.
+    /// Hides it for long, whatever the length: the queue's clock does not stand still, and the test decides when the
+    /// message comes back.
     async fn hide(&self, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         let call = self.inner.hide(receipt_handle, VISIBILITY_MAX);
         self.script.carry(Operation::Hide, Err(Unavailable), None, call).await

@@ -45,7 +45,7 @@ pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
 /// The longest message that the embedded queue takes, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// Providers that have an endpoint of their own name.
+/// Providers whose endpoint has the provider's name.
 const PROVIDERS: [&str; 6] = ["stripe", "github", "meta_whatsapp", "slack", "standard_webhooks", "shopify"];
 
 /// Batches that one call of [`Harness::work`] takes from the queue, at most.
@@ -219,17 +219,17 @@ impl Harness {
         }
     }
 
-    /// Lets every message be seen again that was received and not deleted.
+    /// Makes every message visible again that was received and not deleted.
     pub(crate) async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         for receipt in held {
             let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
-            // It fails where the message is visible already, or was received again since.
+            // This fails if the message is visible already or was received again.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
     }
 
-    /// Takes every visible message out of the queue for good, and says how many there were.
+    /// Takes every visible message out of the queue permanently, and returns how many there were.
     pub(crate) async fn lose_hints(&self) -> usize {
         let mut lost = 0;
         loop {
@@ -298,7 +298,7 @@ impl Harness {
         !records.values().any(|record| record.status == Status::Pending) && self.stack.messages().await == 0
     }
 
-    /// Takes note of every record as it is now.
+    /// Notes the current state of every record.
     pub(crate) async fn observe(&self) -> BTreeMap<String, Record> {
         let records = self.records().await;
         self.history.lock().unwrap().observe(&records, &self.timing);

@@ -1,4 +1,4 @@
-//! What may become of a record between two looks at it.
+//! How a record may change between two observations.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hookonce_protocol::invariant::{illegal_step, violations};
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
 
-/// Remembers every record as it was last seen, and everything that was wrong since.
+/// The last state seen of every record, and everything that was wrong so far.
 #[derive(Debug, Default)]
 pub(crate) struct RecordHistory {
     last: BTreeMap<String, Record>,
@@ -14,7 +14,7 @@ pub(crate) struct RecordHistory {
 }
 
 impl RecordHistory {
-    /// Takes note of all records as they are now.
+    /// Notes the current state of all records.
     pub(crate) fn observe(&mut self, records: &BTreeMap<String, Record>, timing: &Timing) {
         for (key, record) in records {
             for violation in violations(record, timing) {
@@ -22,7 +22,7 @@ impl RecordHistory {
             }
             if let Some(before) = self.last.get(key) {
                 let (was, is) = (before.status, record.status);
-                // Between machines whose clocks differ it may come nearer by that difference; here there is one clock.
+                // Between machines with different clocks it may come nearer by the difference; here there is one clock.
                 if (was, is) == (Status::Pending, Status::Pending) && record.expires_at < before.expires_at {
                     self.broken.push(format!("{key}: its expiry came nearer while it waits"));
                 }
@@ -36,7 +36,7 @@ impl RecordHistory {
         self.last.clone_from(records);
     }
 
-    /// Says that a record will not be there any more, so that its absence is no surprise.
+    /// Declares that a record will be gone, so that its absence is not reported.
     pub(crate) fn forget(&mut self, key: &str) {
         self.last.remove(key);
     }

@@ -46,7 +46,7 @@ impl Iam {
         let table = match name {
             Some(name) if name == self.resources.inbox_table => "InboxTable.Arn",
             Some(name) if name == self.resources.domain_table => "DomainTable.Arn",
-            other => panic!("{} calls a table that nobody knows: {other:?}", self.function),
+            other => panic!("{} calls an unknown table: {other:?}", self.function),
         };
         index.map_or(table.to_owned(), |index| format!("{table}/index/{index}"))
     }

@@ -1,4 +1,4 @@
-//! A worker whose transaction is on its way while something else happens.
+//! A worker whose transaction is under way while something else happens.
 
 use aws_sdk_sqs::types::Message;
 use hookonce_runtime::batch::BatchResponse;

@@ -18,8 +18,8 @@ pub(crate) struct Logs {
 #[derive(Clone, Default)]
 struct Text(Arc<Mutex<Vec<u8>>>);
 
-/// Lets every place that logs be known as one that somebody listens to, before several tests reach it at once: a place
-/// that is first reached while nobody listens may be remembered as silent although a test has just begun to listen.
+/// Registers every call site that logs before several tests reach it at once. A call site that is first reached while
+/// nobody listens may be cached as disabled, although a test has just begun to listen.
 pub(crate) fn listen() {
     static LISTENER: Once = Once::new();
     LISTENER.call_once(|| {
@@ -29,7 +29,7 @@ pub(crate) fn listen() {
 }
 
 impl Logs {
-    /// Starts to catch what passes this filter, in the form that the functions log in.
+    /// Starts to catch what passes this filter, in the functions' log format.
     pub(crate) fn catch(filter: &str) -> Self {
         let text = Text::default();
         let format = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(text.clone());

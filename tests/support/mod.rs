@@ -1,5 +1,5 @@
-//! What the tests are made of: the real functions on the real adapters, faults between them, a clock that stands still,
-//! and a checker that reads the tables.
+//! What the tests share: the real functions on the real adapters, faults between them, a clock that stands still, and a
+//! checker that reads the tables.
 
 pub(crate) mod clock;
 pub(crate) mod counting;

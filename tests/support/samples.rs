@@ -1,4 +1,4 @@
-//! Sample deliveries out of `events/`, and variations of them.
+//! Sample deliveries from `events/`, and variations of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::delivery::Delivery;
 
-/// The folder of everything that was recorded.
+/// The folder of all recorded files.
 pub(crate) fn events_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../events")
 }
@@ -39,7 +39,7 @@ pub(crate) fn invoice_paid(event: &str, invoice: &str, amount: i64) -> Delivery 
     Delivery::new("stripe", body.to_string())
 }
 
-/// A Stripe event of a charge of which so much has been refunded in all.
+/// A Stripe event of a charge, with the total refunded so far.
 pub(crate) fn charge_refunded(event: &str, charge: &str, refunded: i64) -> Delivery {
     let mut body = json("deliveries/stripe-charge-refunded.json");
     body["id"] = json!(event);
@@ -48,7 +48,7 @@ pub(crate) fn charge_refunded(event: &str, charge: &str, refunded: i64) -> Deliv
     Delivery::new("stripe", body.to_string())
 }
 
-/// The fact that an invoice was paid, as the tables call it.
+/// The fact that an invoice was paid, as the tables name it.
 pub(crate) fn paid(invoice: &str) -> String {
     format!("stripe#payments#invoice.paid#{invoice}")
 }
@@ -74,7 +74,7 @@ pub(crate) fn whatsapp_of(messages: Vec<Value>) -> Delivery {
     Delivery::new("meta_whatsapp", body.to_string())
 }
 
-/// A WhatsApp delivery that holds these statuses, each a message and a word.
+/// A WhatsApp delivery with these statuses, each a message and a word.
 pub(crate) fn whatsapp_statuses(statuses: &[(&str, &str)]) -> Delivery {
     let mut body = json("deliveries/meta_whatsapp-statuses.json");
     let list = &mut body["entry"][0]["changes"][0]["value"]["statuses"];
@@ -89,12 +89,12 @@ pub(crate) fn whatsapp_statuses(statuses: &[(&str, &str)]) -> Delivery {
     Delivery::new("meta_whatsapp", body.to_string())
 }
 
-/// The fact that a message came, as the tables call it.
+/// The fact that a message arrived, as the tables name it.
 pub(crate) fn messaged(id: &str) -> String {
     format!("meta_whatsapp#messages#message#wamid.{id}")
 }
 
-/// The fact that a message has a status, as the tables call it.
+/// The fact that a message has a status, as the tables name it.
 pub(crate) fn has_status(id: &str, word: &str) -> String {
     format!("meta_whatsapp#messages#status#wamid.{id}#{word}")
 }
@@ -106,12 +106,12 @@ pub(crate) fn push(delivery: &str, commit: &str) -> Delivery {
     Delivery::new("github", body.to_string()).header("x-github-delivery", delivery).header("x-github-event", "push")
 }
 
-/// The fact that a commit is to be built, as the tables call it.
+/// The fact that a commit is to be built, as the tables name it.
 pub(crate) fn built(commit: &str) -> String {
     format!("github#builds#build#17273051#{commit}")
 }
 
-/// Bytes that no compressor makes shorter, the same each time.
+/// Incompressible bytes, the same each time.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut byte = || {

@@ -28,7 +28,7 @@ pub(crate) const RECEIVE_MAX: usize = 10;
 /// Nothing is swept unless a test asks for it.
 const NEVER: Duration = Duration::from_hours(1);
 
-/// One pair of servers for the whole run: a stack of its own costs a test a few milliseconds, servers of its own cost more.
+/// One pair of servers for the whole run: a new stack costs a test a few milliseconds, new servers cost more.
 static SERVERS: LazyLock<Servers> = LazyLock::new(Servers::find);
 static STACKS: AtomicUsize = AtomicUsize::new(0);
 
@@ -40,7 +40,7 @@ enum Servers {
 
 impl Servers {
     fn find() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says which servers")]
+        #[expect(clippy::disallowed_methods, reason = "whoever runs the tests names the servers")]
         let url = |name: &str| std::env::var(name).ok();
         match (url("TEST_DYNAMODB_URL"), url("TEST_SQS_URL")) {
             (Some(dynamodb_url), Some(sqs_url)) => Self::Real { dynamodb_url, sqs_url },
@@ -58,7 +58,7 @@ pub(crate) fn urls() -> (&'static str, &'static str) {
     }
 }
 
-/// A stack of tables and queues that nobody else uses.
+/// A stack of tables and queues that nothing else uses.
 #[derive(Debug, Clone)]
 pub(crate) struct TestStack {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
@@ -78,7 +78,7 @@ impl TestStack {
         Self::shaped(dynamodb_url, sqs_url, |_| {}).await
     }
 
-    /// A fresh stack on any servers, unlike the deployed one in something.
+    /// A fresh stack on any servers that differs from the deployed one.
     pub(crate) async fn shaped(dynamodb_url: &str, sqs_url: &str, change: impl FnOnce(&mut StackShape)) -> Self {
         listen();
         let dynamodb = clients::dynamodb(dynamodb_url);
@@ -93,7 +93,7 @@ impl TestStack {
         stack
     }
 
-    /// Tells the servers to keep what has expired: the clock of a test is months behind theirs.
+    /// Tells the servers to keep expired items: a test's clock is months behind theirs.
     async fn keep_expired(&self) {
         for table in [Table::Inbox, Table::Domain] {
             let off = TimeToLiveSpecification::builder()

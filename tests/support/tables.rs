@@ -1,4 +1,4 @@
-//! The checker: what stands in the tables at the end, whatever anybody believes to have sent.
+//! The checker: judges by what is in the tables at the end, and by nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
 
-/// Both tables, read, and what was seen to be wrong.
+/// Both tables as read, and everything that was wrong.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) records: BTreeMap<String, Record>,
@@ -15,7 +15,7 @@ pub(crate) struct Tables {
     broken: Vec<String>,
 }
 
-/// How it ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Verdict {
     /// Expected facts that stand, each as often as it is expected.
@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// So many facts applied, and nothing wrong.
+    /// This many facts applied, and nothing wrong.
     pub(crate) fn applied(applied: usize) -> Self {
         Self { applied, ..Self::default() }
     }
@@ -49,7 +49,7 @@ impl Verdict {
     }
 }
 
-/// A domain key, taken apart.
+/// A parsed domain key.
 struct DomainKey<'a> {
     /// Endpoint, handler and fact, as `endpoint#handler#fact`.
     fact: &'a str,
@@ -58,7 +58,7 @@ struct DomainKey<'a> {
 }
 
 impl Tables {
-    /// Reads the items of both tables. `broken` is what was seen to be wrong on the way here.
+    /// Reads the items of both tables. `broken` is what was already found wrong.
     pub(crate) fn open(inbox: &[Item], domain: Vec<Item>, broken: Vec<String>) -> Self {
         let mut tables = Self { records: BTreeMap::new(), domain: BTreeMap::new(), broken };
         for item in inbox {
@@ -90,8 +90,8 @@ impl Tables {
         self.domain.get(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
 
-    /// Compares the tables with the facts that should stand. A fact that is named twice should stand twice, because an
-    /// operator forced it.
+    /// Compares the tables with the facts that should be applied. A fact that is named twice should be applied twice,
+    /// because an operator forced it.
     pub(crate) fn verdict<F: AsRef<str>>(&self, facts: &[F]) -> Verdict {
         let keys = self.domain_keys();
         let expected: BTreeSet<&str> = facts.iter().map(AsRef::as_ref).collect();
@@ -108,7 +108,7 @@ impl Tables {
             }
         }
         for key in keys.iter().filter(|key| !expected.contains(key.fact)) {
-            verdict.broken.push(format!("nobody expects the fact {}", key.fact));
+            verdict.broken.push(format!("the fact {} is not expected", key.fact));
         }
         verdict.dead = self.count(Status::Dead);
         verdict.owed = self.count(Status::Pending);
@@ -139,7 +139,7 @@ impl Tables {
         .collect()
     }
 
-    /// Effects that were counted more often than there are items or domain keys that stand for them.
+    /// Effects that were counted more often than items or domain keys account for.
     fn surplus_effects(&self, keys: &[DomainKey<'_>]) -> usize {
         let counted =
             |part: &str, attribute: &str| -> i64 { self.items(part).map(|(key, _)| self.number(key, attribute)).sum() };
@@ -155,11 +155,11 @@ impl Tables {
         pairs.map(surplus).into_iter().sum()
     }
 
-    /// Where records and domain keys contradict each other.
+    /// Contradictions between records and domain keys.
     fn contradictions(&self, keys: &[DomainKey<'_>]) -> Vec<String> {
         let mut broken = Vec::new();
         for key in keys {
-            // A record that has expired is forgotten before its domain key.
+            // An expired record is gone before its domain key.
             let Some(record) = self.records.get(key.record) else { continue };
             let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
             if record.generation < key.generation || (record.generation == key.generation && !applied) {

@@ -1,4 +1,4 @@
-//! Servers on loopback that misbehave on the wire, where no decorator of a port can reach: below the SDK.
+//! Loopback servers that misbehave on the wire, below the SDK, where no wrapper of a port can reach.
 
 use std::future::Future;
 use std::net::Ipv4Addr;
@@ -32,7 +32,7 @@ impl HttpMessage {
     }
 
     pub(crate) async fn write(&self, stream: &mut BufReader<TcpStream>) -> Option<()> {
-        // At once: the second of two small writes would wait until the other side has confirmed the first.
+        // In one write: the second of two small ones would wait until the other side has confirmed the first.
         stream.write_all(&[self.head.as_bytes(), &self.body].concat()).await.ok()?;
         stream.flush().await.ok()
     }
@@ -64,16 +64,16 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
 }
 
-/// What a server says that cannot carry a call out now, and one that pretends it did.
+/// The response of a server that cannot carry a call out, and of one that pretends it did.
 const REFUSED: (&str, &str) = ("500 Internal Server Error", r#"{"__type":"com.amazonaws#InternalServerError"}"#);
 const PRETENDED: (&str, &str) = ("200 OK", "{}");
 
-/// Decides what a request meets on its way through a [`Proxy`].
+/// Decides which fault a request meets on its way through a [`Proxy`].
 pub(crate) trait Injector: Send + Sync + 'static {
     /// The fault of this request, if it meets one.
     fn fault(&self, request: &HttpMessage) -> impl Future<Output = Option<Fault>> + Send;
 
-    /// Keeps a request that its caller has given up.
+    /// Keeps a request that its caller gave up.
     fn postpone(&self, request: ProxiedRequest);
 
     /// Kills the process that made the request.
@@ -95,7 +95,7 @@ impl ProxiedRequest {
     }
 }
 
-/// A proxy in front of a server: it passes everything on, but for the faults that are injected. It ends when it is dropped.
+/// A proxy in front of a server: it forwards everything, except for the injected faults. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     url: String,
@@ -129,7 +129,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Serves one connection; `None` once either side has closed it, or the fault is that it breaks.
+/// Serves one connection. `None` once either side has closed it, or if the fault breaks it.
 async fn connection(stream: TcpStream, target: String, injector: &impl Injector) -> Option<()> {
     let mut caller = BufReader::new(stream);
     let mut server = BufReader::new(TcpStream::connect(&target).await.ok()?);

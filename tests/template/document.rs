@@ -23,7 +23,7 @@ impl Template {
         self.resolve(raw(&self.0["Resources"][resource]["Properties"], path))
     }
 
-    /// The text of a property in which values are inserted, before they are.
+    /// The text of a property before values are inserted into it.
     pub(super) fn raw_text(&self, resource: &str, property: &str) -> String {
         self.0["Resources"][resource]["Properties"][property]["Fn::Sub"].as_str().unwrap_or_default().to_owned()
     }
@@ -40,7 +40,7 @@ impl Template {
         of_kind.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The events of a function that are of one type, by name.
+    /// A function's events of one type, by name.
     pub(super) fn events(&self, function: &str, kind: &str) -> Vec<(String, Value)> {
         let events = self.property(function, &["Events"]);
         let events = events.as_object().cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Template {
         of_kind.map(|(name, event)| (name, event["Properties"].clone())).collect()
     }
 
-    /// Intrinsic functions carried out as far as that is possible without an account: a parameter is its default, every
+    /// Evaluates intrinsic functions as far as that is possible without an account: a parameter is its default, every
     /// condition holds, a resource is its name, an attribute is `Name.Attribute`.
     fn resolve(&self, value: &Value) -> Value {
         match value {

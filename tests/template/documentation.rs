@@ -1,4 +1,4 @@
-//! What a person can set and what a person can watch is written down.
+//! Everything that a person can set or watch is documented.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).unwrap()
 }
 
-/// Names that do not stand in a text as code.
+/// Names that a text does not contain as code.
 fn unnamed<'a>(names: impl IntoIterator<Item = &'a str>, text: &str) -> Vec<String> {
     names.into_iter().filter(|name| !text.contains(&format!("`{name}`"))).map(str::to_owned).collect()
 }

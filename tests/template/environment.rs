@@ -1,4 +1,4 @@
-//! Each function's environment is exactly what the function reads, and contradicts nothing.
+//! Each function's environment holds exactly what the function reads, without contradictions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::document::Template;
 use super::{changed, none, only, template};
 use crate::tidy::tokens;
 
-/// How a function reads its environment: what every function reads, or every fault.
+/// Reads a function's environment: returns what every function reads, or every fault.
 type Read = fn(&Environment) -> Result<Common, Vec<String>>;
 
-/// Each function, the type that its configuration is read into, and the reading.
+/// Each function, its configuration type, and how to read it.
 const FUNCTIONS: [(&str, &str, Read); 3] = [
     ("WebhookFunction", "WebhookConfig", |environment| {
         WebhookConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
@@ -27,7 +27,7 @@ const FUNCTIONS: [(&str, &str, Read); 3] = [
     }),
 ];
 
-/// The variables that a function gets, every optional one included.
+/// The variables that a function gets, including every optional one.
 fn environment(template: &Template, function: &str) -> Environment {
     let shared = template.at(&["Globals", "Function", "Environment", "Variables"]);
     let own = template.property(function, &["Environment", "Variables"]);
@@ -39,7 +39,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The variables that a function reads, as the sources name them: those of every function, and its own.
+/// The variables that a function reads, as the sources name them: the common ones and its own.
 fn reads(config: &str) -> BTreeSet<String> {
     let path = "shared/runtime/src/config.rs";
     let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
@@ -68,7 +68,7 @@ fn findings(template: &Template) -> Vec<String> {
     findings
 }
 
-/// What the template does itself with a number that it also tells the functions.
+/// Numbers that the template both uses itself and passes to the functions.
 fn drifted(template: &Template) -> Vec<String> {
     let environment = environment(template, "WorkerFunction");
     let passed = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());

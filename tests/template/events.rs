@@ -22,7 +22,7 @@ fn mappings(template: &Template) -> Vec<String> {
                     findings.push(format!("{function}.{name}: {what}"));
                 }
             };
-            // A misspelt response type acknowledges every message of a batch, whatever became of it.
+            // A misspelt response type acknowledges every message of a batch, whatever its result.
             require(mapping["FunctionResponseTypes"] == json!(["ReportBatchItemFailures"]), "no partial failures");
             require(mapping["ScalingConfig"]["MaximumConcurrency"].as_i64().is_some_and(|max| max >= 2), "no bound");
             require(mapping["BatchSize"].as_i64().is_some_and(|size| size <= 10), "batches of more than ten");
@@ -38,7 +38,7 @@ fn mappings(template: &Template) -> Vec<String> {
     findings
 }
 
-/// What else the protocol counts on.
+/// What else the protocol relies on.
 fn surroundings(template: &Template) -> Vec<String> {
     let schedule = template.events("RelayFunction", "Schedule");
     let rates: Vec<_> = schedule.iter().map(|(_, schedule)| schedule["Schedule"].clone()).collect();
@@ -124,8 +124,8 @@ fn outputs_name_what_people_need() {
     );
 }
 
-/// The command line finds a stack by this parameter, so it holds what `tools/cli/src/outputs.rs` reads, under the name
-/// that it asks for; and no function may read it.
+/// The command line finds a stack by this parameter. It must hold what `tools/cli/src/outputs.rs` reads, under the name
+/// that the file asks for. No function may read it.
 #[test]
 fn a_parameter_names_what_the_commands_need() {
     let template = template();

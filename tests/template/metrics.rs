@@ -1,4 +1,4 @@
-//! Alarms and graphs name metrics that exist: one that does not never raises an alarm.
+//! Alarms and graphs name metrics that exist: an alarm on any other metric never fires.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn watched(template: &Template) -> BTreeSet<(String, String)> {
     watched
 }
 
-/// The namespace that the functions are told.
+/// The namespace that the functions get.
 fn own(template: &Template) -> String {
     let variables = ["Globals", "Function", "Environment", "Variables", "HOOKONCE_METRICS_NAMESPACE"];
     template.at(&variables).as_str().unwrap().to_owned()

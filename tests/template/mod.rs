@@ -1,8 +1,8 @@
-//! What the template says and no lint sees: that the functions get the environment they read, that its numbers satisfy
-//! the protocol, and that each policy allows exactly what its function calls.
+//! Checks of the template that no linter makes: the functions get the environment they read, the numbers satisfy the
+//! protocol, and each policy allows exactly what its function calls.
 //!
-//! Each rule is run on `template.yaml`, and on a copy in which one line was changed, so that a rule that finds nothing
-//! is known to be able to find something.
+//! Each rule runs on `template.yaml`, and on a copy with one changed line, which shows that the rule can find
+//! something.
 
 mod document;
 mod documentation;
@@ -20,12 +20,12 @@ fn text() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml")).unwrap()
 }
 
-/// The template as it stands.
+/// The template as it is.
 fn template() -> Template {
     Template::parse(&text())
 }
 
-/// The template with one change. What is to be changed must stand there.
+/// The template with one replacement. The text to replace must exist.
 fn changed(from: &str, to: &str) -> Template {
     let text = text();
     assert!(text.contains(from), "the template has no {from:?}");

@@ -56,12 +56,12 @@ fn texts(value: &Value) -> Vec<String> {
     all.iter().map(|text| text.as_str().expect("text").to_owned()).collect()
 }
 
-/// What nobody in these tests calls: Lambda itself, the start of a process, and sources that the tests replace.
+/// What no test calls: Lambda itself, the start of a process, and sources that the tests replace.
 const ELSEWHERE: [(&str, &str); 12] = [
-    // Before the first invocation, `main` reads an item and an attribute of the queue, so that connections are open.
+    // Before the first invocation, `main` reads an item and an attribute of the queue to open the connections.
     ("HintQueue.Arn", "sqs:GetQueueAttributes"),
     ("InboxTable.Arn", "dynamodb:GetItem"),
-    // The event source mapping works with the rights of the function that it invokes.
+    // The event source mapping uses the rights of the function that it invokes.
     ("HintQueue.Arn", "sqs:ReceiveMessage"),
     ("HintQueue.Arn", "sqs:DeleteMessage"),
     ("DeadLetterQueue.Arn", "sqs:ReceiveMessage"),
@@ -75,7 +75,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("RelayLogs.Arn", "logs:*"),
 ];
 
-/// What a role allows that was not used, and is not for anybody else to use.
+/// What a role allows although no test used it and `ELSEWHERE` does not list it.
 fn unused(allowed: &Allowed, used: &BTreeSet<(String, String)>) -> Vec<String> {
     let pairs = allowed.iter().flat_map(|(on, actions)| actions.iter().map(move |what| (on.clone(), what.clone())));
     let elsewhere = |(on, what): &(String, String)| {
@@ -86,7 +86,7 @@ fn unused(allowed: &Allowed, used: &BTreeSet<(String, String)>) -> Vec<String> {
     pairs.filter(|pair| !used.contains(pair) && !elsewhere(pair)).map(|(on, what)| format!("{what} on {on}")).collect()
 }
 
-/// A handler that deletes: none that ships does, and users' may.
+/// A handler that deletes. No shipped handler does, but a user's may.
 #[derive(Debug)]
 struct Forgetting;
 
@@ -111,7 +111,7 @@ impl Handler for Forgetting {
     }
 }
 
-/// Everything that the functions do at least once: the harness lets each do only what its role allows.
+/// Makes the functions do everything at least once. The harness lets each do only what its role allows.
 async fn a_bit_of_everything() -> Harness {
     let harness = Harness::with(|| handlers::all().with(Counting).with(Forgetting)).await;
     harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
@@ -122,7 +122,7 @@ async fn a_bit_of_everything() -> Harness {
     harness.deliver(&counted("msg_3", "forget", "three")).await;
     harness.deliver_under(&Script::store_outage(), &count("msg_4", "four")).await;
     harness.work().await;
-    // What waits loses its hints; the relay sends again.
+    // The hints are lost; the relay sends again.
     harness.clock.advance(Millis::hours(1));
     harness.relay().await;
     // A hint and a payload that were received too often.
@@ -163,9 +163,9 @@ async fn each_role_allows_exactly_what_its_function_calls() {
 fn a_function_has_no_rights_beside_its_role() {
     let template = template();
     for function in template.resources("AWS::Serverless::Function") {
-        // Policies of its own, or a role that the transform makes, would come on top of what is compared here.
+        // Its own policies, or a role that the transform makes, would add to what is compared here.
         for property in ["Policies", "ManagedPolicyArns"] {
-            assert!(template.property(function, &[property]).is_null(), "{function} has {property} of its own");
+            assert!(template.property(function, &[property]).is_null(), "{function} has its own {property}");
         }
     }
 }

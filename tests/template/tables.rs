@@ -1,4 +1,4 @@
-//! The tables are as the adapters use them, and are not lost with the stack.
+//! The tables match what the adapters use, and are not lost with the stack.
 
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::attribute;
@@ -49,17 +49,17 @@ fn findings(template: &Template) -> Vec<String> {
     findings
 }
 
-/// What else is kept is encrypted where that has to be asked for.
+/// Queues are encrypted, too: the template has to ask for it.
 fn queues(template: &Template) -> Vec<String> {
     let open = |queue: &&str| template.property(queue, &["SqsManagedSseEnabled"]) != true;
     template.resources("AWS::SQS::Queue").into_iter().filter(open).map(|queue| format!("{queue} is open")).collect()
 }
 
-/// Every log group ends some day.
+/// Every log group has a retention.
 fn logs(template: &Template) -> Vec<String> {
     let endless = |logs: &&str| !template.property(logs, &["RetentionInDays"]).is_i64();
     let groups = template.resources("AWS::Logs::LogGroup").into_iter();
-    groups.filter(endless).map(|logs| format!("{logs} keeps logs for ever")).collect()
+    groups.filter(endless).map(|logs| format!("{logs} keeps logs forever")).collect()
 }
 
 #[test]

@@ -4,12 +4,12 @@ use super::modules::circles;
 use super::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
 
-/// What the manifests below one folder may not name.
+/// Which crates the manifests below one folder may name.
 struct Arrow {
     folder: &'static str,
-    /// Members of this workspace that stand before it.
+    /// The only members of this workspace that they may name.
     members: &'static [&'static str],
-    /// Crates of others that would give it something it must not have; a name that ends in `-` stands for its family.
+    /// Other people's crates that they must not name; a name that ends in `-` stands for a family.
     foreign: &'static [&'static str],
 }
 
@@ -35,7 +35,7 @@ const ARROWS: &[Arrow] = &[
             "uuid",
         ],
     },
-    // No storage and no waiting: a certificate that has to be fetched is asked for, not fetched.
+    // No storage and no waiting: a certificate is requested, not fetched.
     Arrow {
         folder: "shared/providers/",
         members: &["hookonce-protocol"],
@@ -64,21 +64,21 @@ const ARROWS: &[Arrow] = &[
         members: &["hookonce-protocol", "hookonce-providers", "hookonce-runtime"],
         foreign: &["aws-config", "aws-sdk-", "aws-smithy-", "axum", "clap", "dynoxide", "rustack-"],
     },
-    // AWS on loopback: it runs any function, and knows none.
+    // AWS on loopback: it runs any function and knows none.
     Arrow { folder: "tools/local/", members: &[], foreign: &["clap"] },
-    // Every script builds it first, so it has to be built in seconds.
+    // Every script builds it first, so it must build in seconds.
     Arrow { folder: "tools/xtask/", members: &[], foreign: &["aws-config", "aws-sdk-", "aws-smithy-", "tokio"] },
 ];
 
-/// Adapters are chosen where a process is put together, and named nowhere else.
+/// Adapters are chosen where a process is put together. Nothing else names them.
 const ADAPTERS: &[&str] =
     &["DynamoStore", "SqsQueue", "SsmEndpoints", "aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs", "aws_sdk_ssm"];
 const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
 
-/// Where crates stand whose modules may not import each other in a circle.
+/// Crates whose modules may not import each other in a circle.
 const PRODUCT: &[&str] = &["functions/", "shared/", "tools/"];
 
-/// What a pure crate has no word for.
+/// Identifiers that a pure crate must not use.
 const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
 
 fn manifests(files: &Files) -> Vec<String> {

@@ -14,7 +14,7 @@ const DEAD: (&str, &str) = ("shared/protocol/src/record.rs", "DeadReason");
 
 const PAGES: &str = "docs/errors/";
 
-/// Upper-case words that are not codes of a failure: an outcome, methods, names of the environment.
+/// Upper-case words that are not failure codes: an outcome, methods, names of the environment.
 fn is_failure(text: &str) -> bool {
     let shape = text.contains('_') && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     let other = ["AWS_", "CARGO_", "HOOKONCE_"].iter().any(|prefix| text.starts_with(prefix))

@@ -1,4 +1,4 @@
-//! Documents point at what exists.
+//! Documents link only to what exists.
 
 use super::{Files, has_extension, none, planted, project};
 
@@ -17,7 +17,7 @@ fn dead_links(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Tools that a document installs in another version than the scripts do.
+/// Tools that a document installs in a version other than the scripts do.
 fn other_pins(files: &Files) -> Vec<String> {
     let pinned = files.get("scripts/tools.bash").map_or("", String::as_str);
     let mut findings = Vec::new();

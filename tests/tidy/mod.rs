@@ -1,7 +1,7 @@
-//! Rules on the sources themselves: what a review would otherwise have to look for.
+//! Rules on the sources themselves, which a review would otherwise have to check.
 //!
-//! Each rule is a function from a set of files to the sentences that say what is wrong with them. It is run on this
-//! project, and on a planted violation, so that a rule that finds nothing is known to be able to find something.
+//! Each rule is a function from a set of files to sentences about what is wrong with them. It runs on this project, and
+//! on a planted violation, which shows that the rule can find something.
 
 mod arrows;
 mod codes;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// Text files by their path from the root of the workspace, with forward slashes. A file that is not text is empty.
 type Files = BTreeMap<String, String>;
 
-/// What holds nothing of the project, be it a folder or a file: a work tree has a file `.git` where a clone has a folder.
+/// Folders and files that are not part of the project. A work tree has a file `.git` where a clone has a folder.
 const SKIPPED: &[&str] = &[".git", ".aws-sam", ".hookonce", "__pycache__", "node_modules", "target"];
 
 fn root() -> PathBuf {

@@ -1,4 +1,4 @@
-//! The modules of a crate, and which names each takes from which other.
+//! The modules of a crate, and which names each takes from which other module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, TokenTree};
 use super::tokens::product;
 use super::{Files, rust};
 
-/// How many re-exports one name is followed through.
+/// How many re-exports of one name are followed.
 const REEXPORTS_MAX: usize = 8;
 
 /// The path of a module or of a name, from the root of its crate.
@@ -26,8 +26,8 @@ struct Use {
     alias: Option<String>,
 }
 
-/// The circles between modules, for every crate whose folder starts with one of these: what each file of a circle takes
-/// from which other one.
+/// The import circles of every crate whose folder starts with one of these: what each file of a circle takes from which
+/// other one.
 pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
     for (path, text) in rust(files).filter(|(path, _)| folders.iter().any(|folder| path.starts_with(folder))) {
@@ -43,7 +43,7 @@ pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     crates.values().flat_map(Crate::circles).collect()
 }
 
-/// The path of the module that a file holds. A binary beside a library is a crate of its own.
+/// The path of the module that a file holds. A binary beside a library is its own crate.
 fn module(inside: &str, has_library: bool) -> Path {
     let path = inside.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -51,12 +51,12 @@ fn module(inside: &str, has_library: bool) -> Path {
     if is_root { Path::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// What is taken: a sentence that names both files.
+/// What is taken, as a sentence that names both files.
 type Taken = BTreeSet<String>;
 
 impl Crate {
-    /// In every folder, its modules are looked at with all that stands below each. What a module shares with the files of
-    /// its own folder is no circle.
+    /// Looks at the modules of every folder, each with everything below it. What a module shares with the files of its
+    /// own folder is no circle.
     fn circles(&self) -> Vec<String> {
         let folders: BTreeSet<&[String]> =
             self.files.keys().filter_map(|path| path.split_last()).map(|(_, folder)| folder).collect();
@@ -127,7 +127,7 @@ impl Crate {
     }
 }
 
-/// Every room that these arrows lead to from one.
+/// Every module that can be reached from one along these arrows.
 fn reachable<'a>(arrows: &'a BTreeMap<String, BTreeMap<String, Taken>>, from: &str) -> BTreeSet<&'a String> {
     let mut found = BTreeSet::new();
     let mut open: Vec<&String> = arrows.get(from).into_iter().flat_map(BTreeMap::keys).collect();

@@ -1,4 +1,4 @@
-//! No two public types of a crate have one name: whoever reads the name must not have to ask which of them is meant.
+//! No two public types of a crate share a name, so that a reader never has to ask which of them is meant.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What fits on a screen can be checked on one.
+//! Files and functions stay short enough to check on one screen.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

@@ -1,4 +1,4 @@
-//! Rust sources as tokens: comments are gone, and what stands in a string is not taken for code.
+//! Rust sources as tokens: without comments, and text in strings is not taken for code.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 

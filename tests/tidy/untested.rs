@@ -1,4 +1,4 @@
-//! A member that switches its test binaries off has no test in its sources: it would never run.
+//! A member that switches its test binaries off has no tests in its sources: they would never run.
 
 use super::{Files, none, planted, project, rust};
 

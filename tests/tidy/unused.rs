@@ -9,7 +9,7 @@ use super::{Files, none, planted, project, rust};
 /// Packages whose library has another name.
 const LIBRARIES: &[(&str, &str)] = &[("dynoxide-rs", "dynoxide")];
 
-/// A workspace of its own, whose targets take in sources of the functions.
+/// A separate workspace, whose targets include sources of the functions.
 const APART: &str = "fuzz/";
 
 fn findings(files: &Files) -> Vec<String> {

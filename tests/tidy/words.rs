@@ -1,4 +1,4 @@
-//! Words that must not stand in the project. They are put together here from halves, so that this file passes.
+//! Words that must not appear in the project. They are put together from halves here, so that this file passes.
 
 use super::{Files, none, planted, project, rust};
 
@@ -8,8 +8,8 @@ const UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X"
 /// Code that was left undone: searched in Rust sources, spaces aside.
 const UNDONE_CODE: &[&str] = &[concat!("to", "do!("), concat!("unimple", "mented!("), concat!("#[ign", "ore")];
 
-/// What belongs to one person's desk and means nothing to a reader: folders of one machine, notes that are not here,
-/// tools that somebody typed with. Compared in lower case, as whole words.
+/// What comes from one person's machine and means nothing to a reader: local folders, private notes, writing tools.
+/// Compared in lower case, as whole words.
 const DESK: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ho", "me/"),
@@ -28,7 +28,7 @@ const DESK: &[&str] = &[
     concat!("l", "lm"),
 ];
 
-/// A ticket by its number: the reason belongs into the text.
+/// A ticket by its number: the reason belongs in the text.
 const TICKET: &[&str] =
     &[concat!("i", "ssue "), concat!("i", "ssue #"), concat!("tick", "et "), concat!("tick", "et #")];
 
@@ -66,7 +66,7 @@ fn finding(path: &str, number: usize, line: &str) -> String {
     format!("{path}:{number}: {}", line.trim())
 }
 
-/// Whether `word` stands in `line` on its own. An end of the word that is no letter ends it by itself.
+/// Whether `line` contains `word` as a whole word. Where the word does not end in a letter, it needs no boundary.
 fn has_word(line: &str, word: &str) -> bool {
     let is_letter = |character: Option<char>| character.is_some_and(|it| it.is_alphanumeric() || it == '_');
     line.match_indices(word).any(|(at, _)| {
