@@ -1,4 +1,4 @@
-//! The body of a delivery that is taken apart into its events.
+//! The body of a delivery that is split into its events.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| hookonce_providers_fuzz::split(data));

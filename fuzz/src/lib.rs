@@ -1,4 +1,4 @@
-//! What the fuzz targets have in common: a request is made from bytes, and what must always hold is checked.
+//! Shared by the fuzz targets: they make a request from bytes, and check what must always hold.
 //!
 //! The bytes of a request: one that chooses the provider, then lines `name: value` up to an empty line, then the body.
 
@@ -20,8 +20,8 @@ pub mod gateway;
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/webhooks/fuzz?a=1";
 
-/// A secret in every form that a provider hands out; the bytes never hold it, so nothing they make is authentic. Nobody has
-/// the private part of the public keys.
+/// A secret in every form that a provider hands out. The bytes never contain it, so no request made from them is
+/// authentic. Nobody has the private part of the public keys.
 const SECRETS: [&str; 4] = [
     "7f0e1d2c3b4a59687f0e1d2c3b4a59687f0e1d2c3b4a59687f0e1d2c3b4a5968",
     "whsec_fw4dLDtKWWh/Dh0sO0pZaH8OHSw7SllofQ4dLDtKWWg=",
@@ -43,7 +43,7 @@ fn keyring(provider: &Provider) -> Keyring {
     usable.or_else(|| provider.keyring(&[]).ok()).expect("every provider takes one of the secrets, or none")
 }
 
-/// Judges a request; nobody who does not hold the secret may have a delivery accepted.
+/// Judges a request. Without the secret, nobody may get a delivery accepted.
 pub fn receive(providers: &[&str], data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let provider = provider(providers[usize::from(*choice) % providers.len()]);
@@ -81,7 +81,7 @@ pub fn signature_header(data: &[u8]) {
     judge(provider, &headers, br#"{"id":"1"}"#);
 }
 
-/// Takes a body apart; taking a part apart again must give that part alone.
+/// Splits a body. Splitting a part again must give only that part.
 pub fn split(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
     let provider = Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
@@ -95,7 +95,7 @@ pub fn split(data: &[u8]) {
     }
 }
 
-/// Reads a catalog file; what is wrong with it has a place.
+/// Parses a catalog file. A mistake has a position.
 pub fn catalog(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Err(error) = Catalog::parse([("fuzz.toml", text)]) {
@@ -103,8 +103,8 @@ pub fn catalog(data: &[u8]) {
     }
 }
 
-/// Hands an event to the webhook function's way in. Every event has an answer, and the body arrives byte for byte and
-/// goes back so.
+/// Passes an event to the webhook function's gateway code. Every event has an answer, and the body arrives and returns
+/// byte for byte.
 pub fn gateway_event(data: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
     let body = event["body"].as_str().unwrap_or_default().to_owned();

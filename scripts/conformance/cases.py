@@ -1,4 +1,4 @@
-"""The cases that every provider's vectors have: what is changed, and what has to come of it."""
+"""The cases of every provider's vectors: what is changed, and the expected verdict."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ REASONS = {
 }
 
 
-# The signatures that stand in the body, as they are written there.
+# The signatures in the body, as they are written there.
 IN_BODY = {
     "adyen": rb'"hmacSignature":"([^"]*)"',
     "aws_sns": rb'"Signature":"([^"]*)"',
@@ -44,7 +44,7 @@ IN_BODY = {
     "mailgun": rb'"signature":"([0-9a-f]*)"',
 }
 
-# Something that the signature does not cover, to be followed by bytes that are no text.
+# Something that the signature does not cover, to be followed by bytes that are not text.
 UNSIGNED_TEXT = {"adyen": b'"visa', "aws_sns": b"?Action=", "braintree": b"bt_payload=", "mailgun": b'"delivered', "twilio": b"MessageStatus="}
 
 NO_TOLERANCE = "the provider names no tolerance, and its retries may carry the time of the first attempt"
@@ -147,7 +147,7 @@ class Cases:
             self.add("upper-case-signature", changed(lambda r: r.set_header(self.header, upper)), "rejected", "signature_malformed")
 
     def forged_fields(self):
-        """A signature in the body: what is done to headers elsewhere, done to its field."""
+        """A signature in the body: its field is changed as headers are elsewhere."""
         good, pattern = self.request(), IN_BODY[self.provider]
         found = re.search(pattern, good.body)
         field, value = found.group(0), found.group(1)
@@ -170,7 +170,7 @@ class Cases:
         return not (pairs and pairs["between"] == "," and not self.scheme.get("timestamp", {}).get("from", "").startswith("pair:"))
 
     def tampered(self):
-        """One signed character of the body is another one."""
+        """Changes one signed character of the body."""
         changes = {
             "mailgun": (b"a8ce0edb", b"a8ce0edc"),
             "adyen": (b'"value":1130', b'"value":1131'),
@@ -237,7 +237,7 @@ class Cases:
             self.add("missing-timestamp", self.request(at=None), "rejected", "timestamp_missing")
 
     def unreadable(self):
-        """What is authentic and still cannot be told apart from other deliveries."""
+        """Authentic deliveries that cannot be told apart from others."""
         items = self.file.get("items", [])
         rules = [rule for item in items for rule in item["key"]] or self.scheme.get("key") or self.file.get("key", [])
         body_signed = self.scheme["kind"] not in ("adyen_items", "aws_sns", "braintree", "twilio")

@@ -1,4 +1,4 @@
-"""Which facts are different and which are the same: for every provider, other deliveries beside its sample.
+"""Which facts are different and which are the same: for every provider, more deliveries than its sample.
 
 Each names the facts in it, one for each event. Over all vectors of a provider, a name has one dedup key and a key has one
 name. So every provider shows a fact that is nearly the same and still another one, and the same fact once more, as a retry

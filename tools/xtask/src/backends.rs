@@ -1,7 +1,7 @@
-//! DynamoDB Local and ElasticMQ, from Maven Central, on a loopback of their own.
+//! DynamoDB Local and ElasticMQ, from Maven Central, on a private loopback.
 //!
-//! DynamoDB Local listens on every interface and has no option against it. Both servers therefore run in a network
-//! namespace that has nothing but a loopback, and so does whatever is run against them.
+//! DynamoDB Local listens on every interface and has no option to change that. Both servers therefore run in a network
+//! namespace that has only a loopback, and so does every command that uses them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ const ELASTICMQ: (&str, &str, &str) = ("org.elasticmq", "elasticmq-server_2.13",
 const DYNAMODB_PORT: u16 = 8_000;
 const SQS_PORT: u16 = 9_324;
 
-/// What is fetched, what is written, and what is remembered from one call to the next.
+/// What is downloaded, what is written, and what one call remembers for the next.
 const HOME: &str = "target/backends";
 
 /// What `scripts/real-backends` does.
@@ -82,18 +82,18 @@ impl Command {
     }
 }
 
-/// The servers that run, as one call leaves them to the next.
+/// The running servers, as one call leaves them for the next.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Running {
     /// The process that keeps the network namespace alive.
     holder: u32,
-    /// The namespace: a process number may be another process by now, this cannot.
+    /// The network namespace. A process id may belong to another process by now; this cannot.
     network: String,
     /// DynamoDB Local.
     store: u32,
 }
 
-/// The end of the servers: with this value, or with the program when it is interrupted.
+/// Ends the servers when it is dropped, or when the program is interrupted.
 pub(crate) struct End;
 
 impl End {
@@ -228,7 +228,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether a server answers at all.
+    /// Whether a server answers.
     fn answers(&self, port: u16) -> bool {
         let mut curl = self.command("curl");
         succeeds(curl.args(["--silent", "--max-time", "1", &format!("http://127.0.0.1:{port}/")]))
@@ -277,7 +277,7 @@ fn up(on_disk: bool) -> Outcome<Running> {
     Ok(running)
 }
 
-/// Ends the processes of the namespace: they are the servers, and whatever was left running beside them.
+/// Ends the processes of the namespace: the servers, and everything still running beside them.
 fn down() -> Outcome {
     let Some(running) = found() else { return Ok(()) };
     let send = |number| {
@@ -292,26 +292,26 @@ fn down() -> Outcome {
     let mut looks = 0;
     wait_for("the end of the servers", Path::new(HOME), || {
         looks += 1;
-        // What does not end by itself within ten seconds is killed.
+        // A process that does not end within ten seconds is killed.
         if looks < 100 { inside(&running.network).is_empty() } else { send(Signal::KILL) }
     })?;
     fs::remove_file(home("running.json")).map_err(|error| format!("target/backends/running.json: {error}"))
 }
 
-/// The processes of a network, but for this one.
+/// The processes of a network namespace, except this one.
 fn inside(network: &String) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     processes.filter(|number| *number != process::id() && network_of(number).as_ref() == Some(network)).collect()
 }
 
-/// The network that a process lives in.
+/// The network namespace of a process.
 fn network_of(process: impl std::fmt::Display) -> Option<String> {
     let link = fs::read_link(format!("/proc/{process}/ns/net")).ok()?;
     Some(link.to_str()?.to_owned())
 }
 
-/// A network that has a loopback and nothing else, and the process that keeps it.
+/// A network namespace that has only a loopback, and the process that keeps it alive.
 fn make_network() -> Outcome<(u32, String)> {
     let log = home("network.log");
     let mut unshare = Program::new("unshare");
@@ -331,7 +331,7 @@ fn make_network() -> Outcome<(u32, String)> {
         ));
     };
     if network_of("self").as_ref() == Some(&network) {
-        return Err("`unshare` made no network of its own; is it the one of util-linux?".to_owned());
+        return Err("`unshare` made no separate network; is it the one from util-linux?".to_owned());
     }
     holder.keep();
     Ok((process, network))
@@ -348,7 +348,7 @@ fn fresh_tables(on_disk: bool) -> Outcome {
     Ok(())
 }
 
-/// Installs what is missing where that is allowed, and says what is missing where it is not.
+/// Installs what is missing if that is allowed; otherwise says what is missing.
 fn need() -> Outcome {
     let programs = [
         ("java", "openjdk-17-jre-headless"),
@@ -372,7 +372,7 @@ fn need() -> Outcome {
     Ok(())
 }
 
-/// Brings the jars of one artefact, with everything it depends on, unless they are there.
+/// Fetches the jars of one artefact and of everything it depends on, unless they are there.
 fn fetch((group, artifact, version): (&str, &str, &str)) -> Outcome {
     let folder = home(&format!("{artifact}-{version}"));
     if folder.join("complete").exists() {
@@ -395,7 +395,7 @@ fn fetch((group, artifact, version): (&str, &str, &str)) -> Outcome {
     write(&folder.join("complete"), "")
 }
 
-/// The suites of the embedded servers once more; only the addresses differ.
+/// Runs the suites of the embedded servers again; only the addresses differ.
 fn test(filter: &[String]) -> Outcome<bool> {
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
     let servers = Servers::start(false)?;
@@ -408,11 +408,11 @@ fn test(filter: &[String]) -> Outcome<bool> {
     eprint!("{text}{}", String::from_utf8_lossy(&tested.stderr));
     let (passed, failed) = totals(&text);
     println!("{passed} passed, {failed} failed");
-    // A run that executed nothing has shown nothing.
+    // A run that executed no test has shown nothing.
     Ok(tested.status.success() && passed > 0)
 }
 
-/// What the test harnesses say in the end: `test result: ok. 12 passed; 0 failed; ...`.
+/// Reads the last lines of test harnesses: `test result: ok. 12 passed; 0 failed; ...`.
 fn totals(text: &str) -> (u64, u64) {
     let results = text.lines().filter_map(|line| line.strip_prefix("test result: ")).map(|result| {
         let words: Vec<_> = result.split_whitespace().collect();

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Test,
 }
 
-/// Puts `cargo lambda` into its place, and gives its folder.
+/// Installs `cargo lambda`, and returns its folder.
 pub(crate) fn cargo_lambda() -> Outcome<PathBuf> {
     run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_cargo_lambda"]))?;
     let folder = Path::new("target/tools/cargo-lambda/bin");
@@ -84,7 +84,7 @@ impl Tally {
     }
 }
 
-/// What runs during the checks, and ends with this value.
+/// What runs during the checks. It ends when this is dropped.
 struct Emulator {
     hookonce: PathBuf,
     _functions: Background,
@@ -97,7 +97,7 @@ impl Emulator {
         let lambda = cargo_lambda()?;
         fresh_folder(Path::new(DATA))?;
         let hookonce = build_hookonce()?;
-        // What `watch` would build at the first request is built here, where its errors can be read.
+        // Built here, where errors can be read; otherwise `watch` would build it at the first request.
         build_functions()?;
         let servers = Servers::start(true)?;
         let mut dev = servers.command(&hookonce);
@@ -105,7 +105,7 @@ impl Emulator {
         let event_source = Background::start(&dev, &data("dev.log"))?;
         wait_for("the event source", &data("dev.log"), || data("stack.json").exists())?;
         contains(&read(&data("endpoints/stripe.json"))?, &["\"on_store_outage\": \"reject\""])?;
-        // Before the functions read it. GitHub does not retry, so its endpoint is what the other policy is for.
+        // Written before the functions read it. GitHub does not retry, so its endpoint uses the other policy.
         let mut github: Map<String, Value> = json(&read(&data("endpoints/github.json"))?)?;
         github.insert("on_store_outage".to_owned(), "enqueue".into());
         write(&data("endpoints/github.json"), Value::from(github).to_string())?;
@@ -163,7 +163,7 @@ impl Emulator {
         output(&mut self.demo_command()).map(drop)
     }
 
-    /// The store hangs or is away in the middle of a run. Stripe's endpoint asks for another try meanwhile, GitHub's
+    /// The store hangs or is down in the middle of a run. Meanwhile, Stripe's endpoint asks for a retry, and GitHub's
     /// accepts.
     fn outage(
         &mut self,
@@ -180,7 +180,7 @@ impl Emulator {
         demo.join().map_err(|_| "the thread of the demo panicked".to_owned())?.map(drop)
     }
 
-    /// Bytes that are no text, under a type that says so: the gateway hands them over as base64.
+    /// Bytes that are no text, with a content type that says so: the gateway passes them on as base64.
     fn binary(&self) -> Outcome {
         let (file, body) = (data("binary"), [0xff, 0xfe, 0x00, 0x80]);
         write(&file, body)?;
@@ -195,7 +195,7 @@ impl Emulator {
         if shown == body { Ok(()) } else { Err(format!("sent {body:?}, kept {shown:?}")) }
     }
 
-    /// A function that cannot work does not start, and says everything that is wrong in one go.
+    /// A function with a wrong configuration does not start, and reports every fault at once.
     fn misconfigured(&self) -> Outcome {
         let mut worker = self.servers.command("env");
         worker.args(["HOOKONCE_INBOX_TABEL=x", "HOOKONCE_LEASE_SECONDS=1", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1"]);

@@ -1,4 +1,4 @@
-//! Runs what docs/deploy.md tells people to type, taken from the page itself.
+//! Runs the commands that docs/deploy.md tells people to type, taken from the page itself.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::process::{self, Background, Outcome, output, read, wait_for};
 const PAGE: &str = "docs/deploy.md";
 const LAPTOP: &str = "On a laptop, under an emulator of Lambda";
 const BUILD: [&str; 2] = ["What you need", "Build and deploy"];
-/// What a block says that needs an account.
+/// Words that mark a block as needing an account.
 const ACCOUNT: [&str; 4] = ["aws ", "sam deploy", "sam delete", "--stack "];
 
 /// What a guide walks through.
@@ -25,7 +25,7 @@ pub(crate) enum Part {
     Build,
 }
 
-/// Fails as well when the page has a block of commands that needs no account and is not run here.
+/// Also fails if the page has a block of commands that needs no account and is not run here.
 pub(crate) fn run(part: &Part) -> Outcome<bool> {
     let page = Page::parse(&read(Path::new(PAGE))?);
     if let Some((section, text)) = page.forgotten() {
@@ -67,7 +67,7 @@ impl Page {
         self.0.iter().filter(|(of, _)| of == section).map(|(_, text)| text.as_str()).collect()
     }
 
-    /// A block that is neither run here nor in need of an account.
+    /// A block that needs no account and is not run here.
     fn forgotten(&self) -> Option<&(String, String)> {
         let run_here = |section: &str| section == LAPTOP || BUILD.contains(&section);
         self.0.iter().find(|(section, text)| !run_here(section) && !ACCOUNT.iter().any(|word| text.contains(word)))
@@ -104,7 +104,7 @@ fn laptop(page: &Page) -> Outcome {
     let _dev = Background::start(&typed(dev), &logs.join("dev.log"))?;
     wait_for("the event source", &logs.join("dev.log"), || Path::new(".hookonce/stack.json").exists())?;
     let _watch = Background::start(&typed(watch), &logs.join("watch.log"))?;
-    // A first start that outlasts a sender's patience brings one more copy, and the copies are counted here.
+    // If the first start outlasts the sender's time-out, one more copy arrives, and the copies are counted here.
     wait_for("the webhook", &logs.join("watch.log"), webhook_started)?;
     let delivered = output(&mut typed(deliver))?;
     println!("{delivered}");
@@ -119,7 +119,7 @@ fn laptop(page: &Page) -> Outcome {
     process::run(&mut typed(end))
 }
 
-/// It says of an endpoint that there is none.
+/// Whether the webhook reports an unknown endpoint, which shows that it runs.
 fn webhook_started() -> bool {
     let Ok(servers) = backends::running() else { return false };
     let mut curl = servers.command("curl");
@@ -128,7 +128,7 @@ fn webhook_started() -> bool {
     output(&mut curl).is_ok_and(|status| status == "404")
 }
 
-/// The data folder of whoever runs this, out of the way of the page's steps.
+/// The data folder of the person who runs this, moved out of the way of the page's steps.
 struct SetAside;
 
 const DATA: &str = ".hookonce";
@@ -145,7 +145,7 @@ impl SetAside {
 
 impl Drop for SetAside {
     fn drop(&mut self) {
-        // There may be none, if a step before the one that makes it failed.
+        // There may be none, if an earlier step failed.
         drop(fs::remove_dir_all(DATA));
         if Path::new(KEPT).exists()
             && let Err(error) = fs::rename(KEPT, DATA)
@@ -159,7 +159,7 @@ fn build(page: &Page) -> Outcome {
     process::run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_python"]))?;
     let lines = BUILD.iter().flat_map(|section| page.blocks(section)).flat_map(str::lines);
     let commands: Vec<_> = lines.filter(|line| !line.starts_with("sam deploy")).collect();
-    // The lint needs a region to judge by, and no credentials.
+    // The lint needs a region, but no credentials.
     let region = "export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=${AWS_DEFAULT_REGION:-eu-central-1}";
     process::run(&mut typed(&format!("{region}\n{}", commands.join("\n"))))
 }

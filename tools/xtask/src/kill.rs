@@ -1,8 +1,8 @@
-//! The release binaries of the functions under load against DynamoDB Local and ElasticMQ, their processes killed with
-//! SIGKILL at random moments. What counts is read from the tables afterwards.
+//! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, and kills their processes with
+//! SIGKILL at random moments. The result is read from the tables afterwards.
 //!
-//! `hookonce dev --binaries` plays Lambda: it gives each process its invocations and starts another one where one was
-//! killed. `hookonce demo --url` plays the providers, which deliver again what was not answered.
+//! `hookonce dev --binaries` plays Lambda: it invokes each process, and starts another one when one is killed.
+//! `hookonce demo --url` plays the providers, which retry what was not answered.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -26,13 +26,13 @@ const RUNS_MAX: u64 = 10;
 /// Between two kills.
 const PAUSE_MS: std::ops::Range<u64> = 50..250;
 
-/// What `hookonce dev` says of itself: it started the processes of the functions.
+/// What `hookonce dev` writes about itself. It started the processes of the functions.
 #[derive(Deserialize)]
 struct Stack {
     pid: u32,
 }
 
-/// What `hookonce demo --json` says.
+/// The output of `hookonce demo --json`.
 #[derive(Deserialize)]
 struct Report {
     events: u64,
@@ -40,7 +40,7 @@ struct Report {
     applied_twice: u64,
 }
 
-/// What the runs of deliveries add up to.
+/// The sums over the runs of deliveries.
 #[derive(Default)]
 struct Figures {
     events: u64,
@@ -48,7 +48,7 @@ struct Figures {
     doubled: u64,
 }
 
-/// Kills at least so many processes while deliveries run.
+/// Kills at least this many processes while deliveries run.
 pub(crate) fn test(long: bool) -> Outcome<bool> {
     let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
     fresh_folder(Path::new(DATA))?;
@@ -78,7 +78,7 @@ pub(crate) fn test(long: bool) -> Outcome<bool> {
     Ok(held)
 }
 
-/// One run of deliveries; whether every effect is there once.
+/// One run of deliveries. Returns whether every effect happened exactly once.
 fn deliver(servers: &Running, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
     let mut demo = servers.command(hookonce);
     demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", &deliveries.to_string()]);
@@ -95,7 +95,7 @@ fn deliver(servers: &Running, hookonce: &Path, deliveries: u32, seed: u64, figur
     Ok(output.status.success())
 }
 
-/// Kills a random process of a function every 0.05 to 0.25 seconds, so many in all.
+/// Kills a random process of a function every 0.05 to 0.25 seconds, this many in all.
 fn kill_at_random(parent: u32, kills: u64, killed: &AtomicU64, over: &AtomicBool) {
     while killed.load(Ordering::Relaxed) < kills && !over.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(PAUSE_MS.start + random_below(PAUSE_MS.end - PAUSE_MS.start)));
@@ -110,7 +110,7 @@ fn kill_at_random(parent: u32, kills: u64, killed: &AtomicU64, over: &AtomicBool
     }
 }
 
-/// Chance as the standard library has it: the keys of its hash tables are random.
+/// Randomness from the standard library: the keys of its hash tables are random.
 fn random_below(bound: u64) -> u64 {
     RandomState::new().hash_one(()) % bound
 }

@@ -27,7 +27,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// DynamoDB Local and ElasticMQ, from Maven Central, on a loopback of their own
+    /// DynamoDB Local and ElasticMQ, from Maven Central, on a private loopback
     #[command(subcommand)]
     RealBackends(backends::Command),
     /// The release binaries under `cargo lambda watch`, with real backends behind them
@@ -36,7 +36,7 @@ enum Command {
     /// The proof, one part at a time
     #[command(subcommand)]
     Prove(prove::Part),
-    /// Runs what docs/deploy.md tells people to type, taken from the page itself
+    /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
 }

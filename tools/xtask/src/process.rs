@@ -1,4 +1,4 @@
-//! Running other programs: a failure says what was run, and nothing outlives its time.
+//! Runs other programs. An error names the program, and nothing outlives its time.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 /// What went wrong and what to do next, as a person reads it.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// What runs in the background ends after this, whatever happens to the program that started it.
+/// A background program ends after this time, whatever happens to the program that started it.
 const LIFETIME_SECONDS: &str = "3600";
-/// After this it is killed, if the signal before did not end it.
+/// It is killed after this time, if it ignored the signal.
 const GRACE: &str = "--kill-after=10";
-/// How often a condition is looked at, and for how long.
+/// How often a condition is checked, and for how long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_mins(5);
 
@@ -40,7 +40,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
 }
 
-/// What a command prints; it fails with what the command says of its failure.
+/// The output of a command. If the command fails, the error contains what it printed.
 pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     let output = command.output().map_err(|error| not_started(command, &error))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -51,12 +51,12 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     Err(format!("{} ended with {}:\n{text}{said}", shown(command), output.status))
 }
 
-/// Whether a command succeeds; what it prints is of no interest.
+/// Whether a command succeeds. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|done| done.success())
 }
 
-/// Runs a command, hands on each line that it prints, and keeps the last that begins so.
+/// Runs a command, passes on each line that it prints, and keeps the last one with this beginning.
 pub(crate) fn run_and_keep(command: &mut Command, beginning: &str) -> Outcome<(bool, Option<String>)> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
     let mut kept = None;
@@ -72,7 +72,7 @@ pub(crate) fn run_and_keep(command: &mut Command, beginning: &str) -> Outcome<(b
     Ok((status.success(), kept))
 }
 
-/// A program in the background. It ends with this value, and after an hour whatever happens.
+/// A program in the background. It ends when this is dropped, and after an hour whatever happens.
 pub(crate) struct Background {
     child: Option<Child>,
 }
@@ -89,7 +89,7 @@ impl Background {
         Ok(Self { child: Some(child.map_err(|error| not_started(&limited, &error))?) })
     }
 
-    /// The number of the process itself, once it runs.
+    /// The process id of the program itself, once it runs.
     pub(crate) fn process(&self) -> Option<u32> {
         children(self.child.as_ref()?.id()).first().copied()
     }
@@ -103,7 +103,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // `timeout` hands the signal on to all that it started.
+            // `timeout` passes the signal on to everything that it started.
             signal(child.id(), Signal::TERM);
             drop(child.wait());
         }
@@ -125,7 +125,7 @@ pub(crate) fn signal(process: u32, signal: Signal) -> bool {
     process.is_some_and(|process| kill_process(process, signal).is_ok())
 }
 
-/// Waits until something holds. What happens meanwhile is in the logs.
+/// Waits until a condition holds. The logs show what happens meanwhile.
 pub(crate) fn wait_for(what: &str, logs: &Path, mut holds: impl FnMut() -> bool) -> Outcome {
     for _ in 0..WAIT_MAX.as_millis() / LOOK_EVERY.as_millis() {
         if holds() {
@@ -133,7 +133,7 @@ pub(crate) fn wait_for(what: &str, logs: &Path, mut holds: impl FnMut() -> bool)
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    Err(format!("waited {} s in vain for {what}; see {}", WAIT_MAX.as_secs(), logs.display()))
+    Err(format!("waited {} s for {what}; see {}", WAIT_MAX.as_secs(), logs.display()))
 }
 
 /// Builds binaries for release, all with the same settings, so that nothing is built twice.
@@ -144,8 +144,8 @@ pub(crate) fn build_release(binaries: &[&str]) -> Outcome {
         .args(binaries.iter().map(|name| format!("--bin={name}"))))
 }
 
-/// Link-time optimisation makes binaries smaller and changes nothing that is looked at here; without it, they are built
-/// in half the time.
+/// Link-time optimisation makes binaries smaller and changes nothing that is checked here. Without it, they build in
+/// half the time.
 pub(crate) fn unlinked(command: &mut Command) -> &mut Command {
     command.env("CARGO_PROFILE_RELEASE_LTO", "off")
 }

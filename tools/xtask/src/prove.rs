@@ -9,12 +9,12 @@ use crate::backends::Servers;
 use crate::kill;
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
 
-/// Parts that another program plays.
+/// Parts that another program runs.
 const OTHERS: &str = "\
 These parts take --only <text>, too:
-  model     every order of steps and faults within bounds, on the machines that are deployed
-  mutants   each clause of the protocol taken out; the model must find a counterexample for each
-  simulate  days by seed: the drivers that are deployed, with every fault by chance;
+  model     every order of steps and faults within bounds, on the deployed machines
+  mutants   each clause of the protocol removed; the model must find a counterexample for each
+  simulate  days by seed: the deployed drivers, with every fault at random;
             --seed <n>, --seeds <from>..<to>, --mutant <name> for the protocol without one clause
   storm     the relay's policy under an outage of the workers
 
@@ -69,14 +69,15 @@ fn prove(arguments: Vec<String>) -> Outcome<bool> {
     Err(format!("cannot start hookonce-prove: {error}"))
 }
 
-/// A test compares the answers of servers: it needs the adapters and the embedded servers, the proofs need neither.
+/// A test that compares the answers of servers. It needs the adapters and the embedded servers; the proofs need
+/// neither.
 fn fakes(long: bool) -> Outcome<bool> {
     let mut cargo = Program::new("cargo");
     cargo.env("TEST_SEQUENCES", if long { "2000" } else { "100" });
     figures(cargo, "fakes", "fakes", "{\"operations\"")
 }
 
-/// Every call of every scenario times every fault. Between the binaries and the servers stand proxies that put it in.
+/// Every call of every scenario times every fault. Proxies between the binaries and the servers inject the faults.
 fn grid_on_servers() -> Outcome<bool> {
     build_functions()?;
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
@@ -86,7 +87,7 @@ fn grid_on_servers() -> Outcome<bool> {
     figures(cargo, "real_grid", "grid-real", "{\"calls\"")
 }
 
-/// Runs tests and repeats the line with their figures, because the test harness has the last word otherwise.
+/// Runs tests and repeats the line with their figures, because otherwise the test harness prints the last line.
 fn figures(mut cargo: Program, tests: &str, part: &str, beginning: &str) -> Outcome<bool> {
     cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
     let (passed, figures) = run_and_keep(&mut cargo, beginning)?;

@@ -1,4 +1,4 @@
-//! What has to be beside the catalog: its page for people, a fuzz target per kind, and nothing else for a new provider.
+//! What accompanies the catalog: its Markdown page, a fuzz target per kind, and nothing else for a new provider.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,7 +46,7 @@ fn every_kind_of_scheme_and_every_parser_has_a_fuzz_target() {
     }
 }
 
-/// Its vectors: one that is right, and one whose body was changed.
+/// Its vectors: a valid one, and one whose body was changed.
 fn vector_file() -> String {
     let signature = "t=1767225600,v1=1a810c0469f820348c6862e2b833bc87674283c8e66279ee8fa150d0be1f69cc";
     let vector = |case: &str, body: &str, expected: Value| {
@@ -83,7 +83,7 @@ fn judged(catalog: &Path, vectors: &Path) -> (usize, Vec<String>) {
     (all.clone().count(), wrong.collect())
 }
 
-/// One data file and one vector file beside the others, and no Rust.
+/// A new provider takes one data file and one vector file, and no Rust.
 #[test]
 fn a_new_provider_is_one_data_file_and_one_vector_file() {
     let folder = tempfile::tempdir().unwrap();

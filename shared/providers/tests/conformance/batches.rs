@@ -65,7 +65,7 @@ fn a_delivery_without_events_is_one_delivery() {
     assert_stable("meta_whatsapp", &parts);
 }
 
-/// An account update, as it stands in an entry.
+/// An account update, as it appears in an entry.
 const UPDATE: &str = r#"{"field":"account_update","value":{"event":"VERIFIED"}}"#;
 
 #[test]

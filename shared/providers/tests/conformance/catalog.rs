@@ -1,4 +1,4 @@
-//! The catalog: every file is valid, a wrong file says what is wrong with it, and a new provider takes no Rust.
+//! The catalog: every file is valid, an invalid file is refused with its mistake, and a new provider takes no Rust.
 
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Provider, Received, Request, Settings, UnsignedRequest};

@@ -13,7 +13,7 @@ fn keys(provider: &Provider, vector: &Vector) -> Vec<String> {
     outcome.events.into_iter().map(|event| event.key).collect()
 }
 
-/// What is wrong with the dedup keys of a provider, or with the facts that are to show them.
+/// What is wrong with the dedup keys of a provider, or with the facts that should show them.
 fn faults(provider: &Provider, vectors: &[Vector]) -> Vec<String> {
     let (mut key_of, mut fact_with, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     // With how many others each fact comes, itself included.

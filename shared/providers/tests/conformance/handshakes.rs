@@ -1,4 +1,4 @@
-//! Questions of the providers: answered when they are right, refused when they are not, and never a delivery.
+//! Handshakes: answered if they are valid, refused if they are not, and never a delivery.
 
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, HandshakeAnswer, Provider, Received, Refusal, Request, Settings, UnsignedRequest};

@@ -1,4 +1,4 @@
-//! Providers whose keys have to be fetched: what is asked for, from where, and what is done with it.
+//! Providers whose keys must be fetched: what is requested, from where, and how it is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -84,7 +84,7 @@ fn a_subscription_is_confirmed_for_an_own_topic_only() {
     let url = message["SubscribeURL"].as_str().unwrap().to_owned();
     assert_eq!(visit(message["TopicArn"].as_str().unwrap()), Ok(Some(url)));
     assert_eq!(visit("arn:aws:sns:us-east-1:1:other"), Err(Refusal::SignatureMismatch));
-    assert_eq!(visit(""), Ok(None), "nobody said which topics are wanted");
+    assert_eq!(visit(""), Ok(None), "no topics are configured");
 }
 
 /// A token as Plaid makes it, with the key that verifies it.
@@ -193,7 +193,7 @@ fn every_form_of_a_public_key_is_taken() {
     );
 }
 
-/// A stranger can have his certificate shown inside a document of the provider's host.
+/// An attacker may get their certificate shown inside a document on the provider's host.
 #[test]
 fn a_document_that_holds_a_certificate_is_none() {
     let certificate = &valid("aws_sns").captured.secrets[0];

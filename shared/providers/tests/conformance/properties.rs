@@ -11,7 +11,7 @@ use crate::support::valid;
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 
-/// A header, a body or a URL that almost is the right one.
+/// A header, a body or a URL that is almost the right one.
 fn change() -> impl Strategy<Value = (prop::sample::Index, u8, String, Vec<u8>)> {
     (any::<prop::sample::Index>(), 0_u8..9, "[ -~]{0,20}", prop::collection::vec(any::<u8>(), 0..40))
 }

@@ -228,7 +228,7 @@ fn the_signed_url_is_the_public_one() {
     assert!(!received(public, Some("https://elsewhere.example/square")));
 }
 
-/// A form parser may take the line break away that Braintree signs, so both readings verify: as one delivery.
+/// A form parser may remove the line break that Braintree signs. Both readings verify, as one delivery.
 #[test]
 fn a_line_break_at_the_end_makes_no_second_key_of_a_payload() {
     let sent = Sent::by("braintree", "private", NOW, &[], "<notification><kind>check</kind></notification>");

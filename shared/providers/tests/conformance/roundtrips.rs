@@ -1,4 +1,4 @@
-//! What is signed here is what the provider would send: byte for byte what a second implementation made, and accepted.
+//! A request that is signed here equals, byte for byte, what a second implementation made, and is accepted.
 
 use hookonce_providers::{Catalog, SignError, UnsignedRequest};
 

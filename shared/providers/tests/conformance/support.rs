@@ -8,7 +8,7 @@ use hookonce_providers::{CapturedRequest, Catalog, Provider, Received, Request};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The smallest catalog file, of a provider that nobody has heard of.
+/// The smallest catalog file, of an invented provider.
 pub(crate) const SMALL: &str = r#"
 name = "Acme"
 key = ["json:$.id"]
@@ -131,7 +131,7 @@ pub(crate) fn vector(provider: &str, id: &str) -> &'static Vector {
     file.vectors.iter().find(|vector| vector.id == id).unwrap_or_else(|| panic!("{id} is no vector"))
 }
 
-/// The delivery of a provider that is as it should be.
+/// A provider's valid delivery.
 pub(crate) fn valid(provider: &str) -> &'static Vector {
     vector(provider, &format!("{provider}/valid"))
 }
@@ -163,7 +163,7 @@ fn read_file(path: &Path) -> VectorFile {
     VectorFile { provider: provider.to_owned(), vectors: vectors.collect() }
 }
 
-/// What this side makes of a vector.
+/// This implementation's verdict on a vector.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,

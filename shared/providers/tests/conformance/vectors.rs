@@ -49,10 +49,10 @@ fn ids_are_unique_and_a_difference_to_an_sdk_is_explained() {
     }
 }
 
-/// Providers whose signature stands in the body.
+/// Providers whose signature is in the body.
 const SIGNED_INSIDE: [&str; 4] = ["adyen", "aws_sns", "braintree", "mailgun"];
 
-/// The cases that a provider's file must have, by what its scheme is able to get wrong. `*` stands for any ending.
+/// The cases that a provider's file must have, by what its scheme can get wrong. `*` stands for any ending.
 fn required(provider: &Provider) -> Vec<&'static str> {
     let scheme = serde_json::to_value(provider).unwrap()["scheme"][0].take();
     let kind = scheme["kind"].as_str().unwrap().to_owned();
@@ -81,7 +81,7 @@ fn required(provider: &Provider) -> Vec<&'static str> {
     cases
 }
 
-/// What a provider's file lacks, by the cases in it.
+/// The cases that a provider's file lacks.
 fn lacking(provider: &Provider, cases: &[&str]) -> Vec<&'static str> {
     let there = |wanted: &str| match wanted.strip_suffix('*') {
         Some(start) => cases.iter().any(|case| case.starts_with(start)),
@@ -98,7 +98,7 @@ fn every_provider_has_the_cases_that_its_scheme_can_get_wrong() {
         let Some(file) = file else { panic!("{} has no vector file", provider.id()) };
         let cases: Vec<&str> = file.vectors.iter().map(|vector| vector.case.as_str()).collect();
         wrong.extend(lacking(provider, &cases).into_iter().map(|case| format!("{}: {case}", provider.id())));
-        // The check itself: a file without one of its cases is noticed.
+        // Checks the check: it notices a file without one of its cases.
         for case in required(provider) {
             let start = case.trim_end_matches('*');
             let others: Vec<&str> = cases.iter().copied().filter(|known| !known.starts_with(start)).collect();

@@ -85,7 +85,7 @@ fn what_cannot_be_sent_is_wrong_usage() {
     assert!(code == 2 && error.contains("NAME:VALUE"), "{error}");
 }
 
-/// A proxy is for what is elsewhere.
+/// A proxy is only for other machines.
 #[test]
 fn this_machine_is_not_reached_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -96,5 +96,5 @@ fn this_machine_is_not_reached_through_a_proxy() {
     let arguments = ["send", "--provider", "stripe", "--secret", "s", "--file", &file, "--url", "http://127.0.0.1:1/x"];
     let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name.to_owned(), url.clone()));
     assert_eq!(workspace.run_with_environment(&arguments, &variables).status.code(), Some(3));
-    assert!(proxy.accept().is_err(), "nobody came");
+    assert!(proxy.accept().is_err(), "no request reached the proxy");
 }

@@ -100,7 +100,7 @@ impl Drop for Running {
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !so() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(started.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

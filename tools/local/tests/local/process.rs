@@ -42,7 +42,7 @@ fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
     (folder, invoke(ProcessConfig { binary, environment, concurrency_max: 2 }))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the deadline is told to a process of its own")]
+#[expect(clippy::disallowed_methods, reason = "the deadline is passed to a separate process")]
 fn invoke(config: ProcessConfig) -> ProcessInvoke {
     ProcessInvoke::new(config, Ambient::new(SystemTime::now, Uuid::new_v4))
 }
