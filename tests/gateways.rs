@@ -129,7 +129,27 @@ fn a_load_balancer_is_believed_about_the_last_address_only() {
     };
     assert_eq!(from("10.0.0.1,2001:db8::7").as_deref(), Some("2001:db8::7"));
     assert_eq!(from("10.0.0.1").as_deref(), Some("10.0.0.1"));
+    assert_eq!(from("10.0.0.1, 203.0.113.9:5555").as_deref(), Some("203.0.113.9"));
     assert_eq!([from("10.0.0.1, unknown"), from("")], [None, None]);
+    // AWS does not document to which of two headers the balancer appends.
+    let mut twice = event("alb-duplicate-header");
+    twice["multiValueHeaders"]["x-forwarded-for"] = json!(["203.0.113.9", "10.0.0.1"]);
+    assert_eq!(read(twice).unwrap().source, None);
+}
+
+/// No gateway is known to send such an event, but the library's map panics on it.
+#[tokio::test]
+async fn a_query_name_without_values_is_left_out() {
+    let harness = Harness::new().await;
+    for name in ["rest-api-json", "alb-json"] {
+        for place in ["multiValueQueryStringParameters", "queryStringParameters"] {
+            let mut event = event(name);
+            event[place] = json!({ "a": [] });
+            assert_eq!(read(event.clone()).unwrap().query, "", "{name} {place}");
+            let answer = harness.webhook(&Script::none()).handle(event.clone()).await;
+            assert_ne!(answer.status_code, 500, "{event}");
+        }
+    }
 }
 
 #[test]

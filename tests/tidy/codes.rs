@@ -73,7 +73,7 @@ fn a_code_without_a_page_and_a_page_without_a_code_are_found() {
     let handler = r#"fn plan() { permanent("ONE_CODE") } /// "NOT_CODE"
         #[cfg(test)] mod tests { const A: &str = "TEST_CODE"; }"#;
     let refusal = r#"impl Refusal { const fn code(self) -> &'static str { "two_code" } }"#;
-    let reasons = "stored_word! {\n    DeadReason {\n        /// Old.\n        Stale = \"STALE\",\n    }\n}\n";
+    let reasons = "words! {\n    DeadReason {\n        /// Old.\n        Stale = \"STALE\",\n    }\n}\n";
     let files = planted([
         ("functions/worker/src/handlers/a.rs", handler),
         ("shared/providers/src/refusal.rs", refusal),

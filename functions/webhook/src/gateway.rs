@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
 use aws_lambda_events::alb::AlbTargetGroupRequest;
@@ -148,20 +148,24 @@ impl Inbound {
     }
 
     /// Reads the event of an Application Load Balancer, which passes the query on as it was sent. The balancer
-    /// appends the caller's address to `x-forwarded-for`, so only the last entry can be trusted. It does not report the
-    /// domain name that it was called by.
+    /// appends the caller's address to `x-forwarded-for`, so only the last entry can be trusted. Which of two
+    /// such headers it appends to is not documented, so two are not trusted. It does not report the domain name that it
+    /// was called by.
     fn read_alb(event: AlbTargetGroupRequest) -> Result<Self, Malformed> {
         let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
         let parameters: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         let headers = pairs(&event.multi_value_headers, &event.headers);
-        let forwarded = headers.iter().rfind(|(name, _)| name == "x-forwarded-for");
-        let forwarded = forwarded.and_then(|(_, value)| str::from_utf8(value).ok());
+        let mut forwarded = headers.iter().filter(|(name, _)| name == "x-forwarded-for");
+        let forwarded = match (forwarded.next(), forwarded.next()) {
+            (Some((_, value)), None) => str::from_utf8(value).ok(),
+            (Some(_), Some(_)) | (None, _) => None,
+        };
         Ok(Self {
             method: event.http_method.as_str().to_ascii_uppercase(),
             path: event.path.unwrap_or_default(),
             query: parameters.join("&"),
             domain: None,
-            source: forwarded.and_then(|value| value.rsplit(',').next()?.trim().parse().ok()),
+            source: forwarded.and_then(last_address),
             headers,
             body: decode(event.body, event.is_base64_encoded)?,
             request_id: String::new(),
@@ -175,11 +179,19 @@ fn pairs(multiple: &HeaderMap, single: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// Query parameters sorted by name. The gateway keeps only the order of values under one name.
-fn parameters<'a>(multiple: &'a QueryMap, single: &'a QueryMap) -> Vec<(&'a str, &'a str)> {
-    let mut parameters: Vec<_> = if multiple.is_empty() { single } else { multiple }.iter().collect();
-    parameters.sort_by_key(|(name, _)| *name);
-    parameters
+/// Query parameters sorted by name. The gateway keeps only the order of values under one name. They are read through
+/// their stored form, because the map's own iterator panics on a name without values.
+fn parameters(multiple: &QueryMap, single: &QueryMap) -> Vec<(String, String)> {
+    let map = if multiple.is_empty() { single } else { multiple };
+    let stored = serde_json::to_value(map).and_then(serde_json::from_value::<BTreeMap<String, Vec<String>>>);
+    let values = |(name, values): (String, Vec<String>)| values.into_iter().map(move |value| (name.clone(), value));
+    stored.unwrap_or_default().into_iter().flat_map(values).collect()
+}
+
+/// The last address of a list, with or without the port that a load balancer can be told to add.
+fn last_address(list: &str) -> Option<IpAddr> {
+    let last = list.rsplit(',').next()?.trim();
+    last.parse().ok().or_else(|| Some(last.parse::<SocketAddr>().ok()?.ip()))
 }
 
 fn decode(body: Option<String>, is_base64: bool) -> Result<Vec<u8>, Malformed> {

@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_reads_and_a_text_that_is_no_object_are_refused() {
-        let mut misspelt = form();
-        misspelt["setings"] = json!({});
-        assert_eq!(parse(&misspelt).unwrap_err().to_string(), "there is no field `setings`");
+        let mut unknown = form();
+        unknown["note"] = json!({});
+        assert_eq!(parse(&unknown).unwrap_err().to_string(), "there is no field `note`");
         let cut = CapturedRequest::parse(b"{\"provider\":").unwrap_err();
         assert_eq!(cut.to_string(), "it is not a JSON object (line 1, column 12)");
     }

@@ -1,13 +1,13 @@
 //! The faults that remote calls meet, for every harness.
 //!
-//! | fault | model | simulator, grid | tests with a script | grid on servers, wire |
-//! |---|---|---|---|---|
-//! | `Refused`, `ReplyLost`, `CrashBefore` | yes | yes | yes | yes |
-//! | `CrashAfter`, `Late` | yes | yes | | yes |
-//! | `Conflict` | yes | yes | yes | |
-//! | `CrashDuring` | yes | yes | | |
-//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood` | yes | | | |
-//! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | yes |
+//! | fault | model | simulator | grid | tests with a script | grid on servers, wire |
+//! |---|---|---|---|---|---|
+//! | `Refused`, `ReplyLost`, `CrashBefore` | yes | yes | yes | yes | yes |
+//! | `CrashAfter`, `Late` | yes | yes | yes | | yes |
+//! | `Conflict` | yes | yes | | yes | |
+//! | `CrashDuring` | yes | yes | | | |
+//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood` | yes | | | | |
+//! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
 //! call.

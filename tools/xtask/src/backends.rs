@@ -99,11 +99,17 @@ pub(crate) struct End;
 impl End {
     /// Ends servers of an earlier call at once, and all others in the end.
     pub(crate) fn with_this() -> Outcome<Self> {
+        Self::with_this_and(|| {})
+    }
+
+    /// The same, with something else to clean up when the program is interrupted: values are not dropped then.
+    pub(crate) fn with_this_and(clean_up: fn()) -> Outcome<Self> {
         let mut signals =
             Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("cannot wait for Ctrl-C: {error}"))?;
         std::thread::spawn(move || {
             if let Some(number) = signals.forever().next() {
                 drop(down());
+                clean_up();
                 process::exit(128 + number);
             }
         });

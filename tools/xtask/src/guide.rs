@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command as Program;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
 
@@ -97,7 +98,7 @@ fn laptop(page: &Page) -> Outcome {
     process::run(Program::new("cargo").args(["build", "--quiet", "--bins"]))?;
     let logs = Path::new("target/guide");
     fs::create_dir_all(logs).map_err(|error| format!("{}: {error}", logs.display()))?;
-    let _servers = End::with_this()?;
+    let _servers = End::with_this_and(SetAside::give_back)?;
     let _data = SetAside::new()?;
     process::run(&mut typed(install))?;
     process::run(&mut typed(start))?;
@@ -132,19 +133,26 @@ fn webhook_started() -> bool {
 struct SetAside;
 
 const DATA: &str = ".hookonce";
-const KEPT: &str = "target/guide/kept";
+const KEPT: &str = ".hookonce.kept";
+static IS_SET_ASIDE: AtomicBool = AtomicBool::new(false);
 
 impl SetAside {
     fn new() -> Outcome<Self> {
+        if Path::new(KEPT).exists() {
+            return Err(format!("an earlier run was killed and left your data in {KEPT}; move it back to {DATA}"));
+        }
         if Path::new(DATA).exists() {
             fs::rename(DATA, KEPT).map_err(|error| format!("{KEPT}: {error}"))?;
         }
+        IS_SET_ASIDE.store(true, Ordering::SeqCst);
         Ok(Self)
     }
-}
 
-impl Drop for SetAside {
-    fn drop(&mut self) {
+    fn give_back() {
+        // An interrupt may come first, and then `.hookonce` is still the person's own.
+        if !IS_SET_ASIDE.swap(false, Ordering::SeqCst) {
+            return;
+        }
         // There may be none, if an earlier step failed.
         drop(fs::remove_dir_all(DATA));
         if Path::new(KEPT).exists()
@@ -152,6 +160,12 @@ impl Drop for SetAside {
         {
             eprintln!("guide: your data folder is in {KEPT}: {error}");
         }
+    }
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        Self::give_back();
     }
 }
 

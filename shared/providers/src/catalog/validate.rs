@@ -1,5 +1,6 @@
 //! Turns a catalog file into a provider, and checks once that its fields belong together.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
@@ -26,14 +27,14 @@ pub(super) fn provider(file_name: &str, text: &str) -> Result<Provider, CatalogE
 
 /// What requests are judged by. Without the feature `tools` the build script left nothing else.
 #[cfg(not(feature = "tools"))]
-const fn judged(text: &str) -> &str {
-    text
+fn judged(text: &str) -> Cow<'_, str> {
+    text.into()
 }
 
 /// What requests are judged by.
 #[cfg(feature = "tools")]
-fn judged(text: &str) -> String {
-    parts(text).0
+fn judged(text: &str) -> Cow<'_, str> {
+    parts(text).0.into()
 }
 
 /// What people read.
