@@ -37,6 +37,9 @@ fn id() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-c#]{1,4}",
         proptest::sample::select(vec![
+            "ev".to_owned(),
+            "en".to_owned(),
+            "alt".to_owned(),
             "ev#a".to_owned(),
             "en#a".to_owned(),
             format!("en#{hash}"),
@@ -109,6 +112,18 @@ fn effect() -> impl Strategy<Value = Effect> {
     let parts = proptest::collection::vec(part(), 1..4);
     let forced = proptest::option::of((part(), 1_i64..3));
     (endpoint, name, parts, forced).prop_map(|(endpoint, name, parts, forced)| Effect { endpoint, name, parts, forced })
+}
+
+#[test]
+fn an_alternate_key_is_of_the_kind_of_its_plain_key() {
+    let endpoint = EndpointId::parse("e").unwrap();
+    for id in ["ev", "en", "alt", "a", "ev#a"] {
+        for plain in [RecordKey::delivery(&endpoint, id), RecordKey::event(&endpoint, id)] {
+            assert_eq!(plain.alternate(&[1; 32]).kind(), plain.kind(), "{plain}");
+        }
+    }
+    let envelope = RecordKey::envelope(&endpoint, &[2; 32]);
+    assert_eq!(envelope.alternate(&[1; 32]).kind(), RecordKind::Envelope);
 }
 
 proptest! {

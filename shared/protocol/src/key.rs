@@ -126,7 +126,10 @@ impl RecordKey {
     /// What the record stands for.
     pub fn kind(&self) -> RecordKind {
         let (_, rest) = self.parts();
-        if rest.starts_with(EVENT) {
+        // A delivery's own id may be `ev` or `en`; its alternate key then has three parts, an event's has four.
+        if matches!(rest.split('#').collect::<Vec<_>>().as_slice(), [_, "alt", _]) {
+            RecordKind::Delivery
+        } else if rest.starts_with(EVENT) {
             RecordKind::Event
         } else if rest.starts_with(ENVELOPE) {
             RecordKind::Envelope

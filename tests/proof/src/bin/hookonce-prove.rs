@@ -27,7 +27,12 @@ fn main() -> ExitCode {
                 println!("there is no mutant of this name; `scripts/prove mutants` lists them");
                 return ExitCode::from(2);
             };
-            parts::days(parts::seeds(&words).unwrap_or(days), mutation, &mut say)
+            let seeds = parts::seeds(&words);
+            if seeds.is_none() && (flag("--seed") || flag("--seeds")) {
+                println!("--seed takes a number, --seeds a range such as 0..100");
+                return ExitCode::from(2);
+            }
+            parts::days(seeds.unwrap_or(days), mutation, &mut say)
         }
         Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
         Some("grid") => parts::fault_grid(true, &only, &mut say),
@@ -40,5 +45,9 @@ fn main() -> ExitCode {
         }
     };
     println!("{}", result.figures);
+    if ["scenarios", "mutants", "days"].iter().any(|count| result.figures.get(count).is_some_and(|count| *count == 0)) {
+        println!("nothing was run: no scenario, mutant or day fits");
+        return ExitCode::from(2);
+    }
     if result.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
