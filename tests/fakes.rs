@@ -101,6 +101,8 @@ fn clause() -> impl Strategy<Value = Clause> {
         (0..2_i64).prop_map(|number| equals(attribute::GENERATION, number)),
         (0..2_i64).prop_map(|number| equals(attribute::ATTEMPTS, number)),
         moment().prop_map(|at| equals(attribute::DUE_AT, at)),
+        (0..2_i64).prop_map(|number| Clause::Differs(attribute::ATTEMPTS.into(), number.into())),
+        moment().prop_map(|at| Clause::Differs(attribute::DUE_AT.into(), at.into())),
         prop::collection::vec(status(), 1..3).prop_map(|any| {
             let words = any.into_iter().map(|status| status.as_str().into()).collect();
             Clause::OneOf(attribute::STATUS.into(), words)
@@ -122,12 +124,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
         (1..3_i64).prop_map(|amount| Change::Add(attribute::DUPLICATE_COUNT.into(), amount)),
     ];
     prop::collection::vec(each, 1..5).prop_map(|changes| {
-        let named = |change: Change| {
-            let name = match &change {
-                Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _) => name.to_string(),
-            };
-            (name, change)
-        };
+        let named = |change: Change| (change.attribute().to_owned(), change);
         changes.into_iter().map(named).collect::<BTreeMap<_, _>>().into_values().collect()
     })
 }
@@ -201,7 +198,7 @@ fn fake_answer(tables: &mut Tables, operation: &Operation) -> Answer {
     match operation {
         Operation::Write(write) => Answer::Written(match tables.write(write, NOW) {
             Ok(_) => Written::Applied,
-            Err(item) => Written::ConditionFailed(Found::from_item(item.as_ref())),
+            Err(item) => Written::refused(write, item.as_ref()),
         }),
         Operation::Commit(writes) => Answer::Committed(tables.commit(writes, NOW).0),
         Operation::Read(number) => Answer::Found(vec![found(tables, *number)]),

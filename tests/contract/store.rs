@@ -7,7 +7,7 @@ use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, set};
+use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, remove, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
@@ -27,6 +27,7 @@ async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     let stack = TestStack::at(dynamodb_url, sqs_url).await;
     let store = stack.store();
     a_failed_condition_shows_the_item(&store).await;
+    a_repeated_write_finds_itself(&store).await;
     of_many_claims_one_wins(&store).await;
     reads_come_back_in_order(&store).await;
     a_partition_is_read_page_by_page(&store).await;
@@ -58,20 +59,49 @@ fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
     }
 }
 
+fn item_of(put: &mut Write) -> &mut Item {
+    let Action::Put(item) = &mut put.action else { panic!("a claim is a put") };
+    item
+}
+
+async fn a_repeated_write_finds_itself(store: &impl Store) {
+    let record = claim("repeated");
+    let me = |clauses| Write {
+        action: Action::Update(vec![
+            Change::Add(attribute::DUPLICATE_COUNT.into(), 1),
+            set(attribute::LAST_SEEN_BY, "me"),
+            remove(attribute::DUE_AT),
+        ]),
+        ..touch(&record.key, clauses)
+    };
+    let mine = || vec![equals(attribute::STATUS, "PENDING"), Clause::Differs("last_seen_by".into(), "me".into())];
+    for write in [claim_write(&record), me(mine())] {
+        assert_eq!(store.write(&write).await, Written::Applied);
+        assert_eq!(store.write(&write).await, Written::Applied, "it finds itself");
+    }
+    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("the record exists") };
+    assert_eq!(after.duplicate_count, 1, "and is not carried out again");
+    let mut settled = mine();
+    settled[0] = equals(attribute::STATUS, "PROCESSED");
+    let refused = store.write(&me(settled)).await;
+    assert!(matches!(refused, Written::ConditionFailed(Found::Record(_))), "a clause about what stays must hold");
+}
+
 async fn a_failed_condition_shows_the_item(store: &impl Store) {
     let record = claim("shown");
     assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
     let found = Found::Record(Box::new(record.clone()));
-    assert_eq!(store.write(&claim_write(&record)).await, Written::ConditionFailed(found.clone()), "by a put");
+    let later = Record { received_at: EpochMs(record.received_at.0 + 1), ..record.clone() };
+    assert_eq!(store.write(&claim_write(&later)).await, Written::ConditionFailed(found.clone()), "by a put");
     let other = equals(attribute::CLAIM_ID, "another");
     assert_eq!(store.write(&touch(&record.key, vec![other])).await, Written::ConditionFailed(found), "by an update");
 
     let absent = touch(&claim("absent").key, vec![Clause::Present("pk".into())]);
     assert_eq!(store.write(&absent).await, Written::ConditionFailed(Found::Nothing));
     let mut strange = claim_write(&claim("strange"));
-    let Action::Put(item) = &mut strange.action else { panic!("a claim is a put") };
-    item.insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
+    item_of(&mut strange).insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
     assert_eq!(store.write(&strange).await, Written::Applied);
+    item_of(&mut strange).insert(attribute::ATTEMPTS.to_owned(), 7.into());
     let Written::ConditionFailed(Found::Unreadable(unreadable)) = store.write(&strange).await else {
         panic!("this version must not read a record of another version");
     };
@@ -240,6 +270,16 @@ async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl 
 }
 
 async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
+    let mut large = claim("large");
+    large.body = Some(vec![0; 400 * 1024]);
+    assert_eq!(store.write(&claim_write(&large)).await, Written::Invalid, "an item over 400 KB");
+    large.body = Some(vec![0; 398 * 1024]);
+    assert_eq!(store.write(&claim_write(&large)).await, Written::Applied);
+    let grow = Write {
+        action: Action::Update(vec![set(attribute::LAST_ERROR, "x".repeat(4 * 1024))]),
+        ..touch(&large.key, Vec::new())
+    };
+    assert_eq!(store.write(&grow).await, Written::Invalid, "an update beyond 400 KB");
     let twice = [put("invalid", Condition::none()), put("invalid", Condition::none())];
     assert_eq!(store.commit(&twice).await, Committed::Invalid, "one item twice");
     let many: Vec<_> = (0..101).map(|index| put(&format!("invalid-{index}"), Condition::none())).collect();
@@ -263,7 +303,7 @@ async fn the_store_does_what_a_write_means() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut model: BTreeMap<String, Item> = BTreeMap::new();
-    let (mut applied, mut failed) = (0, 0);
+    let (mut applied, mut failed, mut itself) = (0, 0, 0);
     for index in 0..240 {
         let write = any_write().new_tree(&mut runner).unwrap().current();
         let current = model.get(&write.key);
@@ -277,13 +317,16 @@ async fn the_store_does_what_a_write_means() {
                     None => model.remove(&write.key),
                 });
             }
-            (Written::ConditionFailed(_), Err(_)) => failed += 1,
+            (Written::Applied, Err(_)) if write.stands_in(current) => itself += 1,
+            (Written::ConditionFailed(_), Err(_)) if !write.stands_in(current) => failed += 1,
             (written, expected) => panic!("{case}: {written:?}, not {expected:?}"),
         }
         let stored = store.read_domain(std::slice::from_ref(&write.key)).await.unwrap();
         assert_eq!(stored.items.get(&write.key), model.get(&write.key), "{case}");
     }
-    println!("240 writes as the protocol means them: {applied} applied, {failed} conditions failed");
+    println!(
+        "240 writes as the protocol means them: {applied} applied, {failed} conditions failed, {itself} found themselves"
+    );
     assert!(applied > 40 && failed > 40);
 }
 
@@ -318,6 +361,7 @@ fn any_clause() -> impl Strategy<Value = Clause> {
         (any_name(), small_value()).prop_map(|(name, value)| Clause::Equals(name.into(), value)),
         (any_name(), proptest::collection::vec(small_value(), 1..4))
             .prop_map(|(name, values)| Clause::OneOf(name.into(), values)),
+        (any_name(), small_value()).prop_map(|(name, value)| Clause::Differs(name.into(), value)),
     ]
 }
 
@@ -340,10 +384,7 @@ fn any_write() -> impl Strategy<Value = Write> {
         (set, proptest::collection::vec(prop_oneof![2 => remove, 1 => add], 0..3)).prop_map(|(set, further)| {
             let mut changes = vec![set];
             for change in further {
-                let name = |change: &Change| match change {
-                    Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _) => name.clone(),
-                };
-                if changes.iter().all(|known| name(known) != name(&change)) {
+                if changes.iter().all(|known: &Change| known.attribute() != change.attribute()) {
                     changes.push(change);
                 }
             }

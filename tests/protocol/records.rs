@@ -60,6 +60,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             dead_letters: counters.2,
             duplicate_count: counters.3,
             last_seen_at: moments.0.map(EpochMs),
+            last_seen_by: moments.0.map(|by| ClaimId(by.to_string())),
             processed_at: moments.1.map(EpochMs),
             dead_at: moments.2.map(EpochMs),
             discarded_at: moments.3.map(EpochMs),

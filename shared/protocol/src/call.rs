@@ -2,6 +2,7 @@
 //!
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
+use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
@@ -93,14 +94,25 @@ pub struct Unavailable;
 /// The result of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Written {
-    /// The write was carried out.
+    /// The write was carried out, now or by an earlier try of the same call.
     Applied,
     /// The condition did not hold. This is the item as it was.
     ConditionFailed(Found),
     /// Refused because a running transaction includes the item. Nothing was written.
     TransactionConflict,
+    /// The store can never carry out this write. Nothing was written, and a repetition cannot help.
+    Invalid,
     /// Unknown: it was carried out or not.
     Unavailable,
+}
+
+impl Written {
+    /// What it means that the condition did not hold for this item. A store client repeats a write whose reply was
+    /// lost. If the lost one was carried out, the repetition meets the item as the write itself left it, and the write
+    /// counts as carried out ([`Write::stands_in`]).
+    pub fn refused(write: &Write, item: Option<&Item>) -> Self {
+        if write.stands_in(item) { Self::Applied } else { Self::ConditionFailed(Found::from_item(item)) }
+    }
 }
 
 /// The result of a commit.
@@ -249,7 +261,7 @@ pub enum Signal {
     BodyMismatch,
     /// The same bytes already took effect under another id.
     SuspectedReplay,
-    /// The claim found an earlier attempt of the same request.
+    /// The claim found the record that an earlier try of the same request made, and that has changed since.
     OwnRetry,
     /// The claim met a transaction on the same item.
     ClaimConflict,
@@ -259,6 +271,8 @@ pub enum Signal {
     HintFailed,
     /// A hint named a record that does not exist.
     RecordAbsent,
+    /// The store can never carry out a write of the protocol.
+    WriteInvalid,
     /// A record or message of an unknown version was left for the version that knows it.
     UnknownVersion,
     /// A message was not a hookonce message.
@@ -284,6 +298,7 @@ impl Signal {
             Self::FailOpen => "fail_open",
             Self::HintFailed => "hint_failed",
             Self::RecordAbsent => "record_absent",
+            Self::WriteInvalid => "write_invalid",
             Self::UnknownVersion => "unknown_version",
             Self::MessageMalformed => "message_malformed",
             Self::CommitConflict => "commit_conflict",

@@ -66,6 +66,7 @@ impl Claim {
             dead_reason: None,
             duplicate_count: 0,
             last_seen_at: None,
+            last_seen_by: None,
             processed_at: None,
             dead_at: None,
             discarded_at: None,

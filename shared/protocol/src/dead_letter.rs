@@ -131,11 +131,13 @@ impl Machine for DeadLetter {
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                     Step::done(DeadLetterOutcome::Keep)
                 }
+                Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
                 Written::ConditionFailed(found) => self.lost(found, &record, moment),
             },
             State::KeepingOther { old } => match reply.written() {
                 Written::Applied | Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
+                Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
             },
             State::Writing { dies } => match reply.written() {
                 Written::Applied if dies => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
@@ -143,6 +145,7 @@ impl Machine for DeadLetter {
                 // Another process changed the record after the read. It belongs to that process or to the relay.
                 Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
+                Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
             },
         }
     }

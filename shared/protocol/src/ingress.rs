@@ -189,7 +189,10 @@ impl Ingress {
         }
     }
 
+    /// Counts the duplicate. A sum cannot show who added to it, so the write also names its request: a repetition that
+    /// finds that name does not count again. Between two other duplicates, it may.
     fn count(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
+        let me = self.claim.claim_id.0.as_str();
         let write = Write {
             purpose: Purpose::CountDuplicate,
             table: Table::Inbox,
@@ -197,10 +200,12 @@ impl Ingress {
             action: Action::Update(vec![
                 Change::Add(attribute::DUPLICATE_COUNT.into(), 1),
                 set(attribute::LAST_SEEN_AT, moment.now.0),
+                set(attribute::LAST_SEEN_BY, me),
             ]),
             condition: Condition(vec![
                 Clause::Present(crate::item::PARTITION_KEY.into()),
                 equals(attribute::CLAIM_ID, old.claim_id.0.as_str()),
+                Clause::Differs(attribute::LAST_SEEN_BY.into(), me.into()),
             ]),
         };
         self.call(State::Counting, Call::WriteBestEffort(write))
@@ -246,6 +251,9 @@ impl Machine for Ingress {
                 Written::TransactionConflict if again => self.outage().signal(Signal::ClaimConflict),
                 Written::TransactionConflict => self.check(true).signal(Signal::ClaimConflict),
                 Written::Unavailable => self.outage(),
+                // Nothing durable can come of it, neither here nor out of a message. A corrected release may still
+                // take the provider's retry.
+                Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),
             },
             State::Checking { again } => match reply.read() {
                 Ok(Found::Nothing) if again => self.claim(true),
@@ -263,6 +271,7 @@ impl Machine for Ingress {
             State::Quarantining => match reply.written() {
                 Written::Applied => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead),
                 Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
+                Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),
                 Written::TransactionConflict | Written::Unavailable => Step::done(Answer::RetryPlease),
             },
             State::Enqueueing => match reply.sent() {

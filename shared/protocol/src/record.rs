@@ -38,6 +38,7 @@ pub mod attribute {
     pub const DEAD_REASON: &str = "dead_reason";
     pub const DUPLICATE_COUNT: &str = "duplicate_count";
     pub const LAST_SEEN_AT: &str = "last_seen_at";
+    pub const LAST_SEEN_BY: &str = "last_seen_by";
     pub const PROCESSED_AT: &str = "processed_at";
     pub const DEAD_AT: &str = "dead_at";
     pub const DISCARDED_AT: &str = "discarded_at";
@@ -45,7 +46,7 @@ pub mod attribute {
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
     /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 28] = [
+    pub const HEAD: [&str; 29] = [
         SCHEMA_VERSION,
         STATUS,
         CLAIM_ID,
@@ -69,6 +70,7 @@ pub mod attribute {
         DEAD_REASON,
         DUPLICATE_COUNT,
         LAST_SEEN_AT,
+        LAST_SEEN_BY,
         PROCESSED_AT,
         DEAD_AT,
         DISCARDED_AT,
@@ -216,6 +218,8 @@ pub struct Record {
     pub duplicate_count: i64,
     /// When the last of them came.
     pub last_seen_at: Option<EpochMs>,
+    /// The claim id of the last of them. It keeps a repeated count from counting twice.
+    pub last_seen_by: Option<ClaimId>,
     /// When its effect was committed.
     pub processed_at: Option<EpochMs>,
     /// When it became DEAD.
@@ -331,6 +335,7 @@ impl Record {
             (attribute::LAST_ERROR, self.last_error.as_deref().map(Value::from)),
             (attribute::DEAD_REASON, self.dead_reason.map(|reason| reason.as_str().into())),
             (attribute::LAST_SEEN_AT, self.last_seen_at.map(|at| at.0.into())),
+            (attribute::LAST_SEEN_BY, self.last_seen_by.as_ref().map(|by| by.0.as_str().into())),
             (attribute::PROCESSED_AT, self.processed_at.map(|at| at.0.into())),
             (attribute::DEAD_AT, self.dead_at.map(|at| at.0.into())),
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
@@ -390,6 +395,7 @@ impl Record {
             dead_reason: text(attribute::DEAD_REASON).and_then(DeadReason::parse),
             duplicate_count: number(attribute::DUPLICATE_COUNT).unwrap_or(0),
             last_seen_at: moment(attribute::LAST_SEEN_AT),
+            last_seen_by: text(attribute::LAST_SEEN_BY).map(|by| ClaimId(by.to_owned())),
             processed_at: moment(attribute::PROCESSED_AT),
             dead_at: moment(attribute::DEAD_AT),
             discarded_at: moment(attribute::DISCARDED_AT),

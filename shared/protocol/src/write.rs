@@ -34,9 +34,22 @@ pub enum Clause {
     Equals(AttributeName, Value),
     /// The attribute exists and equals one of the values.
     OneOf(AttributeName, Vec<Value>),
+    /// The attribute does not exist, or has another value.
+    Differs(AttributeName, Value),
 }
 
 impl Clause {
+    /// The attribute that the clause is about.
+    pub fn attribute(&self) -> &str {
+        match self {
+            Self::Absent(name)
+            | Self::Present(name)
+            | Self::Equals(name, _)
+            | Self::OneOf(name, _)
+            | Self::Differs(name, _) => name,
+        }
+    }
+
     fn holds(&self, item: Option<&Item>) -> bool {
         let value = |name: &AttributeName| item.and_then(|item| item.get(name.as_ref()));
         match self {
@@ -44,6 +57,7 @@ impl Clause {
             Self::Present(name) => value(name).is_some(),
             Self::Equals(name, wanted) => value(name) == Some(wanted),
             Self::OneOf(name, wanted) => value(name).is_some_and(|value| wanted.contains(value)),
+            Self::Differs(name, other) => value(name) != Some(other),
         }
     }
 }
@@ -81,6 +95,24 @@ pub enum Change {
     Remove(AttributeName),
     /// Adds to a number. A missing attribute counts as zero.
     Add(AttributeName, i64),
+}
+
+impl Change {
+    /// The attribute that changes.
+    pub fn attribute(&self) -> &str {
+        match self {
+            Self::Set(name, _) | Self::Remove(name) | Self::Add(name, _) => name,
+        }
+    }
+
+    /// Whether the item shows this change. A sum does not show what was added to it.
+    fn shows_in(&self, item: &Item) -> bool {
+        match self {
+            Self::Set(name, value) => item.get(name.as_ref()) == Some(value),
+            Self::Remove(name) => !item.contains_key(name.as_ref()),
+            Self::Add(name, _) => item.contains_key(name.as_ref()),
+        }
+    }
 }
 
 /// What happens to the item if the condition holds.
@@ -135,10 +167,46 @@ impl Write {
             }
             Action::Delete => None,
         };
-        Ok(after.map(|mut item| {
-            item.insert(PARTITION_KEY.to_owned(), Value::Text(self.key.clone()));
-            item
-        }))
+        Ok(after.map(|item| self.with_key(item)))
+    }
+
+    /// Whether the item stands exactly as this write leaves it, so that a refused repetition of the write has found
+    /// itself: a put item is equal; an updated one has every value that the write sets and none that it removes, and
+    /// every clause about an attribute that the write does not change holds.
+    ///
+    /// The rule is also true of another actor's write with the same values. Such a twin needs the same record, the same
+    /// state before, the same purpose, the same millisecond and, where a length is drawn, the same draw. What it costs:
+    ///
+    /// | writes | the twins differ in | if they do not |
+    /// |---|---|---|
+    /// | claim, quarantine, due mark of a request | the claim id, made once per request | they always do |
+    /// | duplicate count | `last_seen_by`, the loser's claim id | they always do |
+    /// | claims out of a message, of a child or a dead letter | the time of the lease or of the death | one hint too many, or one death is told twice |
+    /// | marks, failures, deaths, dead letters | the time, and the drawn back-off | both report the one change |
+    /// | re-arm and its repair | the time, and the drawn interval | one hint too many |
+    /// | retry, force, discard | the time | both operators are told that the record changed as they asked, once |
+    /// | note of a body | nothing: it names the record | both noted the same |
+    ///
+    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise.
+    pub fn stands_in(&self, item: Option<&Item>) -> bool {
+        let Some(item) = item else { return false };
+        match &self.action {
+            Action::Put(put) => *item == self.with_key(put.clone()),
+            Action::Update(changes) => {
+                let changes_it =
+                    |clause: &&Clause| changes.iter().any(|change| change.attribute() == clause.attribute());
+                let mut others = self.condition.0.iter().filter(|clause| !changes_it(clause));
+                changes.iter().any(|change| matches!(change, Change::Set(..)))
+                    && changes.iter().all(|change| change.shows_in(item))
+                    && others.all(|clause| clause.holds(Some(item)))
+            }
+            Action::Delete => false,
+        }
+    }
+
+    fn with_key(&self, mut item: Item) -> Item {
+        item.insert(PARTITION_KEY.to_owned(), Value::Text(self.key.clone()));
+        item
     }
 }
 

@@ -138,7 +138,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let known = self.store.read_domain(std::slice::from_ref(&note.key)).await;
                 known.is_ok_and(|known| first_seen::is_of_another(note, &known))
             }
-            Written::Applied | Written::TransactionConflict | Written::Unavailable => false,
+            Written::Applied | Written::TransactionConflict | Written::Invalid | Written::Unavailable => false,
         }
     }
 

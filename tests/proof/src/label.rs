@@ -50,6 +50,7 @@ pub fn written(written: &Written) -> &'static str {
             },
         },
         Written::TransactionConflict => "conflict",
+        Written::Invalid => "invalid",
         Written::Unavailable => "unavailable",
     }
 }

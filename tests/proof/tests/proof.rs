@@ -73,11 +73,7 @@ fn writes(call: &Call) -> &[Write] {
 }
 
 fn clauses(role: Role, write: &Write) -> BTreeSet<ClauseOf> {
-    let attribute = |clause: &Clause| match clause {
-        Clause::Absent(name) | Clause::Present(name) | Clause::Equals(name, _) | Clause::OneOf(name, _) => {
-            (role, write.purpose, name.to_string())
-        }
-    };
+    let attribute = |clause: &Clause| (role, write.purpose, clause.attribute().to_owned());
     write.condition.0.iter().map(attribute).collect()
 }
 

@@ -12,6 +12,9 @@ use crate::write::{Action, Change, Table, Write};
 /// over after the back-off.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
+/// The code of a record of which the store can never carry out a write.
+const WRITE_INVALID: &str = "WRITE_INVALID";
+
 impl Worker {
     /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, so
     /// that an outage of hours does not use up the receives after which the message becomes a dead letter.
@@ -41,6 +44,11 @@ impl Worker {
         }
         let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
         self.write_failure(record, purpose, changes, wait)
+    }
+
+    /// Makes a record DEAD of which the store can never carry out a write.
+    pub(super) fn invalid(self, record: Box<Record>, moment: Moment) -> WorkerStep {
+        self.fail(record, &Failure::permanent(WRITE_INVALID), moment).signal(Signal::WriteInvalid)
     }
 
     /// Makes a record DEAD whose effect may already have been applied and forgotten.
@@ -79,6 +87,8 @@ impl Worker {
             Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),
             Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
             Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),
+            // Not even the failure can be written. The record stays PENDING, and the message comes back ever later.
+            Written::Invalid => self.transient(record.attempts, moment).signal(Signal::WriteInvalid),
         }
     }
 }

@@ -34,13 +34,17 @@ impl Worker {
         written: &[Written],
         moment: Moment,
     ) -> WorkerStep {
-        let known = written.iter().all(|written| match written {
-            Written::Applied => true,
+        let decided = written.iter().all(|written| match written {
+            Written::Applied | Written::Invalid => true,
             Written::ConditionFailed(found) => *found != Found::Nothing,
             Written::TransactionConflict | Written::Unavailable => false,
         });
-        if !known {
+        if !decided {
             return self.transient(envelope.attempts, moment);
+        }
+        // The others have their records by now, and the relay sends their hints. The dead envelope keeps this event.
+        if written.contains(&Written::Invalid) {
+            return self.invalid(envelope, moment);
         }
         let Some(records) = children(&envelope, events, &self.timing, moment) else {
             return self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
@@ -54,7 +58,10 @@ impl Worker {
                     other_bodies.push(record);
                 }
                 // An earlier run may have created this child without sending its hint. The relay sends it.
-                Written::ConditionFailed(_) | Written::TransactionConflict | Written::Unavailable => {}
+                Written::ConditionFailed(_)
+                | Written::TransactionConflict
+                | Written::Invalid
+                | Written::Unavailable => {}
             }
         }
         let mismatch = !other_bodies.is_empty();
@@ -75,10 +82,16 @@ impl Worker {
         reply: Reply,
         moment: Moment,
     ) -> WorkerStep {
-        let kept = |written: &Written| matches!(written, Written::Applied | Written::ConditionFailed(_));
+        let decided = |written: &Written| match written {
+            Written::Applied | Written::ConditionFailed(_) | Written::Invalid => true,
+            Written::TransactionConflict | Written::Unavailable => false,
+        };
         let Reply::WrittenEach(written) = reply else { return self.transient(envelope.attempts, moment) };
-        if !written.iter().all(kept) {
+        if !written.iter().all(decided) {
             return self.transient(envelope.attempts, moment);
+        }
+        if written.contains(&Written::Invalid) {
+            return self.invalid(envelope, moment);
         }
         self.hint(envelope, fresh, moment)
     }
@@ -114,6 +127,7 @@ fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: M
             last_error: None,
             duplicate_count: 0,
             last_seen_at: None,
+            last_seen_by: None,
             key,
             ..envelope.clone()
         }

@@ -145,6 +145,8 @@ impl Worker {
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                 self.transient(0, moment)
             }
+            // The message is the only copy, so it stays: for a corrected release, or for a person.
+            Written::Invalid => self.transient(0, moment).signal(Signal::WriteInvalid),
             // This message is the only copy of an acknowledged body, and the record has another one.
             Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
                 let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
@@ -158,6 +160,7 @@ impl Worker {
         match written {
             Written::Applied | Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
             Written::TransactionConflict | Written::Unavailable => self.transient(0, moment),
+            Written::Invalid => self.transient(0, moment).signal(Signal::WriteInvalid),
         }
     }
 
@@ -259,11 +262,12 @@ impl Worker {
         self.call(State::Marking { record, outcome }, call)
     }
 
-    fn marked(self, written: &Written, record: &Record, outcome: Outcome, moment: Moment) -> WorkerStep {
+    fn marked(self, written: &Written, record: Box<Record>, outcome: Outcome, moment: Moment) -> WorkerStep {
         match written {
             Written::Applied => Step::done(Settled::Ack(Done::Settled(outcome))),
             Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
             Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),
+            Written::Invalid => self.invalid(record, moment),
         }
     }
 
@@ -307,7 +311,7 @@ impl Machine for Worker {
                 Ok(found) => self.confirmed(&found, &record, moment),
                 Err(_) => self.transient(record.attempts, moment),
             },
-            State::Marking { record, outcome } => self.marked(&reply.written(), &record, outcome, moment),
+            State::Marking { record, outcome } => self.marked(&reply.written(), record, outcome, moment),
             State::Splitting { record } => self.split(reply.split(), record, moment),
             State::Creating { record, children } => {
                 let written = reply.written_each(children.len());

@@ -30,6 +30,9 @@ pub const DUE_INDEX: &str = "due";
 /// The index of received records.
 pub const JOURNAL_INDEX: &str = "journal";
 
+/// The code of a request that DynamoDB can never carry out.
+const VALIDATION_EXCEPTION: &str = "ValidationException";
+
 /// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
 
@@ -86,9 +89,9 @@ impl DynamoStore {
         match put.send().await {
             Ok(_) => Written::Applied,
             Err(error) => match error.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
+                Some(PutItemError::ConditionalCheckFailedException(failed)) => refused(write, failed.item()),
                 Some(PutItemError::TransactionConflictException(_)) => Written::TransactionConflict,
-                _ => unavailable("PutItem", write, &error),
+                _ => failed("PutItem", write, &error),
             },
         }
     }
@@ -110,9 +113,9 @@ impl DynamoStore {
         match update.send().await {
             Ok(_) => Written::Applied,
             Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(failed)) => condition_failed(failed.item()),
+                Some(UpdateItemError::ConditionalCheckFailedException(failed)) => refused(write, failed.item()),
                 Some(UpdateItemError::TransactionConflictException(_)) => Written::TransactionConflict,
-                _ => unavailable("UpdateItem", write, &error),
+                _ => failed("UpdateItem", write, &error),
             },
         }
     }
@@ -245,7 +248,8 @@ impl Store for DynamoStore {
             Action::Delete => match self.commit(std::slice::from_ref(write)).await {
                 Committed::Applied => Written::Applied,
                 Committed::Cancelled(..) => Written::ConditionFailed(Found::Nothing),
-                Committed::Invalid | Committed::Unavailable => Written::Unavailable,
+                Committed::Invalid => Written::Invalid,
+                Committed::Unavailable => Written::Unavailable,
             },
         }
     }
@@ -260,7 +264,7 @@ impl Store for DynamoStore {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                     Committed::Cancelled(cancellation_reasons(writes, cancelled.cancellation_reasons()))
                 }
-                Some(service) if service.code() == Some("ValidationException") => {
+                Some(service) if service.code() == Some(VALIDATION_EXCEPTION) => {
                     log_write_failure("TransactWriteItems", writes, &error);
                     Committed::Invalid
                 }
@@ -381,8 +385,13 @@ fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
     Some(DueEntry { key, due_at: EpochMs(item.get(attribute::DUE_AT).and_then(Value::as_i64)?) })
 }
 
-fn condition_failed(item: Option<&HashMap<String, AttributeValue>>) -> Written {
-    Written::ConditionFailed(Found::from_item(item.map(from_attributes).as_ref()))
+/// The condition did not hold. Logs a write that found itself, because nothing else shows that its reply was lost.
+fn refused(write: &Write, item: Option<&HashMap<String, AttributeValue>>) -> Written {
+    let written = Written::refused(write, item.map(from_attributes).as_ref());
+    if written == Written::Applied {
+        tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write found itself carried out");
+    }
+    written
 }
 
 /// One reason for each write. Logs a write that can never succeed, because nothing else in the response names it.
@@ -414,13 +423,15 @@ fn cancellation_reason(code: Option<&str>) -> CancellationReason {
     }
 }
 
-fn unavailable<E, R>(operation: &'static str, write: &Write, error: &SdkError<E, R>) -> Written
+/// A single write failed for another reason than its condition.
+fn failed<E, R>(operation: &'static str, write: &Write, error: &SdkError<E, R>) -> Written
 where
-    E: std::error::Error + 'static,
+    E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug,
 {
     log_write_failure(operation, std::slice::from_ref(write), error);
-    Written::Unavailable
+    let code = error.as_service_error().and_then(ProvideErrorMetadata::code);
+    if code == Some(VALIDATION_EXCEPTION) { Written::Invalid } else { Written::Unavailable }
 }
 
 /// Logs a failed call with its whole chain of causes. The caller only learns that the call failed.

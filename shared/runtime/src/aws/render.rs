@@ -49,6 +49,10 @@ impl Expression {
                 let values: Vec<_> = values.iter().map(|value| self.value(value)).collect();
                 format!("{name} IN ({})", values.join(", "))
             }
+            Clause::Differs(name, value) => {
+                let (name, value) = (self.name(name), self.value(value));
+                format!("(attribute_not_exists({name}) OR {name} <> {value})")
+            }
         }
     }
 

@@ -67,10 +67,11 @@ impl ItemView {
     }
 }
 
-/// Attributes that no condition and no machine reads. They are the same in every state, so that states that differ only
+/// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them. They are the same in every state, so that states that differ only
 /// in them are equal.
-const UNREAD: [&str; 6] = [
+const UNREAD: [&str; 7] = [
     attribute::LAST_SEEN_AT,
+    attribute::LAST_SEEN_BY,
     attribute::PROCESSED_AT,
     attribute::DEAD_AT,
     attribute::DISCARDED_AT,

@@ -6,7 +6,7 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
+use hookonce_protocol::write::{Action, Condition, Write};
 
 use super::{Mutant, Mutation};
 use crate::label::Role;
@@ -26,16 +26,8 @@ fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(
     }
 }
 
-fn about(clause: &Clause, name: &str) -> bool {
-    match clause {
-        Clause::Absent(named) | Clause::Present(named) | Clause::Equals(named, _) | Clause::OneOf(named, _) => {
-            named == name
-        }
-    }
-}
-
 fn without_clause(write: &mut Write, name: &str) {
-    write.condition.0.retain(|clause| !about(clause, name));
+    write.condition.0.retain(|clause| clause.attribute() != name);
 }
 
 fn unconditional(write: &mut Write) {
@@ -62,9 +54,7 @@ fn any_dead_letters(write: &mut Write) {
 
 fn without_change(write: &mut Write, names: &[&str]) {
     match &mut write.action {
-        Action::Update(changes) => changes.retain(|change| match change {
-            Change::Set(name, _) | Change::Remove(name) | Change::Add(name, _) => !names.contains(&name.as_ref()),
-        }),
+        Action::Update(changes) => changes.retain(|change| !names.contains(&change.attribute())),
         Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
         Action::Delete => {}
     }

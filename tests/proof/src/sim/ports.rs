@@ -326,7 +326,10 @@ impl Store for Ports {
                     inner.changed(&[change], now);
                     Written::Applied
                 }
-                Err(item) => Written::ConditionFailed(seen_by(release, item.as_ref())),
+                Err(item) => match Written::refused(&carried, item.as_ref()) {
+                    Written::ConditionFailed(_) => Written::ConditionFailed(seen_by(release, item.as_ref())),
+                    itself => itself,
+                },
             }
         };
         let written = self.call(edge, Written::Unavailable, Some(Written::TransactionConflict), effect).await;
