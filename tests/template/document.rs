@@ -18,6 +18,15 @@ impl Template {
         self.resolve(raw(&self.0, path))
     }
 
+    /// The value at a path of names and positions, as it is written.
+    pub(super) fn raw(&self, path: &[&str]) -> &Value {
+        let step = |value, name: &&str| match value {
+            &Value::Array(ref values) => name.parse().ok().and_then(|at: usize| values.get(at)).unwrap_or(&Value::Null),
+            value => &value[*name],
+        };
+        path.iter().fold(&self.0, step)
+    }
+
     /// A property of a resource, resolved.
     pub(super) fn property(&self, resource: &str, path: &[&str]) -> Value {
         self.resolve(raw(&self.0["Resources"][resource]["Properties"], path))

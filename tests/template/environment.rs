@@ -153,9 +153,6 @@ fn what_the_functions_are_told_is_what_is_deployed() {
         &drifted(&changed("VisibilityTimeout: !FindInMap [Worker, Visibility, Seconds]", "VisibilityTimeout: 400")),
         "visib",
     );
-    only(
-        &drifted(&changed("TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]", "TimeoutInMillis: 5000")),
-        "gateway",
-    );
+    only(&drifted(&changed("TimeoutInMillis: 2500", "TimeoutInMillis: 5000")), "gateway");
     only(&drifted(&changed("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59")), "worker");
 }

@@ -10,6 +10,7 @@ mod environment;
 mod events;
 mod metrics;
 pub(crate) mod policies;
+mod queues;
 mod tables;
 
 use std::path::Path;

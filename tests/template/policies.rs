@@ -193,5 +193,5 @@ fn wildcards(template: &Template) -> Vec<String> {
 fn no_wildcard_stands_where_a_name_could() {
     none(&wildcards(&template()));
     only(&wildcards(&changed("Action: dynamodb:Query", "Action: dynamodb:*")), "dynamodb:*");
-    only(&wildcards(&changed("Resource: !GetAtt DeadLetterQueue.Arn", "Resource: \"*\"")), "RelayRole: *");
+    only(&wildcards(&changed("Resource: !GetAtt RelayLogs.Arn", "Resource: \"*\"")), "RelayRole: *");
 }

@@ -31,7 +31,7 @@ impl Outputs {
         let Some(region) = config.region() else {
             return Err(Failure::usage(
                 "no AWS region is set",
-                "set AWS_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
+                "set AWS_DEFAULT_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
             ));
         };
         let name = format!("/hookonce/{stack}/outputs");

@@ -32,6 +32,8 @@ const HOME: &str = "target/backends";
 /// Needs Java 17, Maven, curl, iproute2 and util-linux, and a kernel that lets the caller make a network namespace.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Install what they need, and say whether this machine lets them run
+    Check,
     /// Fetch and start both servers
     Up {
         /// The tables outlast a `stop`
@@ -65,6 +67,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
+            Self::Check => need()?,
             Self::Up { on_disk } => up(on_disk).map(drop)?,
             Self::Down => down()?,
             Self::Pause => running()?.pause()?,
@@ -320,21 +323,14 @@ fn network_of(process: impl std::fmt::Display) -> Option<String> {
 /// A network namespace that has only a loopback, and the process that keeps it alive.
 fn make_network() -> Outcome<(u32, String)> {
     let log = home("network.log");
-    let mut unshare = Program::new("unshare");
-    if !geteuid().is_root() {
-        unshare.args(["--user", "--map-root-user"]);
-    }
-    unshare.args(["--net", "bash", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
+    let mut unshare = unshare();
+    unshare.args(["bash", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
     let holder = Background::start(&unshare, &log)?;
     wait_for("a network namespace", &log, || !fs::read_to_string(&log).unwrap_or_default().is_empty())?;
     let said = read(&log)?;
     let process = holder.process().filter(|_| said.starts_with("up"));
     let Some((process, network)) = process.and_then(|process| Some((process, network_of(process)?))) else {
-        return Err(format!(
-            "the kernel gives no network namespace: {}\nUbuntu 24.04 denies it to ordinary users. Allow it with\n  \
-             sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0\nor run this as root.",
-            said.trim()
-        ));
+        return Err(format!("the kernel gives no network namespace: {}", said.trim()));
     };
     if network_of("self").as_ref() == Some(&network) {
         return Err("`unshare` made no separate network; is it the one from util-linux?".to_owned());
@@ -354,8 +350,30 @@ fn fresh_tables(on_disk: bool) -> Outcome {
     Ok(())
 }
 
-/// Installs what is missing if that is allowed; otherwise says what is missing.
+/// Installs what is missing if that is allowed; otherwise says what is missing. Then says whether the kernel allows a
+/// network namespace.
 fn need() -> Outcome {
+    need_programs()?;
+    output(unshare().args(["ip", "link", "set", "lo", "up"])).map(drop).map_err(|said| {
+        format!(
+            "{}\nUbuntu 24.04 gives ordinary users no network namespace. Allow it with\n  \
+             sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0\nor run this as root.",
+            said.trim()
+        )
+    })
+}
+
+/// Runs a command in a network namespace of its own.
+fn unshare() -> Program {
+    let mut unshare = Program::new("unshare");
+    if !geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    unshare.arg("--net");
+    unshare
+}
+
+fn need_programs() -> Outcome {
     let programs = [
         ("java", "openjdk-17-jre-headless"),
         ("mvn", "maven"),

@@ -134,7 +134,7 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
     let nowhere = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN[..2]));
     assert_eq!(nowhere.status.code(), Some(2), "{}", text(&nowhere));
-    assert!(text(&nowhere).contains("set AWS_REGION"), "{}", text(&nowhere));
+    assert!(text(&nowhere).contains("set AWS_DEFAULT_REGION"), "{}", text(&nowhere));
 }
 
 /// The signatures that the command makes with this profile, and its output.

@@ -1,0 +1,88 @@
+//! The policies of the queues: what SQS accepts, and who may use a queue.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::document::Template;
+use super::{changed, none, only, template};
+
+/// What SQS allows in one policy
+/// (docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html).
+const STATEMENTS_MAX: usize = 20;
+const ACTIONS_MAX: usize = 7;
+const BYTES_MAX: usize = 8_192;
+
+/// Each queue with the roles that use it. The condition `HasOperator` holds here, and its parameter is empty.
+const USERS: [(&str, &[&str]); 2] = [
+    ("HintQueue", &["WebhookRole.Arn", "WorkerRole.Arn", "RelayRole.Arn", ""]),
+    ("DeadLetterQueue", &["RelayRole.Arn", ""]),
+];
+/// What moves a message, or lets it be read.
+const MOVES: [&str; 4] = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"];
+
+fn findings(template: &Template) -> Vec<String> {
+    let queues: BTreeSet<_> = template.resources("AWS::SQS::Queue").into_iter().collect();
+    assert_eq!(queues, USERS.iter().map(|(queue, _)| *queue).collect());
+    USERS.iter().flat_map(|(queue, users)| of_queue(template, queue, users)).collect()
+}
+
+fn of_queue(template: &Template, queue: &str, users: &[&str]) -> Vec<String> {
+    let policies = template.resources("AWS::SQS::QueuePolicy").into_iter();
+    let mut policies = policies.filter(|policy| template.property(policy, &["Queues"]) == json!([queue]));
+    let (Some(policy), None) = (policies.next(), policies.next()) else {
+        return vec![format!("{queue} needs one policy for itself alone")];
+    };
+    let document = template.property(policy, &["PolicyDocument"]);
+    let statements = document["Statement"].as_array().cloned().unwrap_or_default();
+    let arn = json!(format!("{queue}.Arn"));
+    let condition = |operator: &str, key: &str| {
+        let bound = statements.iter().filter(|statement| denies_every_move(statement));
+        bound.map(|statement| statement["Condition"][operator][key].clone()).find(|value| !value.is_null())
+    };
+    let rules = [
+        ("names another resource than its queue", statements.iter().all(|statement| statement["Resource"] == arn)),
+        ("has more actions than SQS takes", statements.iter().all(|statement| actions(statement) <= ACTIONS_MAX)),
+        ("has more statements than SQS takes", statements.len() <= STATEMENTS_MAX),
+        ("is larger than SQS takes", document.to_string().len() <= BYTES_MAX),
+        ("allows calls without TLS", condition("Bool", "aws:SecureTransport") == Some(json!("false"))),
+        ("lets others than the functions in", condition("ArnNotEquals", "aws:PrincipalArn") == Some(json!(users))),
+        ("stops what SQS does itself", condition("Null", "aws:PrincipalArn") == Some(json!("false"))),
+    ];
+    rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{policy} {what}")).collect()
+}
+
+fn actions(statement: &Value) -> usize {
+    statement["Action"].as_array().map_or(1, Vec::len)
+}
+
+fn denies_every_move(statement: &Value) -> bool {
+    let denied = statement["Action"].as_array().cloned().unwrap_or_default();
+    let all = MOVES.iter().all(|action| denied.contains(&json!(action)));
+    all && statement["Effect"] == "Deny" && statement["Principal"] == "*"
+}
+
+#[test]
+fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
+    none(&findings(&template()));
+    let both = "Queues: [!Ref HintQueue]";
+    only(&findings(&changed(both, "Queues: [!Ref HintQueue, !Ref DeadLetterQueue]")), "HintQueue needs one policy");
+    let tls = "Resource: !GetAtt HintQueue.Arn\n            Condition: { Bool";
+    let two = "Resource: [!GetAtt HintQueue.Arn, !GetAtt DeadLetterQueue.Arn]\n            Condition: { Bool";
+    only(&findings(&changed(tls, two)), "HintQueuePolicy names another resource");
+    let many = "sqs:PurgeQueue, sqs:AddPermission, sqs:RemovePermission, sqs:GetQueueUrl]";
+    only(&findings(&changed("sqs:PurgeQueue]", many)), "HintQueuePolicy has more actions");
+    only(&findings(&changed("                  - !GetAtt WorkerRole.Arn\n", "")), "lets others");
+    only(&findings(&changed("              \"Null\": { \"aws:PrincipalArn\": \"false\" }\n", "")), "what SQS does");
+    only(&findings(&changed("\"aws:SecureTransport\": \"false\"", "\"aws:SecureTransport\": \"true\"")), "TLS");
+}
+
+/// Since 2025 a message may have 1 MiB, but a queue that does not say so may keep the old limit.
+#[test]
+fn a_queue_takes_the_largest_message_that_the_webhook_sends() {
+    let template = template();
+    for (queue, _) in USERS {
+        let largest = template.property("WebhookFunction", &["Environment", "Variables", "HOOKONCE_MESSAGE_BYTES_MAX"]);
+        assert_eq!(template.property(queue, &["MaximumMessageSize"]), largest, "{queue}");
+    }
+}
