@@ -44,9 +44,9 @@ async fn the_url_verification_of_slack_is_answered_and_never_stored() {
 async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     let harness = Harness::new().await;
     let logs = Logs::catch("info");
-    harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
-    harness.deliver(&invoice_paid("evt_new", "in_1", 1).signed_with("whsec_new")).await;
-    harness.deliver(&invoice_paid("evt_old", "in_2", 1).signed_with("whsec_old")).await;
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_new_signing_secret", "whsec_old_signing_secret"]));
+    harness.deliver(&invoice_paid("evt_new", "in_1", 1).signed_with("whsec_new_signing_secret")).await;
+    harness.deliver(&invoice_paid("evt_old", "in_2", 1).signed_with("whsec_old_signing_secret")).await;
     let tables = harness.tables().await;
     assert_eq!(tables.record("#evt_new").secret_index, 0);
     assert_eq!(tables.record("#evt_old").secret_index, 1);
@@ -57,26 +57,26 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     let indices: Vec<_> = said.map(|line| line["secret.index"].as_u64().unwrap()).collect();
     assert_eq!(indices, [0, 1]);
     // The record's key does not depend on the secret: the same event under the other secret is the same record.
-    let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new");
+    let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new_signing_secret");
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
 }
 
 #[tokio::test]
 async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_end() {
     let harness = Harness::new().await;
-    harness.endpoints.change("stripe", "secrets", json!(["whsec_old"]));
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_old_signing_secret"]));
     let webhook = harness.webhook(&Script::none());
     let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
-    assert_eq!(webhook.handle(send("evt_1", "whsec_old")).await.status_code, 200);
+    assert_eq!(webhook.handle(send("evt_1", "whsec_old_signing_secret")).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 1);
 
     // The secret is rotated. A function that has just fetched the document waits before it fetches again.
-    harness.endpoints.change("stripe", "secrets", json!(["whsec_new", "whsec_old"]));
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_new_signing_secret", "whsec_old_signing_secret"]));
     harness.clock.advance(Millis::seconds(9));
-    assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 401);
+    assert_eq!(webhook.handle(send("evt_2", "whsec_new_signing_secret")).await.status_code, 401);
     assert_eq!(harness.endpoints.fetches(), 1);
     harness.clock.advance(Millis::seconds(1));
-    assert_eq!(webhook.handle(send("evt_2", "whsec_new")).await.status_code, 200);
+    assert_eq!(webhook.handle(send("evt_2", "whsec_new_signing_secret")).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 2);
 
     // Any number of forged deliveries causes at most one fetch per pause.

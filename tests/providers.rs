@@ -1,9 +1,11 @@
 //! Every provider of the catalog through the whole function: its answers, and that handshakes make no calls.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::time::Millis;
-use hookonce_providers::Catalog;
+use hookonce_providers::{Catalog, Provider};
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
@@ -73,7 +75,7 @@ fn check_success(outbound: &Answer, provider: &str, word: &str) {
 #[tokio::test]
 async fn every_provider_hears_what_it_understands() {
     let harness = Harness::new().await;
-    for provider in Catalog::built_in().iter().map(hookonce_providers::Provider::id) {
+    for provider in Catalog::built_in().iter().map(Provider::id) {
         let valid = vector(provider, "valid");
         let down = answered(&harness, &Script::store_outage(), provider, &valid).await;
         let error = json!({ "error": "store_unavailable" });
@@ -93,13 +95,20 @@ async fn every_provider_hears_what_it_understands() {
     assert_eq!(harness.metric("delivery_accepted"), 57);
 }
 
+/// False for a vector that was recorded with a secret so short, or settings so incomplete, that no endpoint may have them.
+fn can_be_configured(provider: &Provider, vector: &Value) -> bool {
+    let secrets: Vec<String> = serde_json::from_value(vector["secrets"].clone()).unwrap();
+    let settings: BTreeMap<String, String> = serde_json::from_value(vector["settings"].clone()).unwrap_or_default();
+    provider.configure(&secrets, settings.into()).is_ok()
+}
+
 #[tokio::test]
 async fn an_endpoint_that_lacks_a_setting_asks_for_a_retry() {
     let harness = Harness::new().await;
     let mut valid = vector("paypal", "valid");
     valid["settings"] = json!({});
     let outbound = answered(&harness, &Script::none(), "paypal", &valid).await;
-    assert_eq!(crate::support::word(&outbound), (503, "not_configured".to_owned()));
+    assert_eq!(crate::support::word(&outbound), (503, "endpoint_unavailable".to_owned()));
     assert_eq!(outbound.headers["retry-after"], "5");
     assert_eq!((harness.metric("delivery_retry_please"), harness.metric("delivery_refused")), (1, 0));
 }
@@ -109,8 +118,9 @@ async fn an_endpoint_that_lacks_a_setting_asks_for_a_retry() {
 async fn neither_a_question_nor_a_refused_request_touches_the_store() {
     let harness = Harness::new().await;
     let (mut questions, mut refused) = (0, 0);
-    for provider in Catalog::built_in().iter().map(hookonce_providers::Provider::id) {
-        for vector in vectors(provider).iter().filter(|vector| vector["expected"]["verdict"] != "accepted") {
+    for (provider, of) in Catalog::built_in().iter().map(|provider| (provider.id(), provider)) {
+        let vectors = vectors(provider).into_iter().filter(|vector| can_be_configured(of, vector));
+        for vector in &vectors.filter(|vector| vector["expected"]["verdict"] != "accepted").collect::<Vec<_>>() {
             configure(&harness, provider, vector);
             let Some(event) = event(&harness, provider, vector) else { continue };
             if let Ok(message) =
@@ -134,7 +144,7 @@ async fn neither_a_question_nor_a_refused_request_touches_the_store() {
         }
     }
     println!("{questions} questions, {refused} refused requests");
-    assert!(questions >= 17 && refused >= 400, "{questions} questions, {refused} refused requests");
+    assert!(questions >= 16 && refused >= 500, "{questions} questions, {refused} refused requests");
     assert!(harness.tables().await.records.is_empty());
     assert_eq!(harness.metric("handshake_answered"), questions);
 }

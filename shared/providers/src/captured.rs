@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::request::Request;
-use crate::settings::Settings;
+use crate::scheme::sns;
+use crate::settings::{Settings, TOPIC_ARNS, VERIFY_TOKEN};
 
 /// A captured request, what its endpoint holds, and the time at which to judge it.
 ///
@@ -83,6 +84,14 @@ impl CapturedRequest {
         Self::try_from(fields)
     }
 
+    /// A capture is often without settings that do not change whether the signature matches. Then the message's own topic
+    /// is taken for the endpoint's, and the first secret for the verify token. An endpoint never does this.
+    fn completed(self) -> Self {
+        let assumed = [(TOPIC_ARNS, sns::topic(&self.body)), (VERIFY_TOKEN, self.secrets.first().cloned())];
+        let assumed = assumed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        Self { settings: Settings::merged(&assumed, &self.settings), ..self }
+    }
+
     /// The request, without what its endpoint holds.
     pub fn request(&self) -> Request<'_> {
         Request { method: &self.method, url: &self.url, headers: &self.headers, body: &self.body }
@@ -110,7 +119,7 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
             },
         };
         match fields.keys().next() {
-            None => Ok(captured),
+            None => Ok(captured.completed()),
             Some(name) => Err(CapturedRequestError::Unknown(name.clone())),
         }
     }

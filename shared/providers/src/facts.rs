@@ -6,25 +6,10 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
-    #[serde(rename = "setting", default)]
-    pub(crate) settings: Vec<SettingFact>,
     pub(crate) facts: Facts,
     /// The whole file as it is written, except for `answers`, which have defaults.
     #[serde(skip)]
     pub(crate) written: toml::Table,
-}
-
-/// A setting of an endpoint that a provider's scheme uses besides secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingFact {
-    /// The name under which an endpoint's settings hold it.
-    pub name: String,
-    /// What it is and where to find it.
-    pub about: String,
-    /// Whether the endpoint needs it to receive anything.
-    #[serde(default)]
-    pub required: bool,
 }
 
 /// Facts about a provider's behaviour. Where a text says "unconfirmed", no source confirmed it.

@@ -32,6 +32,7 @@ mod answers;
 #[cfg(feature = "tools")]
 mod captured;
 mod catalog;
+mod configuration;
 #[cfg(feature = "tools")]
 pub mod docs;
 mod event;
@@ -64,11 +65,12 @@ pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 #[cfg(feature = "tools")]
 pub use captured::{CapturedRequest, CapturedRequestError};
 pub use catalog::{Catalog, CatalogError};
+pub use configuration::ConfigurationError;
 pub use event::{Contents, EventKey, EventPart, UNKNOWN_EVENT_TYPE};
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};
 #[cfg(feature = "tools")]
-pub use facts::{FactSource, Facts, SettingFact, SourceKind};
+pub use facts::{FactSource, Facts, SourceKind};
 pub use handshake::{HandedOut, HandshakeAnswer};
 pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
@@ -78,7 +80,7 @@ pub use refusal::Refusal;
 pub use request::Request;
 #[cfg(feature = "tools")]
 pub use scheme::draft::{SignError, UnsignedRequest};
-pub use settings::Settings;
+pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;
 pub use split::SplitError;

@@ -9,6 +9,9 @@ pub const SIGNATURES_MAX: usize = 100;
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
 pub const SECRETS_MAX: usize = 8;
 
+/// Shortest shared secret, in bytes: 128 bits. A provider that issues shorter ones is an exception in its catalog file.
+pub const SECRET_BYTES_MIN: usize = 16;
+
 /// Longest `Retry-After` in a catalog file, in seconds: it must lie within the provider's own retries.
 pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 

@@ -2,13 +2,14 @@
 
 use crate::answers::Answers;
 #[cfg(feature = "tools")]
-use crate::facts::{About, Facts, SettingFact};
+use crate::facts::{About, Facts};
 use crate::handshake::Handshake;
 use crate::items::ItemTree;
 use crate::key::KeyRule;
 use crate::keyring::{Keyring, KeyringError};
 use crate::limits::SECRETS_MAX;
 use crate::scheme::Scheme;
+use crate::settings::SettingRule;
 use crate::template::TextTemplate;
 
 /// One provider of the catalog.
@@ -26,6 +27,9 @@ pub struct Provider {
     /// A body of one JSON object per line, or a single object, is read as an array of them.
     pub(crate) lines: bool,
     pub(crate) answers: Answers,
+    pub(crate) settings: Vec<SettingRule>,
+    /// The shortest shared secret, in bytes.
+    pub(crate) secret_bytes_min: usize,
     #[cfg(feature = "tools")]
     pub(crate) about: About,
 }
@@ -68,9 +72,8 @@ impl Provider {
     }
 
     /// The settings of an endpoint besides secrets.
-    #[cfg(feature = "tools")]
-    pub fn settings(&self) -> &[SettingFact] {
-        &self.about.settings
+    pub fn settings(&self) -> &[SettingRule] {
+        &self.settings
     }
 
     /// The schemes, each described in one line, strongest first.

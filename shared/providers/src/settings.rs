@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use crate::request::Request;
 
 /// The public URL that the provider calls, if it differs from the URL that the gateway reports.
@@ -20,6 +22,22 @@ pub const PUBLIC_KEY: &str = "public_key";
 /// The topics of an SNS endpoint, separated by commas or spaces.
 pub const TOPIC_ARNS: &str = "topic_arns";
 
+/// A setting that a provider's endpoints may have besides secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingRule {
+    /// The name under which an endpoint's settings hold it.
+    pub name: String,
+    /// What it is and where to find it.
+    pub about: String,
+    /// Whether the endpoint needs it to receive anything.
+    #[serde(default)]
+    pub required: bool,
+    /// Whether it only serves to fetch the provider's keys. An endpoint that holds a key as its secret does not need it.
+    #[serde(default)]
+    pub to_fetch: bool,
+}
+
 /// The settings of one endpoint. They may hold a verify token, so they do not print.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
@@ -33,6 +51,11 @@ impl Settings {
     /// The value of a setting, unless it is missing or empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Every setting, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// These settings; where both have one, that of `other` counts.

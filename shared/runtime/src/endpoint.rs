@@ -8,7 +8,7 @@ use error_reporter::Report;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_providers::{Catalog, Keyring, KeyringError, Provider, Settings};
+use hookonce_providers::{Catalog, ConfigurationError, Keyring, Provider, Settings};
 use ipnet::IpNet;
 
 use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
@@ -79,9 +79,9 @@ pub enum EndpointError {
     /// The catalog does not have this provider.
     #[error("the catalog has no provider with this id")]
     UnknownProvider,
-    /// The secrets are invalid for this provider.
-    #[error("the secrets are invalid for this provider")]
-    Keyring(#[source] KeyringError),
+    /// The secrets or settings are invalid for this provider.
+    #[error("the secrets or settings are invalid for this provider")]
+    Configuration(#[source] ConfigurationError),
     /// A number is out of range.
     #[error("tolerance_seconds must be 1 to 3600 and body_bytes_max 1 to {BODY_BYTES_MAX}")]
     OutOfRange,
@@ -98,11 +98,14 @@ impl Endpoint {
         if !tolerance_fits || !(1..=BODY_BYTES_MAX).contains(&document.body_bytes_max) {
             return Err(EndpointError::OutOfRange);
         }
+        let (keyring, settings) = provider
+            .configure(&document.secrets, Settings::from(document.settings))
+            .map_err(EndpointError::Configuration)?;
         Ok(Self {
             id,
             provider,
-            keyring: provider.keyring(&document.secrets).map_err(EndpointError::Keyring)?,
-            settings: Settings::from(document.settings),
+            keyring,
+            settings,
             policy: Policy { on_store_outage: document.on_store_outage, on_body_mismatch: document.on_body_mismatch },
             tolerance: document.tolerance_seconds.map(Millis::seconds),
             body_bytes_max: document.body_bytes_max,

@@ -6,9 +6,10 @@ use serde::Deserialize;
 
 use crate::answers::Answers;
 use crate::scheme::encoding::{Encoding, SecretForm};
-use crate::scheme::jwt::JwtKey;
+use crate::scheme::jwt::{JwtKey, PLAID_SETTINGS};
 use crate::scheme::signed::Hash;
 use crate::scheme::timestamp::TimestampUnit;
+use crate::settings::{PUBLIC_KEY, SettingRule, TOPIC_ARNS, WEBHOOK_ID};
 
 /// What requests are judged by: the file without what only people read.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,6 +30,12 @@ pub(crate) struct ProviderFile {
     pub(crate) lines: bool,
     /// The ways to prove a request, strongest first.
     pub(crate) scheme: Vec<SchemeFile>,
+    /// What an endpoint configures besides secrets.
+    #[serde(default)]
+    pub(crate) setting: Vec<SettingRule>,
+    /// The shortest shared secret in bytes, for a provider that issues shorter ones than every other.
+    #[serde(default)]
+    pub(crate) secret_bytes_min: Option<usize>,
     #[serde(default)]
     pub(crate) items: Vec<ItemFile>,
     #[serde(default)]
@@ -54,6 +61,30 @@ pub(crate) enum SchemeFile {
     Braintree(NoParameters),
     AwsSns(NoParameters),
     Contentful(ContentfulFile),
+}
+
+impl SchemeFile {
+    /// The settings that the scheme reads.
+    pub(crate) fn settings(&self) -> Vec<&str> {
+        match self {
+            Self::Jwt(jwt) => match jwt.key_of {
+                JwtKey::Secret => jwt.issuer_setting.iter().map(String::as_str).collect(),
+                JwtKey::Plaid => PLAID_SETTINGS.to_vec(),
+            },
+            Self::Paypal(_) => vec![WEBHOOK_ID],
+            Self::Braintree(_) => vec![PUBLIC_KEY],
+            Self::AwsSns(_) => vec![TOPIC_ARNS],
+            Self::Hmac(_)
+            | Self::Digest(_)
+            | Self::EcdsaP256(_)
+            | Self::Ed25519(_)
+            | Self::Token(_)
+            | Self::Basic(_)
+            | Self::Twilio(_)
+            | Self::AdyenItems(_)
+            | Self::Contentful(_) => Vec::new(),
+        }
+    }
 }
 
 /// A scheme that signs a message.

@@ -13,8 +13,10 @@ use super::schemes::scheme_entry;
 use crate::facts::About;
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
+use crate::limits::SECRET_BYTES_MIN;
 use crate::path::{Path, Root, Segment};
 use crate::provider::{ItemRule, Provider, SchemeEntry};
+use crate::settings::VERIFY_TOKEN;
 use crate::source::{Source, header_name};
 use crate::template::TextTemplate;
 
@@ -100,6 +102,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
                        a `json:` or `form:` value";
         return Err((format!("handshake[{index}]"), problem.to_owned()));
     }
+    settings_fit(&file)?;
     Ok(Provider {
         id: id.to_owned(),
         name: file.name,
@@ -112,9 +115,36 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         handshakes,
         lines: file.lines,
         answers: file.answers,
+        settings: file.setting,
+        secret_bytes_min: file.secret_bytes_min.unwrap_or(SECRET_BYTES_MIN),
         #[cfg(feature = "tools")]
         about: about(text)?,
     })
+}
+
+/// An endpoint may only have declared settings, so every setting that is read must be declared.
+fn settings_fit(file: &ProviderFile) -> Result<(), Problem> {
+    let is_declared = |name: &str| file.setting.iter().any(|rule| rule.name == name);
+    let undeclared = |field: String, name: &str| {
+        Err((field, format!("the setting `{name}` is not declared; add a `[[setting]]` with this name")))
+    };
+    for (index, scheme) in file.scheme.iter().enumerate() {
+        if let Some(name) = scheme.settings().into_iter().find(|name| !is_declared(name)) {
+            return undeclared(format!("scheme[{index}]"), name);
+        }
+    }
+    if let Some(index) = file.handshake.iter().position(|handshake| handshake.token.is_some())
+        && !is_declared(VERIFY_TOKEN)
+    {
+        return undeclared(format!("handshake[{index}].token"), VERIFY_TOKEN);
+    }
+    match file.secret_bytes_min {
+        Some(bytes) if !(1..SECRET_BYTES_MIN).contains(&bytes) => {
+            let problem = format!("it is for providers whose secrets are shorter than {SECRET_BYTES_MIN} bytes");
+            Err(("secret_bytes_min".to_owned(), problem))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {

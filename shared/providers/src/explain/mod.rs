@@ -24,7 +24,7 @@ use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::proof::Context;
 use crate::scheme::tools::Place;
-use crate::settings::{PUBLIC_URL, Settings};
+use crate::settings::{PUBLIC_URL, Settings, VERIFY_TOKEN};
 
 /// A tolerance that every timestamp is within.
 const ANY_AGE: Millis = Millis(i64::MAX);
@@ -297,9 +297,11 @@ impl Case<'_> {
     }
 
     fn unconfigured(&self) -> Vec<Cause> {
-        let missing = |name: &str| self.settings.get(name).is_none();
-        let settings = self.provider.settings().iter().filter(|setting| setting.required && missing(&setting.name));
-        settings.map(|setting| Cause::SettingMissing { name: setting.name.clone() }).collect()
+        let missing = self.provider.missing_setting(self.secrets, self.settings).map(|rule| rule.name.clone());
+        // A handshake needs a token that deliveries do without.
+        let token = || (self.settings.get(VERIFY_TOKEN).is_none()).then(|| VERIFY_TOKEN.to_owned());
+        let token = token().filter(|name| self.provider.reads_setting(name));
+        missing.or(token).map(|name| Cause::SettingMissing { name }).into_iter().collect()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::{Encoding, SecretForm};
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
 use crate::scheme::tools::{Lookup, SchemeTools};
@@ -123,8 +123,8 @@ impl SchemeKind for AdyenScheme {
         context.first_fitting(fits).map(Verification::Authentic)
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        SecretForm::Hex.decode(secret).is_some()
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::shared(SecretForm::Hex.decode(secret)?.len())
     }
 
     fn covers(&self, source: &Source) -> bool {

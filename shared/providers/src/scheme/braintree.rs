@@ -13,7 +13,7 @@ use crate::request::{Request, form_pairs};
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
 use crate::scheme::tools::{Lookup, SchemeTools};
@@ -89,8 +89,8 @@ impl SchemeKind for BraintreeScheme {
         if is_xml(&payload) { Ok(Verification::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        !secret.is_empty()
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::shared(secret.len())
     }
 
     fn covers(&self, source: &Source) -> bool {

@@ -13,7 +13,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
 #[cfg(feature = "tools")]
@@ -111,8 +111,8 @@ impl SchemeKind for ContentfulScheme {
         Ok(Verification::Authentic(proof))
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        !secret.is_empty()
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::shared(secret.len())
     }
 
     fn covers(&self, source: &Source) -> bool {

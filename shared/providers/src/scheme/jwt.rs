@@ -22,7 +22,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::check_skew;
@@ -151,6 +151,8 @@ const PLAID_ENVIRONMENT: &str = "environment";
 /// The settings with the API credentials for fetching a key.
 const PLAID_CLIENT: &str = "client_id";
 const PLAID_SECRET: &str = "api_secret";
+/// All of them.
+pub(crate) const PLAID_SETTINGS: [&str; 3] = [PLAID_ENVIRONMENT, PLAID_CLIENT, PLAID_SECRET];
 
 /// Checks a token of Plaid with a given key, or asks for the key that it names.
 fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refusal> {
@@ -205,10 +207,12 @@ impl SchemeKind for JwtScheme {
         }
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
         match self.key {
-            JwtKey::Secret => !secret.is_empty(),
-            JwtKey::Plaid => PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::EcdsaP256Fixed)),
+            JwtKey::Secret => SecretReading::shared(secret.len()),
+            JwtKey::Plaid => {
+                SecretReading::public(PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::EcdsaP256Fixed)))
+            }
         }
     }
 

@@ -5,6 +5,30 @@ use crate::request::Request;
 use crate::scheme::proof::{Context, Verification};
 use crate::source::Source;
 
+/// What a scheme reads in the text of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SecretReading {
+    /// Both sides hold these bytes, so a forger may guess them.
+    Shared {
+        /// How many bytes there are to guess.
+        bytes: usize,
+    },
+    /// A public key or certificate of the provider.
+    Public,
+}
+
+impl SecretReading {
+    /// The reading of a shared secret; `None` for an empty one.
+    pub(crate) fn shared(bytes: usize) -> Option<Self> {
+        (bytes > 0).then_some(Self::Shared { bytes })
+    }
+
+    /// The reading of a public key, if the text is one that the scheme can use.
+    pub(crate) fn public(is_usable: bool) -> Option<Self> {
+        is_usable.then_some(Self::Public)
+    }
+}
+
 /// What every scheme can do.
 pub(crate) trait SchemeKind {
     /// True when the request has this scheme's signature or token, right or wrong.
@@ -15,8 +39,13 @@ pub(crate) trait SchemeKind {
     /// Checks the request against every secret, newest first.
     fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal>;
 
+    /// What this scheme reads in the text of a secret; `None` if it cannot use the text.
+    fn read_secret(&self, secret: &str) -> Option<SecretReading>;
+
     /// True when this scheme can use the secret.
-    fn accepts_secret(&self, secret: &str) -> bool;
+    fn accepts_secret(&self, secret: &str) -> bool {
+        self.read_secret(secret).is_some()
+    }
 
     /// True when the scheme's signature covers what a source reads.
     fn covers(&self, source: &Source) -> bool;

@@ -11,7 +11,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
@@ -71,8 +71,8 @@ impl SchemeKind for PaypalScheme {
         Ok(verification)
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::public(PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256)))
     }
 
     fn covers(&self, source: &Source) -> bool {

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::envelope::{Chunk, Envelope};
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::source::Source;
@@ -108,8 +108,11 @@ impl SchemeKind for SignedScheme {
         Ok(Verification::Authentic(proof))
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        self.key(secret).is_some()
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        match self.key(secret)? {
+            Key::Shared(key) => SecretReading::shared(key.len()),
+            Key::Public(_) => Some(SecretReading::Public),
+        }
     }
 
     fn covers(&self, source: &Source) -> bool {

@@ -12,7 +12,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
@@ -90,6 +90,12 @@ pub(crate) fn is_own_topic(settings: &Settings, topic: &str) -> bool {
     settings.get(TOPIC_ARNS).is_some_and(|arns| arns.split([',', ' ', '\n']).any(|arn| !arn.is_empty() && arn == topic))
 }
 
+/// The topic that a message names.
+#[cfg(feature = "tools")]
+pub(crate) fn topic(body: &[u8]) -> Option<String> {
+    Message::read(body)?.get("TopicArn").map(str::to_owned)
+}
+
 /// The URL that confirms a subscription, if its topic is one of the endpoint's own.
 pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<String> {
     let message = Message::read(body)?;
@@ -102,9 +108,7 @@ pub(crate) fn confirmation_url(body: &[u8], settings: &Settings) -> Option<Strin
 fn check_topic(context: &Context<'_>, message: &Message) -> Result<(), Refusal> {
     let topic = message.field("TopicArn")?;
     match context.settings.get(TOPIC_ARNS) {
-        // Without topics, only a certificate given as a secret is trusted, as `verify` does for a captured request.
-        None if context.keyring.is_empty() => Err(Refusal::NotConfigured),
-        None => Ok(()),
+        None => Err(Refusal::NotConfigured),
         Some(_) if is_own_topic(context.settings, topic) => Ok(()),
         Some(_) => Err(Refusal::SignatureMismatch),
     }
@@ -140,8 +144,8 @@ impl SchemeKind for SnsScheme {
         Ok(verification)
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256))
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::public(PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256)))
     }
 
     fn covers(&self, source: &Source) -> bool {

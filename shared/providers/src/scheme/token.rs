@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
 use crate::scheme::tools::{Lookup, SchemeTools};
@@ -35,9 +35,13 @@ impl SchemeKind for TokenScheme {
         context.first_fitting(|secret| secret.as_bytes().ct_eq(&given).into()).map(Verification::Authentic)
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        let visible = secret.chars().all(|c| !c.is_control());
-        !secret.is_empty() && visible && (!self.basic || secret.contains(':'))
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        if secret.chars().any(char::is_control) {
+            return None;
+        }
+        // The user's name is no secret.
+        let guessed = if self.basic { secret.split_once(':')?.1 } else { secret };
+        SecretReading::shared(guessed.len())
     }
 
     fn covers(&self, _source: &Source) -> bool {

@@ -17,7 +17,7 @@ use crate::request::{Request, form_pairs};
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
-use crate::scheme::kind::SchemeKind;
+use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::signed::{Hash, Primitive};
 #[cfg(feature = "tools")]
@@ -106,8 +106,8 @@ impl SchemeKind for TwilioScheme {
             .map(Verification::Authentic)
     }
 
-    fn accepts_secret(&self, secret: &str) -> bool {
-        !secret.is_empty()
+    fn read_secret(&self, secret: &str) -> Option<SecretReading> {
+        SecretReading::shared(secret.len())
     }
 
     fn covers(&self, source: &Source) -> bool {

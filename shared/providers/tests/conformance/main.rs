@@ -4,6 +4,7 @@
 mod additions;
 mod batches;
 mod catalog;
+mod configuration;
 mod explanations;
 mod facts;
 mod flips;

@@ -84,7 +84,7 @@ fn a_subscription_is_confirmed_for_an_own_topic_only() {
     let url = message["SubscribeURL"].as_str().unwrap().to_owned();
     assert_eq!(visit(message["TopicArn"].as_str().unwrap()), Ok(Some(url)));
     assert_eq!(visit("arn:aws:sns:us-east-1:1:other"), Err(Refusal::SignatureMismatch));
-    assert_eq!(visit(""), Ok(None), "no topics are configured");
+    assert_eq!(visit(""), Err(Refusal::NotConfigured), "a certificate given by hand is no list of topics");
 }
 
 /// A token as Plaid makes it, with the key that verifies it.

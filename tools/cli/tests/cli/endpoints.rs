@@ -35,9 +35,16 @@ fn a_setting_that_the_provider_needs_is_asked_for() {
 fn a_document_is_checked_before_it_is_sent_anywhere() {
     let workspace = Workspace::new();
     for (document, code, said) in [
-        (r#"{"provider": "stripe", "secrets": ["whsec_1"]}"#, 0, "valid (provider: stripe)"),
-        (r#"{"provider": "paypal", "secrets": []}"#, 1, "webhook_id"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#, 0, "valid (provider: stripe)"),
+        (r#"{"provider": "paypal", "secrets": []}"#, 1, "settings.webhook_id is missing"),
         (r#"{"provider": "stripe", "secrets": [""]}"#, 1, "secret"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_1"]}"#, 1, "secrets[0] is shorter than 16 bytes"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret "]}"#, 1, "secrets[0] has white space"),
+        (
+            r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "settings": {"topic": "x"}}"#,
+            1,
+            "settings.topic is not a setting",
+        ),
         (r#"{"provider": "nobody", "secrets": ["s"]}"#, 1, "catalog"),
         (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "line 1"),
         ("{", 1, "line 1"),

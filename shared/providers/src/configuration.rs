@@ -1,0 +1,102 @@
+//! Checks what an endpoint holds before it is used: secrets and settings.
+
+use crate::keyring::{Keyring, KeyringError};
+use crate::provider::Provider;
+use crate::scheme::kind::SecretReading;
+use crate::settings::{PUBLIC_URL, SettingRule, Settings};
+
+/// Why an endpoint cannot be configured so. It names the field, never the value of one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The secrets do not make a key ring.
+    #[error("secrets: the key ring is not valid")]
+    Keyring(#[from] KeyringError),
+    /// A secret has white space around it. A copy brings it along, and then no signature matches.
+    #[error("secrets[{index}] has white space around it; store it without")]
+    SecretHasSpace {
+        /// The index of the secret; 0 is the newest.
+        index: usize,
+    },
+    /// A secret is so short that it can be guessed.
+    #[error("secrets[{index}] is shorter than {bytes_min} bytes and can be guessed; use a longer one")]
+    SecretTooShort {
+        /// The index of the secret; 0 is the newest.
+        index: usize,
+        /// The shortest allowed, in bytes.
+        bytes_min: usize,
+    },
+    /// A setting that the provider's scheme needs is not there.
+    #[error("settings.{name} is missing")]
+    SettingMissing {
+        /// The setting's name.
+        name: String,
+    },
+    /// A setting that nobody reads, such as a misspelled one.
+    #[error("settings.{} is not a setting of this provider", name.escape_debug())]
+    SettingUnknown {
+        /// The setting's name.
+        name: String,
+    },
+    /// A setting is empty, or has white space around it.
+    #[error("settings.{name} is empty or has white space around it")]
+    SettingMalformed {
+        /// The setting's name.
+        name: String,
+    },
+}
+
+impl Provider {
+    /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here and
+    /// not at the first delivery.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] names the first field that is wrong.
+    pub fn configure(&self, secrets: &[String], settings: Settings) -> Result<(Keyring, Settings), ConfigurationError> {
+        let keyring = self.keyring(secrets)?;
+        for (index, secret) in secrets.iter().enumerate() {
+            self.check_secret(index, secret)?;
+        }
+        for (name, value) in settings.iter() {
+            let name = name.to_owned();
+            if !self.reads_setting(&name) {
+                return Err(ConfigurationError::SettingUnknown { name });
+            }
+            if value.is_empty() || value.trim() != value {
+                return Err(ConfigurationError::SettingMalformed { name });
+            }
+        }
+        match self.missing_setting(secrets, &settings) {
+            Some(rule) => Err(ConfigurationError::SettingMissing { name: rule.name.clone() }),
+            None => Ok((keyring, settings)),
+        }
+    }
+
+    /// The first setting that an endpoint with these secrets still needs.
+    pub(crate) fn missing_setting(&self, secrets: &[String], settings: &Settings) -> Option<&SettingRule> {
+        let is_needed = |rule: &&SettingRule| rule.required && !(rule.to_fetch && !secrets.is_empty());
+        self.settings.iter().filter(is_needed).find(|rule| settings.get(&rule.name).is_none())
+    }
+
+    /// True for a setting that this provider's endpoints may have.
+    pub(crate) fn reads_setting(&self, name: &str) -> bool {
+        name == PUBLIC_URL || self.settings.iter().any(|rule| rule.name == name)
+    }
+
+    /// Every scheme that can use the secret may be addressed, so the weakest reading counts.
+    fn check_secret(&self, index: usize, secret: &str) -> Result<(), ConfigurationError> {
+        let bytes_min = self.secret_bytes_min;
+        for reading in self.schemes.iter().filter_map(|entry| entry.scheme.kind().read_secret(secret)) {
+            match reading {
+                SecretReading::Public => {}
+                SecretReading::Shared { .. } if secret.trim() != secret => {
+                    return Err(ConfigurationError::SecretHasSpace { index });
+                }
+                SecretReading::Shared { bytes } if bytes < bytes_min => {
+                    return Err(ConfigurationError::SecretTooShort { index, bytes_min });
+                }
+                SecretReading::Shared { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}

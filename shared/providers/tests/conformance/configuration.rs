@@ -1,0 +1,98 @@
+//! What an endpoint may hold: secrets and settings are checked before anyone sends a request.
+
+use hookonce_providers::{Catalog, ConfigurationError, KeyringError, Settings};
+
+use crate::support::{provider, valid};
+
+const SECRET: &str = "a-secret-of-more-than-16-bytes";
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn configured(id: &str, secrets: &[&str], pairs: &[(&str, &str)]) -> Result<(), ConfigurationError> {
+    let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+    provider(id).configure(&secrets, settings(pairs)).map(|_| ())
+}
+
+fn missing(name: &str) -> Result<(), ConfigurationError> {
+    Err(ConfigurationError::SettingMissing { name: name.to_owned() })
+}
+
+#[test]
+fn what_every_provider_holds_in_its_vectors_is_valid() {
+    for provider in Catalog::built_in().iter() {
+        let captured = &valid(provider.id()).captured;
+        let given: Vec<_> = provider
+            .settings()
+            .iter()
+            .filter_map(|rule| Some((rule.name.as_str(), captured.settings.get(&rule.name)?)))
+            .collect();
+        let configured = provider.configure(&captured.secrets, settings(&given)).map(|_| ());
+        assert_eq!(configured, Ok(()), "{}", provider.id());
+    }
+}
+
+#[test]
+fn a_required_setting_is_required_even_with_a_secret() {
+    let mut required = Vec::new();
+    for provider in Catalog::built_in().iter() {
+        let secrets = &valid(provider.id()).captured.secrets;
+        for rule in provider.settings().iter().filter(|rule| rule.required && !rule.to_fetch) {
+            let configured = provider.configure(secrets, Settings::none()).map(|_| ());
+            assert_eq!(configured, missing(&rule.name), "{}", provider.id());
+            required.push(rule.name.clone());
+        }
+    }
+    required.sort();
+    assert_eq!(required, ["public_key", "topic_arns", "webhook_id"]);
+}
+
+#[test]
+fn what_serves_to_fetch_a_key_is_not_needed_with_a_key() {
+    assert_eq!(configured("plaid", &[], &[("client_id", "id")]), missing("api_secret"));
+    assert_eq!(configured("plaid", &[&valid("plaid").captured.secrets[0]], &[]), Ok(()));
+    assert_eq!(configured("plaid", &[], &[("client_id", "id"), ("api_secret", "hunter2")]), Ok(()));
+}
+
+#[test]
+fn an_unknown_empty_or_padded_setting_is_refused_by_its_name() {
+    let unknown = ConfigurationError::SettingUnknown { name: "topic_arn\u{1b}".to_owned() };
+    assert_eq!(configured("stripe", &[SECRET], &[("topic_arn\u{1b}", "x")]), Err(unknown.clone()));
+    assert_eq!(unknown.to_string(), "settings.topic_arn\\u{1b} is not a setting of this provider");
+    for value in ["", " ", " https://example.com", "https://example.com\n"] {
+        let error = ConfigurationError::SettingMalformed { name: "public_url".to_owned() };
+        assert_eq!(configured("stripe", &[SECRET], &[("public_url", value)]), Err(error), "{value:?}");
+    }
+    assert_eq!(configured("stripe", &[SECRET], &[("public_url", "https://example.com")]), Ok(()));
+}
+
+#[test]
+fn a_padded_or_guessable_secret_is_refused_by_its_index() {
+    let too_short = |index| Err(ConfigurationError::SecretTooShort { index, bytes_min: 16 });
+    for padded in [format!("{SECRET}\n"), format!(" {SECRET}"), format!("{SECRET}\u{a0}")] {
+        let error = ConfigurationError::SecretHasSpace { index: 1 };
+        assert_eq!(configured("github", &[SECRET, &padded], &[]), Err(error), "{padded:?}");
+    }
+    assert_eq!(configured("github", &["123456789012345"], &[]), too_short(0));
+    assert_eq!(configured("github", &["1234567890123456"], &[]), Ok(()));
+    // The bytes count, not their text: 22 letters of base64 are 16 bytes, 20 are 15. A user's name is no secret.
+    assert_eq!(configured("standard_webhooks", &["whsec_MDEyMzQ1Njc4OTAxMjM0NQ=="], &[]), Ok(()));
+    assert_eq!(configured("standard_webhooks", &["whsec_MDEyMzQ1Njc4OTAxMjM0"], &[]), too_short(0));
+    assert_eq!(configured("postmark", &["a-long-user-name:password"], &[]), too_short(0));
+    let empty = ConfigurationError::Keyring(KeyringError::Empty);
+    assert_eq!(configured("github", &[], &[]), Err(empty));
+}
+
+#[test]
+fn a_provider_that_issues_shorter_secrets_says_so_in_its_file() {
+    assert_eq!(configured("dropbox", &["1czbe7rq0i0eagc"], &[]), Ok(()));
+    let error = ConfigurationError::SecretTooShort { index: 0, bytes_min: 15 };
+    assert_eq!(configured("dropbox", &["1czbe7rq0i0eag"], &[]), Err(error));
+}
+
+#[test]
+fn a_certificate_may_end_with_a_line_break() {
+    let certificate = format!("{}\n", valid("aws_sns").captured.secrets[0].trim());
+    assert_eq!(configured("aws_sns", &[&certificate], &[("topic_arns", "arn:aws:sns:us-east-1:1:t")]), Ok(()));
+}
