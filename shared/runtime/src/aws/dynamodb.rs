@@ -33,6 +33,9 @@ pub const JOURNAL_INDEX: &str = "journal";
 /// The code of a request that DynamoDB can never carry out.
 const VALIDATION_EXCEPTION: &str = "ValidationException";
 
+/// The code of a write to items that share a key and are too large together, which a repetition cannot change.
+const COLLECTION_TOO_LARGE: &str = "ItemCollectionSizeLimitExceededException";
+
 /// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
 
@@ -247,7 +250,11 @@ impl Store for DynamoStore {
             // Only a handler's transaction contains deletes.
             Action::Delete => match self.commit(std::slice::from_ref(write)).await {
                 Committed::Applied => Written::Applied,
-                Committed::Cancelled(..) => Written::ConditionFailed(Found::Nothing),
+                Committed::Cancelled(reasons) => match reasons.first() {
+                    Some(CancellationReason::ConditionFailed) => Written::ConditionFailed(Found::Nothing),
+                    Some(CancellationReason::Invalid) => Written::Invalid,
+                    Some(CancellationReason::Transient | CancellationReason::None) | None => Written::Unavailable,
+                },
                 Committed::Invalid => Written::Invalid,
                 Committed::Unavailable => Written::Unavailable,
             },
@@ -431,7 +438,10 @@ where
 {
     log_write_failure(operation, std::slice::from_ref(write), error);
     let code = error.as_service_error().and_then(ProvideErrorMetadata::code);
-    if code == Some(VALIDATION_EXCEPTION) { Written::Invalid } else { Written::Unavailable }
+    match code {
+        Some(VALIDATION_EXCEPTION | COLLECTION_TOO_LARGE) => Written::Invalid,
+        _ => Written::Unavailable,
+    }
 }
 
 /// Logs a failed call with its whole chain of causes. The caller only learns that the call failed.

@@ -2,6 +2,7 @@
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
+use aws_sdk_ssm::types::{Parameter, ParameterType};
 use hookonce_protocol::key::EndpointId;
 
 use crate::document::{EndpointDocument, FetchError};
@@ -29,10 +30,16 @@ impl SsmEndpoints {
 impl EndpointSource for SsmEndpoints {
     async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
         match self.client.get_parameter().name(self.name(id)).with_decryption(true).send().await {
-            Ok(answer) => match answer.parameter().and_then(|parameter| parameter.value()) {
-                Some(text) => EndpointDocument::parse(text).map(Some),
-                None => Err(FetchError::Unavailable("the response has no value".into())),
-            },
+            Ok(answer) => {
+                let parameter = answer.parameter();
+                if parameter.and_then(Parameter::r#type).is_some_and(|kind| *kind != ParameterType::SecureString) {
+                    tracing::warn!(endpoint.id = %id, "the parameter is not a SecureString: store the endpoint again");
+                }
+                match parameter.and_then(Parameter::value) {
+                    Some(text) => EndpointDocument::parse(text).map(Some),
+                    None => Err(FetchError::Unavailable("the response has no value".into())),
+                }
+            }
             Err(error) if error.as_service_error().is_some_and(GetParameterError::is_parameter_not_found) => Ok(None),
             // Keep only the cause. The outer error prints the whole response, which contains secrets.
             Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
