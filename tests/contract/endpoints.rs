@@ -2,26 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SdkConfig, SsmEndpoints, ssm_client};
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::port::EndpointSource;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::nowhere;
+use super::wire::AMPLE;
+use super::wire::parameters::{DOCUMENT, parameters_at};
 use crate::support::endpoints::MemoryEndpoints;
 use crate::support::logs::{Logs, listen};
-use crate::support::wire::JsonServer;
-
-const DOCUMENT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
+use crate::support::wire::ScriptedServer;
 
 fn id(text: &str) -> EndpointId {
     EndpointId::parse(text).unwrap()
@@ -73,27 +68,15 @@ async fn the_documents_of_these_tests_keep_the_contract() {
     assert!(matches!(source.fetch(&id("shop")).await.unwrap_err(), FetchError::Unavailable(_)));
 }
 
-fn ssm(url: &str) -> SsmEndpoints {
-    let credentials = Credentials::new("local", "local", None, None, "test");
-    let config = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .endpoint_url(url)
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build();
-    SsmEndpoints::new(ssm_client(&config, Millis(600)), "/hookonce/test/endpoints/")
-}
-
 /// A Parameter Store that behaves as the API reference of `GetParameter` says.
 #[tokio::test]
 async fn documents_in_parameter_store_keep_the_contract() {
     listen();
     let parameters: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
     let stored = Arc::clone(&parameters);
-    let server = JsonServer::start(move |request| {
+    let server = ScriptedServer::start(move |_, request| {
         assert!(request.asks_for("GetParameter"), "{}", request.head);
-        let asked: Value = serde_json::from_slice(&request.body).unwrap();
+        let asked = request.json();
         assert_eq!(asked["WithDecryption"], json!(true));
         let name = asked["Name"].as_str().unwrap();
         match stored.lock().unwrap().get(name) {
@@ -104,7 +87,7 @@ async fn documents_in_parameter_store_keep_the_contract() {
         }
     })
     .await;
-    let source = ssm(&server.url);
+    let source = parameters_at(server.url(), AMPLE);
     let put = |name: &str, text: &str| {
         parameters.lock().unwrap().insert(format!("/hookonce/test/endpoints/{name}"), text.to_owned());
     };
@@ -113,42 +96,13 @@ async fn documents_in_parameter_store_keep_the_contract() {
     put("shop", DOCUMENT);
     let logs = Logs::catch("trace");
     source.fetch(&id("shop")).await.unwrap().unwrap();
-    let error = ssm(&nowhere().await).fetch(&id("shop")).await.unwrap_err();
+    let error = parameters_at(&nowhere().await, AMPLE).fetch(&id("shop")).await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
-    let denied = JsonServer::start(|_| (400, json!({ "__type": "AccessDeniedException" }).to_string())).await;
-    let error = ssm(&denied.url).fetch(&id("shop")).await.unwrap_err();
-    assert!(matches!(error, FetchError::Unavailable(_)), "a denied read is not a missing document: {error:?}");
-    let strange = JsonServer::start(|_| (200, json!({ "Parameter": "LEAKMENOT" }).to_string())).await;
-    let error = ssm(&strange.url).fetch(&id("shop")).await.unwrap_err();
+    let strange = ScriptedServer::start(|_, _| (200, json!({ "Parameter": "LEAKMENOT" }).to_string())).await;
+    let error = parameters_at(strange.url(), AMPLE).fetch(&id("shop")).await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
     let printed = format!("{} {error:?}", Report::new(&error));
     assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the response: {printed}");
     let logged = logs.take();
     assert!(logged.contains("GetParameter") && !logged.contains("LEAKMENOT"), "at no log level: {logged}");
-}
-
-#[tokio::test]
-async fn a_throttled_read_of_parameter_store_is_repeated() {
-    for (refusals, found) in [(2, true), (3, false)] {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&calls);
-        let server = JsonServer::start(move |_| match counted.fetch_add(1, Ordering::Relaxed) {
-            call if call < refusals => (400, json!({ "__type": "com.amazonaws.ssm#ThrottlingException" }).to_string()),
-            _ => (200, json!({ "Parameter": { "Value": DOCUMENT } }).to_string()),
-        })
-        .await;
-        let fetched = ssm(&server.url).fetch(&id("shop")).await;
-        assert_eq!(fetched.is_ok_and(|document| document.is_some()), found, "after {refusals} refusals");
-        assert_eq!(calls.load(Ordering::Relaxed), 3, "three attempts in all");
-    }
-}
-
-#[tokio::test]
-async fn a_parameter_store_that_never_answers_costs_no_more_than_the_time_out() {
-    // Nothing accepts: a connection opens, but nobody reads the request.
-    let silent = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let source = ssm(&format!("http://{}", silent.local_addr().unwrap()));
-    let limit = Duration::from_secs(10);
-    let fetched = tokio::time::timeout(limit, source.fetch(&id("shop"))).await.expect("it must not hang");
-    assert!(matches!(fetched, Err(FetchError::Unavailable(_))), "{fetched:?}");
 }

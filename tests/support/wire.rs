@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hookonce_proof::fault::Fault;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -43,6 +45,23 @@ impl HttpMessage {
         Self { head, body: body.as_bytes().to_vec() }
     }
 
+    /// The same with one more header.
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.head.insert_str(self.head.len() - 2, &format!("{name}: {value}\r\n"));
+        self
+    }
+
+    /// The same without the second half of its body. The head still promises all of it.
+    fn cut(mut self) -> Self {
+        self.body.truncate(self.body.len() / 2);
+        self
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
     /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
@@ -64,8 +83,13 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
 }
 
-/// The response of a server that cannot carry a call out, and of one that pretends it did.
+/// The response of a server that cannot carry a call out, of one that has a transaction on the item, and of one that
+/// pretends it did.
 const REFUSED: (&str, &str) = ("500 Internal Server Error", r#"{"__type":"com.amazonaws#InternalServerError"}"#);
+const CONFLICT: (&str, &str) = (
+    "400 Bad Request",
+    r#"{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException","message":"Transaction is ongoing"}"#,
+);
 const PRETENDED: (&str, &str) = ("200 OK", "{}");
 
 /// Decides which fault a request meets on its way through a [`Proxy`].
@@ -138,6 +162,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector)
         match injector.fault(&request).await {
             None => exchange(&request, &mut server).await?.write(&mut caller).await?,
             Some(Fault::Refused) => HttpMessage::reply(REFUSED).write(&mut caller).await?,
+            Some(Fault::Conflict) => HttpMessage::reply(CONFLICT).write(&mut caller).await?,
             Some(Fault::FalseSuccess) => HttpMessage::reply(PRETENDED).write(&mut caller).await?,
             Some(Fault::ReplyLost) => return exchange(&request, &mut server).await.map(drop),
             Some(Fault::NoReply) => return closed(&mut caller).await,
@@ -155,8 +180,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector)
                 return closed(&mut caller).await;
             }
             Some(
-                fault @ (Fault::Conflict
-                | Fault::Stale
+                fault @ (Fault::Stale
                 | Fault::Partial
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
@@ -176,37 +200,107 @@ async fn closed(caller: &mut BufReader<TcpStream>) -> Option<()> {
     HttpMessage::read(caller).await.map(drop)
 }
 
-/// A server that answers every request through a function, with a status and a JSON body.
-#[derive(Debug)]
-pub(crate) struct JsonServer {
-    pub(crate) url: String,
-    task: JoinHandle<()>,
+/// What a [`ScriptedServer`] does with a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Reaction {
+    /// It answers.
+    Answer(HttpMessage),
+    /// It answers, and then closes the connection without having said so.
+    AnswerAndClose(HttpMessage),
+    /// It closes the connection in the middle of the body of this answer.
+    Break(HttpMessage),
+    /// It falls silent in the middle of the body of this answer.
+    Stall(HttpMessage),
+    /// It closes the connection without an answer.
+    Close,
+    /// It says nothing, and keeps the connection open.
+    Silence,
 }
 
-impl JsonServer {
-    pub(crate) async fn start(answer: impl Fn(&HttpMessage) -> (u16, String) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let answer = Arc::new(answer);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let answer = Arc::clone(&answer);
-                tokio::spawn(async move {
-                    let mut caller = BufReader::new(stream);
-                    while let Some(request) = HttpMessage::read(&mut caller).await {
-                        let (status, body) = answer(&request);
-                        HttpMessage::reply((&format!("{status} -"), &body)).write(&mut caller).await?;
-                    }
-                    Some(())
-                });
-            }
-        });
-        Self { url, task }
+impl<B: AsRef<str>> From<(u16, B)> for Reaction {
+    fn from((status, body): (u16, B)) -> Self {
+        Self::Answer(HttpMessage::reply((&format!("{status} -"), body.as_ref())))
     }
 }
 
-impl Drop for JsonServer {
+/// Decides how a [`ScriptedServer`] reacts to the request with this number, from 0.
+type Answers = dyn Fn(usize, &HttpMessage) -> Reaction + Send + Sync;
+
+/// A server that reacts to each request as a function says, and records the requests. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ScriptedServer {
+    url: String,
+    seen: Arc<Seen>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    requests: Mutex<Vec<HttpMessage>>,
+    connections: AtomicUsize,
+}
+
+impl ScriptedServer {
+    /// A server that decides by the number of the request, from 0, and the request itself.
+    pub(crate) async fn start<R: Into<Reaction>>(
+        answer: impl Fn(usize, &HttpMessage) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers: Arc<Answers> = Arc::new(move |index, request| answer(index, request).into());
+        let seen = Arc::new(Seen::default());
+        let noted = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                noted.connections.fetch_add(1, Ordering::SeqCst);
+                let (answers, seen) = (Arc::clone(&answers), Arc::clone(&noted));
+                tokio::spawn(async move { react(stream, &*answers, &seen).await });
+            }
+        });
+        Self { url, seen, task }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<HttpMessage> {
+        self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// How many connections were opened so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Serves one connection. `None` once either side has closed it.
+async fn react(stream: TcpStream, answers: &Answers, seen: &Seen) -> Option<()> {
+    let mut caller = BufReader::new(stream);
+    loop {
+        let request = HttpMessage::read(&mut caller).await?;
+        let index = {
+            let mut requests = seen.requests.lock().unwrap();
+            requests.push(request.clone());
+            requests.len() - 1
+        };
+        match answers(index, &request) {
+            Reaction::Answer(answer) => answer.write(&mut caller).await?,
+            Reaction::AnswerAndClose(answer) => return answer.write(&mut caller).await,
+            Reaction::Break(answer) => return answer.cut().write(&mut caller).await,
+            Reaction::Stall(answer) => {
+                answer.cut().write(&mut caller).await?;
+                return closed(&mut caller).await;
+            }
+            Reaction::Close => return None,
+            Reaction::Silence => return closed(&mut caller).await,
+        }
     }
 }

@@ -6,7 +6,7 @@ use hookonce_protocol::record::Outcome;
 use hookonce_protocol::time::Millis;
 use serde_json::Value;
 
-use super::dynamodb;
+use crate::contract::dynamodb;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::stack::urls;
 use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
@@ -111,4 +111,21 @@ async fn a_store_that_never_answers_costs_no_more_than_the_time_out_of_the_claim
     assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
     harness.stack.dynamodb = dynamodb(urls().0, Millis::seconds(20));
     assert!(harness.tables().await.records.is_empty());
+}
+
+#[tokio::test]
+async fn a_claim_that_meets_a_transaction_reads_the_record_and_is_made_again() {
+    let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20)).await;
+    injected.inject("PutItem", Fault::Conflict, 1);
+    let outbound = harness.deliver(&count("msg_1", "order-1")).await;
+    assert_eq!(word(&outbound), (200, "accepted".to_owned()), "a transaction on the item is no outage");
+    let requests = ["PutItem", "GetItem"].map(|operation| injected.requests(operation).len());
+    assert_eq!(requests, [2, 1], "a claim, a read, and the claim again");
+    assert_eq!(harness.metric("claim_conflict"), 1);
+
+    injected.inject("PutItem", Fault::Conflict, 1);
+    let outbound = harness.deliver(&count("msg_1", "order-1")).await;
+    assert_eq!(word(&outbound), (200, "duplicate".to_owned()), "the record is there");
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }

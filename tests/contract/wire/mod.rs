@@ -1,0 +1,134 @@
+//! The adapters below the real SDK: what they put on the wire, and what they make of every answer that AWS documents.
+//! Local servers give few of these answers.
+
+mod lost;
+pub(super) mod parameters;
+mod queue;
+mod reads;
+mod requests;
+mod sdk;
+mod writes;
+
+use futures::future::join_all;
+use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::DynamoStore;
+use serde_json::{Value, json};
+
+use super::dynamodb;
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+
+/// Long enough that no call in a test takes as long. What ends a call is then the answer, not a time-out.
+pub(super) const AMPLE: Millis = Millis::seconds(20);
+
+/// How long a call may take where nothing answers. The attempts share it.
+const SHORT: Millis = Millis(800);
+
+/// Attempts of one call: the first and two retries by the SDK.
+const ATTEMPTS: usize = 3;
+
+/// Attempts of one call if none is answered: each may take half of the call's time.
+const SILENT_ATTEMPTS: usize = 2;
+
+const STORE: &str = "com.amazonaws.dynamodb.v20120810";
+
+/// The store on a scripted server.
+fn store_at(server: &ScriptedServer, total: Millis) -> DynamoStore {
+    DynamoStore::new(dynamodb(server.url(), total), "inbox", "domain")
+}
+
+/// An error as the JSON services of AWS answer it.
+fn error(status: u16, code: &str) -> Reaction {
+    (status, json!({ "__type": code, "message": "a message" }).to_string()).into()
+}
+
+/// What every service can answer to every call, and how many requests the call then takes. None of it is a result.
+fn failures(service: &str) -> Vec<(String, Reaction, usize)> {
+    let whole = || HttpMessage::reply(("200 OK", r#"{"ConsumedCapacity":{"TableName":"inbox"}}"#));
+    let of_service = |(status, code, requests): (u16, &str, usize)| {
+        (code.to_owned(), error(status, &format!("{service}#{code}")), requests)
+    };
+    let common = [
+        (400, "ThrottlingException", ATTEMPTS),
+        (400, "RequestLimitExceeded", ATTEMPTS),
+        (500, "InternalServerError", ATTEMPTS),
+        (503, "ServiceUnavailable", ATTEMPTS),
+        (400, "ResourceNotFoundException", 1),
+        (400, "AccessDeniedException", 1),
+        (400, "ExpiredTokenException", 1),
+        (400, "UnrecognizedClientException", 1),
+        (400, "InvalidSignatureException", 1),
+        (400, "MissingAuthenticationTokenException", 1),
+        (400, "AnErrorOfTomorrow", 1),
+    ];
+    let on_the_wire = [
+        ("a 502 that is a page", Reaction::from((502, "<html>")), ATTEMPTS),
+        ("a 400 without a body", (400, "").into(), 1),
+        ("a 200 that is a page", (200, "<html>").into(), 1),
+        ("a 200 whose JSON ends early", (200, r#"{"ConsumedCapacity":{"#).into(), 1),
+        ("a connection that breaks in the body", Reaction::Break(whole()), ATTEMPTS),
+        ("a connection that closes", Reaction::Close, ATTEMPTS),
+    ];
+    let on_the_wire = on_the_wire.map(|(name, reaction, requests)| (name.to_owned(), reaction, requests));
+    common.into_iter().map(of_service).chain(on_the_wire).collect()
+}
+
+/// Servers that let every caller wait.
+fn silences() -> [(&'static str, Reaction); 2] {
+    let whole = HttpMessage::reply(("200 OK", r#"{"ConsumedCapacity":{"TableName":"inbox"}}"#));
+    [("silence", Reaction::Silence), ("silence in the body", Reaction::Stall(whole))]
+}
+
+/// One answer, what a call makes of it, and how many requests that takes.
+struct Case<T> {
+    name: String,
+    answer: Reaction,
+    expected: T,
+    requests: usize,
+}
+
+impl<T> Case<T> {
+    fn new(name: &str, answer: impl Into<Reaction>, expected: T, requests: usize) -> Self {
+        Self { name: name.to_owned(), answer: answer.into(), expected, requests }
+    }
+}
+
+/// The cases of [`failures`], which all mean the same to a call.
+fn failing<T: Clone>(service: &str, expected: &T) -> Vec<Case<T>> {
+    let case = |(name, answer, requests)| Case { name, answer, expected: expected.clone(), requests };
+    failures(service).into_iter().map(case).collect()
+}
+
+/// Makes a call once for each case, against a server that gives the case's answer to every request.
+async fn hold<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer) -> T, cases: Vec<Case<T>>) {
+    let wrong = join_all(cases.into_iter().map(async |case| {
+        let Case { name, answer, expected, requests } = case;
+        let server = ScriptedServer::start(move |_, _| answer.clone()).await;
+        let got = call(&server).await;
+        let sent = server.requests().len();
+        (got != expected || sent != requests)
+            .then(|| format!("{name}: {got:?} after {sent} requests, not {expected:?} after {requests}"))
+    }));
+    let wrong: Vec<_> = wrong.await.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Makes a call against servers that let it wait. It ends, after no more requests than fit into its time.
+async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer) -> T, expected: T) {
+    let all = silences().map(async |(name, silence)| {
+        let server = ScriptedServer::start(move |_, _| silence.clone()).await;
+        // Many times the call's own limit: a call that ignores it would wait for ever.
+        let limit = std::time::Duration::from_secs(30);
+        let got = tokio::time::timeout(limit, call(&server)).await.unwrap_or_else(|_| panic!("{name}: it hangs"));
+        assert_eq!(got, expected, "{name}");
+        assert!(server.requests().len() <= SILENT_ATTEMPTS, "{name}: {} requests", server.requests().len());
+    });
+    join_all(all).await;
+}
+
+/// An item as it stands on the wire.
+fn on_the_wire(key: &str, item: &Item) -> Value {
+    let mut item = item.clone();
+    item.insert(PARTITION_KEY.to_owned(), key.into());
+    json!(item)
+}

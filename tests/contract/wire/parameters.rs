@@ -1,0 +1,101 @@
+//! What the source of endpoint documents makes of every answer of Parameter Store.
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use error_reporter::Report;
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::{SdkConfig, SsmEndpoints, ssm_client};
+use hookonce_runtime::document::FetchError;
+use hookonce_runtime::port::EndpointSource as _;
+use serde_json::json;
+
+use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
+use crate::contract::own_partition;
+use crate::support::logs::{Logs, listen};
+use crate::support::wire::{Reaction, ScriptedServer};
+
+const SERVICE: &str = "com.amazonaws.ssm";
+
+/// The text of a document.
+pub(crate) const DOCUMENT: &str =
+    r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
+
+/// The documents in the Parameter Store at this address, read as the webhook reads them.
+pub(crate) fn parameters_at(url: &str, total: Millis) -> SsmEndpoints {
+    let credentials = Credentials::new("local", "local", None, None, "test");
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(url)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let client = ssm_client(&config, total);
+    let config = client.config().to_builder().retry_partition(own_partition()).build();
+    SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(config), "/hookonce/test/endpoints/")
+}
+
+/// What a fetch comes to, in a form that can be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fetched {
+    Provider(String),
+    Missing,
+    Malformed,
+    Unavailable,
+}
+
+async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
+    match parameters_at(server.url(), total).fetch(&EndpointId::parse("shop").unwrap()).await {
+        Ok(Some(document)) => Fetched::Provider(document.provider),
+        Ok(None) => Fetched::Missing,
+        Err(FetchError::Malformed { .. }) => Fetched::Malformed,
+        Err(error @ FetchError::Unavailable(_)) => {
+            let printed = format!("{} {error:?}", Report::new(&error));
+            assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
+            Fetched::Unavailable
+        }
+    }
+}
+
+/// An answer with this parameter.
+fn parameter(kind: &str, value: &str) -> Reaction {
+    let parameter = json!({ "Name": "/hookonce/test/endpoints/shop", "Type": kind, "Value": value, "Version": 3 });
+    (200, json!({ "Parameter": parameter }).to_string()).into()
+}
+
+#[tokio::test]
+async fn a_fetch_means_what_its_answer_says() {
+    listen();
+    let unavailable = |code: &str| Case::new(code, error(400, &format!("{SERVICE}#{code}")), Fetched::Unavailable, 1);
+    let mut cases = failing(SERVICE, &Fetched::Unavailable);
+    cases.extend([
+        Case::new("a document", parameter("SecureString", DOCUMENT), Fetched::Provider("stripe".to_owned()), 1),
+        Case::new("no such parameter", error(400, &format!("{SERVICE}#ParameterNotFound")), Fetched::Missing, 1),
+        unavailable("ParameterVersionNotFound"),
+        // The key of KMS that encrypts the parameter is disabled, gone, or not for this role.
+        unavailable("InvalidKeyId"),
+        unavailable("KMSInvalidStateException"),
+        unavailable("ValidationException"),
+        Case::new("no value", (200, r#"{"Parameter":{"Type":"SecureString"}}"#), Fetched::Unavailable, 1),
+        Case::new("no parameter", (200, "{}"), Fetched::Unavailable, 1),
+        Case::new("no document", parameter("SecureString", "LEAKMENOT"), Fetched::Malformed, 1),
+        Case::new("an empty document", parameter("SecureString", ""), Fetched::Malformed, 1),
+        // Ciphertext, as without decryption.
+        Case::new("a document that is not decrypted", parameter("SecureString", "AQICAHg="), Fetched::Malformed, 1),
+    ]);
+    hold(async |server: &ScriptedServer| fetch(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| fetch(server, SHORT).await, Fetched::Unavailable).await;
+}
+
+/// A provider's deliveries matter more than how its secret is kept, so the document is used. But somebody must hear.
+#[tokio::test]
+async fn a_secret_that_is_not_encrypted_is_used_and_told() {
+    for (kind, told) in [("SecureString", false), ("String", true), ("StringList", true)] {
+        let server = ScriptedServer::start(move |_, _| parameter(kind, DOCUMENT)).await;
+        let logs = Logs::catch("info");
+        assert_eq!(fetch(&server, AMPLE).await, Fetched::Provider("stripe".to_owned()), "{kind}");
+        let logged = logs.take();
+        assert_eq!(logged.contains("SecureString"), told, "{kind}: {logged}");
+        assert!(!logged.contains("LEAKMENOT"), "{kind}: {logged}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What the queue makes of every answer of SQS.
+
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::SqsQueue;
+use hookonce_runtime::port::Queue as _;
+use serde_json::{Value, json};
+
+use super::{AMPLE, ATTEMPTS, Case, SHORT, ends, error, failing, hold};
+use crate::contract::sqs;
+use crate::support::wire::{Reaction, ScriptedServer};
+
+const SERVICE: &str = "com.amazonaws.sqs";
+
+/// What SQS answers to a send when it cannot carry it out, and how many requests the send takes.
+const REFUSALS: [(&str, usize); 9] = [
+    ("RequestThrottled", ATTEMPTS),
+    ("KmsThrottled", 1),
+    ("OverLimit", 1),
+    ("QueueDoesNotExist", 1),
+    ("InvalidMessageContents", 1),
+    ("BatchRequestTooLong", 1),
+    ("EmptyBatchRequest", 1),
+    ("KmsAccessDenied", 1),
+    ("InvalidSecurity", 1),
+];
+
+fn queue_at(server: &ScriptedServer, total: Millis) -> SqsQueue {
+    SqsQueue::new(sqs(server.url(), total), format!("{}/123456789012/hints", server.url()))
+}
+
+fn hints<const N: usize>() -> [Message; N] {
+    std::array::from_fn(|index| Message::Ref { pk: RecordKey::parse(&format!("in#shop#{index}")).unwrap() })
+}
+
+/// Everything that keeps a call from succeeding.
+fn refused<T: Clone>(expected: &T) -> Vec<Case<T>> {
+    let mut cases = failing(SERVICE, expected);
+    let of_queue = |(code, requests): (&str, usize)| {
+        Case::new(code, error(400, &format!("{SERVICE}#{code}")), expected.clone(), requests)
+    };
+    cases.extend(REFUSALS.map(of_queue));
+    cases
+}
+
+#[tokio::test]
+async fn a_send_means_what_its_answer_says() {
+    let mut cases = refused(&Err(Unavailable));
+    cases.push(Case::new("sent", (200, r#"{"MessageId":"1","MD5OfMessageBody":"2"}"#), Ok(()), 1));
+    let send = async |server: &ScriptedServer, total| queue_at(server, total).send(&hints::<1>()[0]).await;
+    hold(async |server: &ScriptedServer| send(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| send(server, SHORT).await, Err(Unavailable)).await;
+}
+
+#[tokio::test]
+async fn a_message_is_hidden_only_if_the_answer_says_so() {
+    let mut cases = refused(&Err(Unavailable));
+    // This answer has no content, so nobody reads it.
+    for case in cases.iter_mut().filter(|case| case.name.starts_with("a 200 ")) {
+        case.expected = Ok(());
+    }
+    cases.push(Case::new("hidden", (200, "{}"), Ok(()), 1));
+    for code in ["ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"] {
+        cases.push(Case::new(code, error(400, &format!("{SERVICE}#{code}")), Err(Unavailable), 1));
+    }
+    let hide =
+        async |server: &ScriptedServer, total| queue_at(server, total).hide("receipt", Millis::seconds(900)).await;
+    hold(async |server: &ScriptedServer| hide(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| hide(server, SHORT).await, Err(Unavailable)).await;
+}
+
+/// An answer to a batch. It names entries by their place.
+fn batch(sent: &[usize], failed: &[(usize, bool)]) -> Reaction {
+    let sent = sent.iter().map(|id| json!({ "Id": id.to_string(), "MessageId": "1", "MD5OfMessageBody": "2" }));
+    let failed = failed.iter().map(
+        |(id, senders_fault)| json!({ "Id": id.to_string(), "Code": "InternalError", "SenderFault": senders_fault }),
+    );
+    let body = json!({ "Successful": sent.collect::<Vec<_>>(), "Failed": failed.collect::<Vec<_>>() });
+    (200, body.to_string()).into()
+}
+
+/// A message counts as sent only if its own entry says so.
+#[tokio::test]
+async fn each_message_of_a_batch_means_what_its_entry_says() {
+    let (sent, unknown) = (Ok(()), Err(Unavailable));
+    let mut cases = refused(&vec![unknown; 3]);
+    cases.extend([
+        Case::new("all sent", batch(&[0, 1, 2], &[]), vec![sent; 3], 1),
+        Case::new("sent in another order", batch(&[2, 0, 1], &[]), vec![sent; 3], 1),
+        Case::new("the sender's fault", batch(&[0, 2], &[(1, true)]), vec![sent, unknown, sent], 1),
+        Case::new("the queue's fault", batch(&[1], &[(0, false), (2, false)]), vec![unknown, sent, unknown], 1),
+        Case::new("an entry is missing", batch(&[0], &[(1, false)]), vec![sent, unknown, unknown], 1),
+        Case::new("an entry of nobody", batch(&[0, 7], &[]), vec![sent, unknown, unknown], 1),
+        Case::new("no entry", batch(&[], &[]), vec![unknown; 3], 1),
+        Case::new("nothing at all", (200, "{}"), vec![unknown; 3], 1),
+    ]);
+    let send = async |server: &ScriptedServer, total| queue_at(server, total).send_each(&hints::<3>()).await;
+    hold(async |server: &ScriptedServer| send(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| send(server, SHORT).await, vec![unknown; 3]).await;
+}
+
+/// The places of a later batch begin at zero again.
+#[tokio::test]
+async fn batches_are_told_apart() {
+    let server = ScriptedServer::start(|_, request| {
+        let body = request.json();
+        let entries: Vec<&Value> = body["Entries"].as_array().unwrap().iter().collect();
+        let is_sent = |entry: &&&Value| !entry["MessageBody"].as_str().unwrap().contains("#13\"");
+        let place = |entry: &Value| entry["Id"].as_str().unwrap().parse::<usize>().unwrap();
+        batch(&entries.iter().filter(is_sent).map(|entry| place(entry)).collect::<Vec<_>>(), &[])
+    })
+    .await;
+    let sent = queue_at(&server, AMPLE).send_each(&hints::<23>()).await;
+    let expected: Vec<_> = (0..23).map(|index| if index == 13 { Err(Unavailable) } else { Ok(()) }).collect();
+    assert_eq!(sent, expected);
+    let sizes = server.requests().into_iter().map(|request| request.json()["Entries"].as_array().unwrap().len());
+    let mut sizes: Vec<_> = sizes.collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [3, 10, 10]);
+}

@@ -1,0 +1,308 @@
+//! What the store makes of every answer to a read.
+
+use hookonce_protocol::call::{DueEntry, Unavailable};
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::{Found, Record};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::write::{Action, Table};
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
+use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
+
+use super::{AMPLE, ATTEMPTS, Case, SHORT, STORE, ends, error, failing, hold, on_the_wire, store_at};
+use crate::protocol::a_record;
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+
+/// How often the store asks for keys that DynamoDB left unprocessed, the first time included.
+const ROUNDS: usize = 3;
+
+fn record(id: &str) -> Record {
+    a_record(&format!("in#shop#{id}"))
+}
+
+/// A record as it stands on the wire.
+fn stored(record: &Record) -> Value {
+    let Action::Put(item) = claim_write(record).action else { panic!("a claim is a put") };
+    on_the_wire(record.key.as_str(), &item)
+}
+
+fn found(record: &Record) -> Found {
+    Found::Record(Box::new(record.clone()))
+}
+
+fn answer(body: &Value) -> Reaction {
+    (200, body.to_string()).into()
+}
+
+#[tokio::test]
+async fn a_read_means_what_its_answer_says() {
+    let record = record("evt_1");
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("an item", answer(&json!({ "Item": stored(&record) })), Ok(found(&record)), 1),
+        Case::new("no item", (200, "{}"), Ok(Found::Nothing), 1),
+        throttled(Err(Unavailable)),
+    ]);
+    let read = async |server: &ScriptedServer, total| store_at(server, total).read(&record.key).await;
+    hold(async |server: &ScriptedServer| read(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| read(server, SHORT).await, Err(Unavailable)).await;
+}
+
+fn throttled<T>(expected: T) -> Case<T> {
+    let code = "ProvisionedThroughputExceededException";
+    Case::new(code, error(400, &format!("{STORE}#{code}")), expected, ATTEMPTS)
+}
+
+/// The keys that a BatchGetItem asks for.
+fn asked(request: &HttpMessage, table: &str) -> Vec<String> {
+    let body = request.json();
+    let keys = body["RequestItems"][table]["Keys"].as_array().unwrap();
+    keys.iter().map(|key| key["pk"]["S"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A table that has these records and leaves keys unprocessed, as `left` says for the number of the request.
+async fn table_that_leaves(
+    records: Vec<Record>,
+    table: &'static str,
+    left: impl Fn(usize, &str) -> bool + Send + Sync + 'static,
+) -> ScriptedServer {
+    ScriptedServer::start(move |index, request| {
+        let (later, now): (Vec<_>, Vec<_>) = asked(request, table).into_iter().partition(|key| left(index, key));
+        let items: Vec<_> = records.iter().filter(|record| now.contains(&record.key.as_str().to_owned())).collect();
+        let items: Vec<_> = items.into_iter().map(stored).collect();
+        let mut body = json!({ "Responses": { table: items }, "UnprocessedKeys": {} });
+        if !later.is_empty() {
+            let later: Vec<_> = later.iter().map(|key| json!({ "pk": { "S": key } })).collect();
+            body["UnprocessedKeys"][table] = json!({ "Keys": later, "ConsistentRead": true });
+        }
+        (200, body.to_string())
+    })
+    .await
+}
+
+/// Both reads of many records do the same with their answers.
+async fn read_both(store: &DynamoStore, heads: bool, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+    if heads { store.read_heads(keys).await } else { store.read_each(keys).await }
+}
+
+#[tokio::test]
+async fn keys_that_are_left_unprocessed_are_asked_for_again() {
+    let records = ["a", "b"].map(record);
+    let keys = ["a", "missing", "b"].map(|id| record(id).key);
+    for heads in [false, true] {
+        let left = |index: usize, key: &str| index == 0 && !key.ends_with("#a");
+        let server = table_that_leaves(records.to_vec(), "inbox", left).await;
+        let read = read_both(&store_at(&server, AMPLE), heads, &keys).await;
+        assert_eq!(read, [Ok(found(&records[0])), Ok(Found::Nothing), Ok(found(&records[1]))]);
+        let requests = server.requests();
+        let asked: Vec<_> = requests.iter().map(|request| asked(request, "inbox")).collect();
+        let all = ["in#shop#a", "in#shop#b", "in#shop#missing"].map(str::to_owned);
+        assert_eq!(asked, [all.to_vec(), all[1..].to_vec()], "only what was left");
+        let rest = |request: &HttpMessage| {
+            let mut body = request.json();
+            body["RequestItems"]["inbox"]["Keys"].take();
+            body
+        };
+        assert_eq!(rest(&requests[0]), rest(&requests[1]), "as consistent, and the same attributes");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_stay_unprocessed_are_unavailable_and_only_they() {
+    let records = ["a", "b"].map(record);
+    let keys = ["a", "b", "missing"].map(|id| record(id).key);
+    for heads in [false, true] {
+        let server = table_that_leaves(records.to_vec(), "inbox", |_, key| key.ends_with("#b")).await;
+        let read = read_both(&store_at(&server, AMPLE), heads, &keys).await;
+        assert_eq!(read, [Ok(found(&records[0])), Err(Unavailable), Ok(Found::Nothing)]);
+        assert_eq!(server.requests().len(), ROUNDS, "and then it gives up");
+
+        let server = table_that_leaves(records.to_vec(), "inbox", |_, _| true).await;
+        let read = read_both(&store_at(&server, AMPLE), heads, &keys).await;
+        assert_eq!(read, vec![Err(Unavailable); 3], "an unprocessed key is not a missing record");
+        assert_eq!(server.requests().len(), ROUNDS);
+    }
+}
+
+/// What was read before a failure stays read.
+#[tokio::test]
+async fn a_failure_costs_only_the_keys_that_were_not_answered_before() {
+    let records = ["a", "b"].map(record);
+    let keys = ["a", "b"].map(|id| record(id).key);
+    let body = json!({
+        "Responses": { "inbox": [stored(&records[0])] },
+        "UnprocessedKeys": { "inbox": { "Keys": [{ "pk": { "S": keys[1].as_str() } }] } },
+    });
+    let server = ScriptedServer::start(move |index, _| match index {
+        0 => answer(&body),
+        _ => error(400, &format!("{STORE}#AccessDeniedException")),
+    })
+    .await;
+    let read = store_at(&server, AMPLE).read_each(&keys).await;
+    assert_eq!(read, [Ok(found(&records[0])), Err(Unavailable)]);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn reads_of_many_records_mean_what_their_answers_say() {
+    let record = record("evt_1");
+    for heads in [false, true] {
+        let mut cases = failing(STORE, &vec![Err(Unavailable)]);
+        let one = json!({ "Responses": { "inbox": [stored(&record)] }, "UnprocessedKeys": {} });
+        let keyless = json!({ "Responses": { "inbox": [{ "status": { "S": "PENDING" } }] } });
+        cases.extend([
+            Case::new("an item", answer(&one), vec![Ok(found(&record))], 1),
+            Case::new("no item", answer(&json!({ "Responses": { "inbox": [] } })), vec![Ok(Found::Nothing)], 1),
+            Case::new("no table", (200, "{}"), vec![Ok(Found::Nothing)], 1),
+            Case::new("an item without a key", answer(&keyless), vec![Ok(Found::Nothing)], 1),
+            throttled(vec![Err(Unavailable)]),
+        ]);
+        let keys = [record.key.clone()];
+        let read = async |server: &ScriptedServer, total| read_both(&store_at(server, total), heads, &keys).await;
+        hold(async |server: &ScriptedServer| read(server, AMPLE).await, cases).await;
+        ends(async |server: &ScriptedServer| read(server, SHORT).await, vec![Err(Unavailable)]).await;
+    }
+}
+
+#[tokio::test]
+async fn records_are_read_a_hundred_at_a_time() {
+    let keys: Vec<_> = (0..250).map(|index| record(&format!("{index:03}")).key).collect();
+    let server = table_that_leaves(Vec::new(), "inbox", |_, _| false).await;
+    assert_eq!(store_at(&server, AMPLE).read_each(&keys).await, vec![Ok(Found::Nothing); 250]);
+    let sizes: Vec<_> = server.requests().iter().map(|request| asked(request, "inbox").len()).collect();
+    assert_eq!(sizes, [100, 100, 50]);
+}
+
+/// A handler must not plan on a part of what it asked for.
+#[tokio::test]
+async fn domain_items_are_read_all_or_not_at_all() {
+    let keys = ["in#shop#a", "in#shop#b"].map(str::to_owned);
+    let read = async |server: &ScriptedServer, total| store_at(server, total).read_domain(&keys).await;
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("nothing there", answer(&json!({ "Responses": {} })), Ok(Snapshot::default()), 1),
+        throttled(Err(Unavailable)),
+    ]);
+    hold(async |server: &ScriptedServer| read(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| read(server, SHORT).await, Err(Unavailable)).await;
+
+    let records = ["a", "b"].map(record);
+    let server = table_that_leaves(records.to_vec(), "domain", |_, key| key.ends_with("#b")).await;
+    assert_eq!(read(&server, AMPLE).await, Err(Unavailable));
+    let server = table_that_leaves(records.to_vec(), "domain", |index, key| index == 0 && key.ends_with("#b")).await;
+    let snapshot = read(&server, AMPLE).await.unwrap();
+    assert_eq!(snapshot.items.keys().collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
+}
+
+fn entry(key: &str, due_at: &str) -> Value {
+    json!({ "pk": { "S": key }, "due_shard": { "S": "due#3" }, "due_at": { "N": due_at } })
+}
+
+/// A page may end before the limit: at 1 MB, or because DynamoDB says so.
+#[tokio::test]
+async fn due_records_mean_what_their_page_says() {
+    let key = record("evt_1").key;
+    let due = |due_at: i64| DueEntry { key: key.clone(), due_at: EpochMs(due_at) };
+    let strange = json!([
+        { "due_at": { "N": "1" } },
+        { "pk": { "S": "in#shop#evt_1" } },
+        entry("in#shop#evt_1", "1e99"),
+        entry("nothing", "3"),
+        entry("in#shop#evt_1", "4"),
+    ]);
+    let mut cases = failing(STORE, &Err(Unavailable));
+    let page =
+        |items: Value| answer(&json!({ "Items": items, "Count": 1, "LastEvaluatedKey": { "pk": { "S": "x" } } }));
+    cases.extend([
+        Case::new("no items", (200, "{}"), Ok(Vec::new()), 1),
+        Case::new("a page that ends at once", page(json!([])), Ok(Vec::new()), 1),
+        Case::new("a page that ends early", page(json!([entry("in#shop#evt_1", "2")])), Ok(vec![due(2)]), 1),
+        Case::new("entries that are none", page(strange), Ok(vec![due(4)]), 1),
+        throttled(Err(Unavailable)),
+    ]);
+    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(3, EpochMs(9), 100).await;
+    hold(async |server: &ScriptedServer| query(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| query(server, SHORT).await, Err(Unavailable)).await;
+}
+
+#[tokio::test]
+async fn a_count_means_what_its_pages_say() {
+    let (from, until) = (EpochMs(3_600_000 * 400_000 - 1), EpochMs(3_600_000 * 400_000));
+    let count = async |server: &ScriptedServer, from: EpochMs, total| {
+        store_at(server, total).count_received(3, from, until).await
+    };
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("a count", answer(&json!({ "Count": 7, "ScannedCount": 7 })), Ok(7), 1),
+        Case::new("no count", (200, "{}"), Ok(0), 1),
+        Case::new("a count below zero", answer(&json!({ "Count": -1 })), Ok(0), 1),
+        throttled(Err(Unavailable)),
+    ]);
+    hold(async |server: &ScriptedServer| count(server, until, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| count(server, until, SHORT).await, Err(Unavailable)).await;
+
+    let both = vec![Case::new("across the hour", answer(&json!({ "Count": 7 })), Ok(14), 2)];
+    hold(async |server: &ScriptedServer| count(server, from, AMPLE).await, both).await;
+    let server = ScriptedServer::start(|index, _| match index {
+        0 => answer(&json!({ "Count": 7 })),
+        _ => error(400, &format!("{STORE}#AccessDeniedException")),
+    })
+    .await;
+    assert_eq!(count(&server, from, AMPLE).await, Err(Unavailable), "half a count is none");
+}
+
+#[tokio::test]
+async fn a_page_of_an_index_means_what_its_answer_says() {
+    let query = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let keys = async |server: &ScriptedServer, total| {
+        store_at(server, total).index_page(&query, None, 10).await.map(|page| (page.keys, page.next.is_some()))
+    };
+    let key = record("evt_1").key;
+    let items = json!([entry("in#shop#evt_1", "1"), { "due_at": { "N": "1" } }]);
+    let last = json!({ "pk": { "S": "in#shop#evt_1" } });
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("the last page", answer(&json!({ "Items": items })), Ok((vec![key.clone()], false)), 1),
+        Case::new(
+            "a page that ends early",
+            answer(&json!({ "Items": items, "LastEvaluatedKey": last })),
+            Ok((vec![key.clone()], true)),
+            1,
+        ),
+        Case::new("no items", (200, "{}"), Ok((Vec::new(), false)), 1),
+    ]);
+    hold(async |server: &ScriptedServer| keys(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| keys(server, SHORT).await, Err(Unavailable)).await;
+}
+
+#[tokio::test]
+async fn a_scan_reads_every_page_or_fails() {
+    let scan = async |server: &ScriptedServer, total| {
+        store_at(server, total).scan(Table::Inbox).await.map(|items| items.len())
+    };
+    hold(async |server: &ScriptedServer| scan(server, AMPLE).await, failing(STORE, &Err(Unavailable))).await;
+    ends(async |server: &ScriptedServer| scan(server, SHORT).await, Err(Unavailable)).await;
+
+    let page = |last: Option<&str>| {
+        let mut body = json!({ "Items": [stored(&record("evt_1"))] });
+        if let Some(last) = last {
+            body["LastEvaluatedKey"] = json!({ "pk": { "S": last } });
+        }
+        answer(&body)
+    };
+    let pages = [page(Some("a")), answer(&json!({ "LastEvaluatedKey": { "pk": { "S": "b" } } })), page(None)];
+    let server = ScriptedServer::start(move |index, _| pages[index].clone()).await;
+    assert_eq!(scan(&server, AMPLE).await, Ok(2), "an empty page is not the last");
+    let starts: Vec<_> = server.requests().iter().map(|request| request.json()["ExclusiveStartKey"].clone()).collect();
+    assert_eq!(starts, [Value::Null, json!({ "pk": { "S": "a" } }), json!({ "pk": { "S": "b" } })]);
+
+    let first = page(Some("a"));
+    let server = ScriptedServer::start(move |index, _| match index {
+        0 => first.clone(),
+        _ => error(400, &format!("{STORE}#AccessDeniedException")),
+    })
+    .await;
+    assert_eq!(scan(&server, AMPLE).await, Err(Unavailable), "a part of a table is not the table");
+}

@@ -1,0 +1,191 @@
+//! Every request of every adapter, as a snapshot: conditions, consistency, what is returned, projections, indexes,
+//! limits and order.
+//!
+//! After an intended change, `INSTA_UPDATE=always cargo test --workspace --test all contract::wire::requests` writes the
+//! snapshots again.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use hookonce_protocol::item::{Item, Number, Value as ItemValue};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
+use hookonce_runtime::aws::{IndexQuery, SqsQueue};
+use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
+use serde_json::{Value, json};
+
+use super::parameters::parameters_at;
+use super::{AMPLE, store_at};
+use crate::contract::sqs;
+use crate::support::wire::{HttpMessage, ScriptedServer};
+
+/// The requests that calls make, by the name of the call.
+#[derive(Default)]
+struct Recorded {
+    calls: BTreeMap<&'static str, Vec<Value>>,
+    seen: usize,
+}
+
+impl Recorded {
+    /// Makes a call and keeps what it sent.
+    async fn call<T>(&mut self, name: &'static str, server: &ScriptedServer, call: impl Future<Output = T>) -> T {
+        let result = call.await;
+        let requests = server.requests();
+        self.calls.insert(name, requests[self.seen..].iter().map(shown).collect());
+        self.seen = requests.len();
+        result
+    }
+
+    /// Compares everything with the snapshot of this name.
+    fn compare(&self, name: &str) {
+        assert!(SNAPSHOTS.contains(&name));
+        insta::assert_json_snapshot!(name, self.calls);
+    }
+}
+
+const SNAPSHOTS: [&str; 4] = ["messages", "parameters", "reads", "writes"];
+
+#[test]
+fn every_snapshot_is_compared() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/contract/wire/snapshots");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<_> = files.collect();
+    files.sort_unstable();
+    assert_eq!(files, SNAPSHOTS.map(|name| format!("all__contract__wire__requests__{name}.snap")));
+}
+
+/// A request as a reader wants it. The token is random, so only its presence is shown.
+fn shown(request: &HttpMessage) -> Value {
+    let mut body = request.json();
+    if let Some(token) = body.get_mut("ClientRequestToken") {
+        assert!(token.as_str().is_some_and(|token| token.len() >= 32), "a token that nobody can guess: {token}");
+        *token = "<token>".into();
+    }
+    json!({ "target": request.header("x-amz-target"), "body": body })
+}
+
+/// Every kind of value.
+fn every_value() -> Item {
+    let values = [
+        ("bytes", ItemValue::Bytes(vec![0, 1, 255])),
+        ("flag", ItemValue::Flag(true)),
+        ("list", ItemValue::List(vec![1.into(), "two".into()])),
+        ("map", ItemValue::Map(Item::from([("inner".to_owned(), 3.into())]))),
+        ("null", ItemValue::Null(true)),
+        ("number", ItemValue::Number(Number::from_text("1234567890.12345"))),
+        ("text", "text".into()),
+    ];
+    values.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Every kind of clause. Two of them name one attribute.
+fn every_clause() -> Condition {
+    Condition(vec![
+        Clause::Absent("outcome".into()),
+        Clause::Present("body".into()),
+        Clause::Equals("status".into(), "PENDING".into()),
+        Clause::OneOf("status".into(), vec!["PENDING".into(), "DEAD".into()]),
+        Clause::Differs("last_seen_by".into(), "me".into()),
+    ])
+}
+
+fn write(table: Table, action: Action, condition: Condition) -> Write {
+    Write { purpose: Purpose::DomainWrite, table, key: "key".to_owned(), action, condition }
+}
+
+fn every_change() -> Action {
+    Action::Update(vec![
+        Change::Set("status".into(), "PROCESSED".into()),
+        Change::Set("attempts".into(), 2.into()),
+        Change::Remove("due_at".into()),
+        Change::Remove("due_shard".into()),
+        Change::Add("duplicate_count".into(), 1),
+        Change::Add("balance".into(), -5),
+    ])
+}
+
+/// The least that each operation of DynamoDB answers. A scan has two pages.
+fn answer_of_store(request: &HttpMessage) -> (u16, String) {
+    let body = match request.operation().unwrap() {
+        "BatchGetItem" => json!({ "Responses": {}, "UnprocessedKeys": {} }),
+        "Query" => json!({ "Items": [], "Count": 0, "LastEvaluatedKey": { "pk": { "S": "last" } } }),
+        "Scan" if request.json().get("ExclusiveStartKey").is_none() => {
+            json!({ "Items": [], "LastEvaluatedKey": { "pk": { "S": "last" } } })
+        }
+        _ => json!({}),
+    };
+    (200, body.to_string())
+}
+
+#[tokio::test]
+async fn writes_on_the_wire() {
+    let server = ScriptedServer::start(|_, request| answer_of_store(request)).await;
+    let (store, mut recorded) = (store_at(&server, AMPLE), Recorded::default());
+    let unconditional = Condition::none;
+    let put = |condition| write(Table::Inbox, Action::Put(every_value()), condition);
+    let update = |condition| write(Table::Domain, every_change(), condition);
+    let delete = write(Table::Domain, Action::Delete, every_clause());
+    recorded.call("put", &server, store.write(&put(every_clause()))).await;
+    recorded.call("put, unconditional", &server, store.write(&put(unconditional()))).await;
+    recorded.call("update", &server, store.write(&update(every_clause()))).await;
+    recorded.call("update, unconditional", &server, store.write(&update(unconditional()))).await;
+    let only = |change| write(Table::Domain, Action::Update(vec![change]), unconditional());
+    recorded.call("update that only removes", &server, store.write(&only(Change::Remove("due_at".into())))).await;
+    recorded.call("delete", &server, store.write(&delete)).await;
+    let all = [put(every_clause()), update(every_clause()), delete, put(unconditional())];
+    recorded.call("commit", &server, store.commit(&all)).await;
+    recorded.compare("writes");
+}
+
+#[tokio::test]
+async fn reads_on_the_wire() {
+    let server = ScriptedServer::start(|_, request| answer_of_store(request)).await;
+    let (store, mut recorded) = (store_at(&server, AMPLE), Recorded::default());
+    let keys = ["in#shop#evt_2", "in#shop#evt_1", "in#shop#evt_2"].map(|key| RecordKey::parse(key).unwrap());
+    recorded.call("read", &server, store.read(&keys[0])).await.unwrap();
+    recorded.call("read each", &server, store.read_each(&keys)).await;
+    recorded.call("read heads", &server, store.read_heads(&keys)).await;
+    let domain = ["b", "a"].map(str::to_owned);
+    recorded.call("read domain items", &server, store.read_domain(&domain)).await.unwrap();
+    recorded.call("read no domain items", &server, store.read_domain(&[])).await.unwrap();
+    recorded.call("query due", &server, store.query_due(3, EpochMs(1_000), 100)).await.unwrap();
+    let hour = EpochMs(3_600_000 * 400_000);
+    let count = store.count_received(3, EpochMs(hour.0 - 1), hour);
+    recorded.call("count received across the hour", &server, count).await.unwrap();
+    let due = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let page = recorded.call("index page of the dead", &server, store.index_page(&due, None, 10)).await.unwrap();
+    let journal = IndexQuery::Journal { partition: "400000#3".to_owned(), from: EpochMs(1), until: EpochMs(2) };
+    let next = store.index_page(&journal, page.next, 10);
+    recorded.call("next index page of the journal", &server, next).await.unwrap();
+    recorded.call("scan", &server, store.scan(Table::Domain)).await.unwrap();
+    recorded.call("warm up", &server, store.warm_up()).await;
+    recorded.compare("reads");
+}
+
+#[tokio::test]
+async fn messages_on_the_wire() {
+    let server = ScriptedServer::start(|_, _| (200, r#"{"Successful":[],"Failed":[]}"#)).await;
+    let queue = SqsQueue::new(sqs(server.url(), AMPLE), "https://sqs.eu-central-1.amazonaws.com/123456789012/hints");
+    let mut recorded = Recorded::default();
+    let hints: Vec<_> =
+        (0..11).map(|index| Message::Ref { pk: RecordKey::parse(&format!("in#shop#evt_{index}")).unwrap() }).collect();
+    recorded.call("send", &server, queue.send(&hints[0])).await.unwrap();
+    recorded.call("send each", &server, queue.send_each(&hints)).await;
+    recorded.call("send none", &server, queue.send_each(&[])).await;
+    recorded.call("hide", &server, queue.hide("receipt", Millis::seconds(900))).await.unwrap();
+    recorded.call("warm up", &server, queue.warm_up()).await;
+    recorded.compare("messages");
+}
+
+#[tokio::test]
+async fn parameters_on_the_wire() {
+    let server = ScriptedServer::start(|_, _| (200, "{}")).await;
+    let mut recorded = Recorded::default();
+    let source = parameters_at(server.url(), AMPLE);
+    let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap())).await;
+    assert!(fetched.is_err(), "an answer without a value");
+    recorded.compare("parameters");
+}

@@ -1,0 +1,143 @@
+//! What the adapters rely on in the SDK itself: its clock, its connections, its retries.
+
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use futures::future::join_all;
+use hookonce_protocol::call::Written;
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::port::Store as _;
+
+use super::{AMPLE, ATTEMPTS, STORE, error, store_at};
+use crate::protocol::a_record;
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+
+/// The largest difference of two clocks at which the SDK does not suspect the clock.
+const TRUSTED_SKEW: Millis = Millis::minutes(4);
+
+/// How many retries a client makes for calls that all fail.
+const RETRY_BUDGET: usize = 50;
+
+fn applied() -> Reaction {
+    (200, "{}").into()
+}
+
+/// A server that gives these answers in this order.
+async fn answering<const N: usize>(answers: [Reaction; N]) -> ScriptedServer {
+    ScriptedServer::start(move |index, _| answers[index].clone()).await
+}
+
+/// Writes once for each of these results, through one client.
+async fn write_each<const N: usize>(server: &ScriptedServer, expected: [Written; N]) {
+    let store = store_at(server, AMPLE);
+    let write = claim_write(&a_record("in#shop#evt_1"));
+    for expected in expected {
+        assert_eq!(store.write(&write).await, expected);
+    }
+}
+
+/// A refusal by a server whose clock is ahead of ours by this much.
+fn refused_at(code: &str, ahead: Millis) -> Reaction {
+    let Reaction::Answer(answer) = error(400, &format!("{STORE}#{code}")) else { panic!("an error is an answer") };
+    Reaction::Answer(answer.with_header("date", &http_date(System.moment().now.plus(ahead))))
+}
+
+fn http_date(moment: EpochMs) -> String {
+    DateTime::from_secs(moment.0.div_euclid(1_000)).fmt(DateTimeFormat::HttpDate).unwrap()
+}
+
+/// When a request was signed, in seconds of the epoch.
+fn signed_at(request: &HttpMessage) -> i64 {
+    let text = request.header("x-amz-date").unwrap();
+    let digits = |from: usize, to: usize| text[from..to].to_owned();
+    let [year, month, day] = [digits(0, 4), digits(4, 6), digits(6, 8)];
+    let [hour, minute, second] = [digits(9, 11), digits(11, 13), digits(13, 15)];
+    let text = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
+    DateTime::from_str(&text, DateTimeFormat::DateTime).unwrap().secs()
+}
+
+/// A machine whose clock is off would otherwise be refused for ever.
+#[tokio::test]
+async fn a_clock_that_is_off_costs_one_retry() {
+    let ahead = Millis::minutes(10);
+    for code in ["InvalidSignatureException", "RequestTimeTooSkewed", "AccessDeniedException"] {
+        let server = answering([refused_at(code, ahead), applied(), applied()]).await;
+        write_each(&server, [Written::Applied, Written::Applied]).await;
+        let signed: Vec<_> = server.requests().iter().map(signed_at).collect();
+        let shift = ahead.as_seconds();
+        for later in [signed[1], signed[2]] {
+            assert!(later - signed[0] >= shift - 1, "{code}: signed with the server's clock: {signed:?}");
+        }
+    }
+}
+
+/// A refusal that has nothing to do with the clock stays one.
+#[tokio::test]
+async fn a_refusal_by_a_server_with_our_clock_is_not_repeated() {
+    for ahead in [Millis(0), Millis(TRUSTED_SKEW.0 - 30_000)] {
+        let server = answering([refused_at("AccessDeniedException", ahead)]).await;
+        write_each(&server, [Written::Unavailable]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_unless_the_server_failed_on_it() {
+    let server = answering([applied(), applied()]).await;
+    write_each(&server, [Written::Applied, Written::Applied]).await;
+    assert_eq!(server.connections(), 1);
+
+    let throttled = error(400, &format!("{STORE}#ThrottlingException"));
+    let server = answering([throttled, applied()]).await;
+    write_each(&server, [Written::Applied]).await;
+    assert_eq!(server.connections(), 1, "a server that is busy is the right one");
+
+    let server = answering([error(500, "InternalServerError"), applied()]).await;
+    write_each(&server, [Written::Applied]).await;
+    assert_eq!(server.connections(), 2, "the retry goes to another server");
+}
+
+/// Lambda stops a function between two invocations for minutes, and the server closes what is idle.
+#[tokio::test]
+async fn a_connection_that_was_closed_while_the_function_stood_still_costs_nothing() {
+    let HttpMessage { head, body } = HttpMessage::reply(("200 OK", "{}"));
+    let server = answering([Reaction::AnswerAndClose(HttpMessage { head, body }), applied()]).await;
+    write_each(&server, [Written::Applied, Written::Applied]).await;
+    assert_eq!((server.requests().len(), server.connections()), (2, 2));
+}
+
+/// A connection whose other end is gone without a word: only the time-out of the attempt notices, and leaves time for
+/// another attempt.
+#[tokio::test]
+async fn a_dead_connection_costs_one_attempt() {
+    for dead in [Reaction::Silence, Reaction::Stall(HttpMessage::reply(("200 OK", r#"{"Attributes":{}}"#)))] {
+        let server = answering([applied(), dead, applied(), applied()]).await;
+        let store = store_at(&server, Millis::seconds(4));
+        let write = claim_write(&a_record("in#shop#evt_1"));
+        for _ in 0..3 {
+            assert_eq!(store.write(&write).await, Written::Applied);
+        }
+        assert_eq!((server.requests().len(), server.connections()), (4, 2), "and it is not used again");
+    }
+}
+
+/// In an outage, retries would multiply the load. The SDK stops them; the calls themselves go on.
+#[tokio::test]
+async fn a_client_whose_calls_all_fail_stops_to_repeat_them() {
+    let calls = 2 * RETRY_BUDGET;
+    let server = ScriptedServer::start(|_, _| error(500, "InternalServerError")).await;
+    let store = store_at(&server, AMPLE);
+    let write = claim_write(&a_record("in#shop#evt_1"));
+    let written = join_all((0..calls).map(|_| store.write(&write))).await;
+    assert_eq!(written, vec![Written::Unavailable; calls]);
+    assert_eq!(server.requests().len(), calls + RETRY_BUDGET, "not {} requests", calls * ATTEMPTS);
+    assert_eq!(store.write(&write).await, Written::Unavailable);
+    assert_eq!(server.requests().len(), calls + RETRY_BUDGET + 1, "one attempt");
+}
+
+/// The SDK does not compare DynamoDB's checksum. TLS protects the answer.
+#[tokio::test]
+async fn the_checksum_of_an_answer_is_not_compared() {
+    let answer = HttpMessage::reply(("200 OK", "{}")).with_header("x-amz-crc32", "1");
+    let server = answering([Reaction::Answer(answer)]).await;
+    write_each(&server, [Written::Applied]).await;
+}
