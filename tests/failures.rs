@@ -179,9 +179,9 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
     assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
-    assert_eq!(harness.relay_function(&Script::none()).handle(json!(null)).await["sent"], 0);
+    assert_eq!(harness.relay_on(json!(null)).await["sent"], 0);
     let buried = json!({ "Records": [{ "messageId": "m", "receiptHandle": "r", "body": hint.encode() }] });
-    let buried = harness.relay_function(&Script::none()).handle(buried).await;
+    let buried = harness.relay_on(buried).await;
     assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "m", "kept in the dead-letter queue, too");
     assert_eq!(harness.stack.scan(write.table).await, untouched);
     assert_eq!(harness.metric("unknown_version"), 4);
@@ -237,6 +237,6 @@ async fn a_dead_letter_that_nobody_can_read_is_kept_for_a_person() {
         assert_eq!(harness.metric(metric), 1);
     }
     // A batch that cannot be read is refused whole: an empty list of failures would acknowledge all of it.
-    let response = harness.relay_function(&Script::none()).handle(json!({ "Records": [{ "body": 7 }] })).await;
+    let response = harness.relay_on(json!({ "Records": [{ "body": 7 }] })).await;
     assert_eq!(response["batchItemFailures"], json!([{ "itemIdentifier": "" }]));
 }

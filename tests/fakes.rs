@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_proof::sim::sqs::{FakeQueue, QueueShape};
 use hookonce_proof::sim::tables::Tables;
-use hookonce_protocol::call::{Committed, DueEntry, Written};
+use hookonce_protocol::call::{Committed, DueEntry, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::key::{ClaimId, RecordKey};
@@ -60,6 +60,10 @@ enum Answer {
 
 fn record_key(number: usize) -> RecordKey {
     RecordKey::parse(&format!("in#fakes#k{number}")).unwrap()
+}
+
+fn due(shard: u16, until: i64) -> DueQuery {
+    DueQuery { state: DueState::Pending, shard, until: EpochMs(until), after: None, limit: 100 }
 }
 
 fn domain_key(number: usize) -> String {
@@ -211,7 +215,7 @@ fn fake_answer(tables: &mut Tables, operation: &Operation) -> Answer {
             Answer::Snapshot(Snapshot { items: numbers.iter().filter_map(item).collect() })
         }
         Operation::QueryDue { shard, until } => {
-            Answer::Due(sorted(tables.query_due(*shard, EpochMs(*until), 100, NOW)))
+            Answer::Due(sorted(tables.query_due(&due(*shard, *until), NOW).entries))
         }
         Operation::CountReceived { shard, from, until } => {
             Answer::Count(tables.count_received(*shard, EpochMs(*from), EpochMs(*until)))
@@ -233,7 +237,7 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
             Answer::Snapshot(store.read_domain(&keys).await.unwrap())
         }
         Operation::QueryDue { shard, until } => {
-            Answer::Due(sorted(store.query_due(*shard, EpochMs(*until), 100).await.unwrap()))
+            Answer::Due(sorted(store.query_due(&due(*shard, *until)).await.unwrap().entries))
         }
         Operation::CountReceived { shard, from, until } => {
             Answer::Count(store.count_received(*shard, EpochMs(*from), EpochMs(*until)).await.unwrap())

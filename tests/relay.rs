@@ -1,13 +1,30 @@
 //! Only the relay re-sends: within its budget, oldest first, at growing intervals.
 
-use hookonce_protocol::record::{DeadReason, Status};
-use hookonce_protocol::relay::{Budget, FAILED_SEND_PAUSE, SHARD_PAGE};
-use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
-use hookonce_runtime::maintain::RUNS_BEGIN_WITHIN;
-use serde_json::json;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
 
+use futures::StreamExt as _;
+use hookonce_protocol::call::Written;
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute};
+use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Action;
+use hookonce_runtime::aws::SqsQueue;
+use hookonce_runtime::drive::duration;
+use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
+use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
+use tokio::io::BufReader;
+use tokio::net::TcpListener;
+
+use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
+use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
+use crate::support::wire::HttpMessage;
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
 
 /// Delivers this many events a second apart, and loses every hint.
@@ -57,22 +74,22 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
-/// A slow run is the last of its period, because the function's time is short.
+/// A slow page is the last of its run, because another one might not end before the function's time does.
 #[tokio::test]
-async fn no_run_begins_late() {
+async fn nothing_begins_late() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 1, ..harness.timing };
-    forgotten(&harness, SHARD_PAGE + 8).await;
-    harness.clock.advance(harness.timing.lease);
+    owed(&harness, SHARD_PAGE + 8).await;
     let gate = Gate::default();
     let script = Script::held(Operation::SendEach, &gate);
     let slowly = async {
         gate.reached().await;
-        harness.clock.advance(RUNS_BEGIN_WITHIN);
+        harness.clock.advance(Millis(RELAY_TIMEOUT.0 - CALL_MAX.0));
         gate.open();
     };
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(SHARD_PAGE));
+    assert_eq!(harness.metric("relay_shards_unavailable"), 1, "what was not read is told");
     assert_eq!(harness.relay().await["sent"], json!(8), "the next period takes the rest");
 }
 
@@ -196,4 +213,87 @@ async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
     assert_eq!((tables.record("#msg_1").attempts, tables.record("#msg_1").status), (0, Status::Pending));
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
+/// Writes this many PENDING records that are due.
+async fn owed(harness: &Harness, records: usize) {
+    let (store, due_at) = (harness.stack.store(), EpochMs(harness.clock.now().0 - 1));
+    let claim = |number: usize| {
+        let mut record = a_record(&format!("in#standard_webhooks#msg_{number:04}"));
+        record.due = Some(Due::pending(&record.key, harness.timing.shards, due_at));
+        claim_write(&record)
+    };
+    let writes = futures::stream::iter((0..records).map(claim)).map(async |write| store.write(&write).await);
+    let written: Vec<_> = writes.buffer_unordered(32).collect().await;
+    assert_eq!(written, vec![Written::Applied; records]);
+}
+
+/// A queue that takes requests and never answers. It counts the messages that it was asked to take.
+async fn silent_queue() -> (String, Arc<Mutex<BTreeSet<String>>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let (url, asked) =
+        (format!("http://{}", listener.local_addr().unwrap()), Arc::<Mutex<BTreeSet<String>>>::default());
+    let seen = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                let mut caller = BufReader::new(stream);
+                while let Some(request) = HttpMessage::read(&mut caller).await {
+                    let request: Value = serde_json::from_slice(&request.body).unwrap();
+                    let bodies = request["Entries"].as_array().unwrap().iter().map(|entry| &entry["MessageBody"]);
+                    let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap()).unwrap() {
+                        Message::Ref { pk } => pk.as_str().to_owned(),
+                        Message::Full(_) => unreachable!("the relay sends hints only"),
+                    });
+                    seen.lock().unwrap().extend(keys);
+                }
+            });
+        }
+    });
+    (url, asked)
+}
+
+/// The queue hangs, and Lambda ends the function at its time-out. What was re-armed was also tried: otherwise it would
+/// wait for twice as long without a hint.
+#[tokio::test]
+async fn nothing_is_rearmed_that_is_not_tried() {
+    let harness = Harness::with(counting).await;
+    owed(&harness, 6 * SHARD_PAGE).await;
+    let (url, asked) = silent_queue().await;
+    let store = harness.stack.store();
+    let queue = SqsQueue::new(crate::contract::sqs(&url, Millis(300)), format!("{url}/queue"));
+    let (ambient, timing, budget) = (harness.clock.clone(), harness.timing, harness.budget);
+    let parts = RelayParts { store, queue, ambient, timing, budget, call_max: CALL_MAX };
+    let run = parts.run(harness.clock.now().plus(RELAY_TIMEOUT));
+    let run = tokio::time::timeout(duration(RELAY_TIMEOUT), run).await.map(|run| run.output);
+    let records = harness.records().await;
+    let rearmed: BTreeSet<_> = records.values().filter(|it| it.resends > 0).map(|it| it.key.to_string()).collect();
+    let untried = rearmed.difference(&asked.lock().unwrap()).count();
+    assert_eq!(untried, 0, "of {} re-armed; the run: {run:?}", rearmed.len());
+    let run = run.unwrap();
+    assert_eq!((run.rearmed, run.failed), (rearmed.len(), rearmed.len()));
+    assert!(rearmed.len() <= CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, "no chunk follows those that failed");
+    let soon = harness.clock.now().plus(FAILED_SEND_PAUSE);
+    let repaired = |record: &&Record| record.due.as_ref().is_some_and(|due| due.at == soon);
+    assert_eq!(records.values().filter(repaired).count(), rearmed.len(), "each is due again soon");
+}
+
+/// After a roll-back, records of the newer release stay due for ever. They hide no record of this release.
+#[tokio::test]
+async fn records_of_a_newer_release_hide_no_other() {
+    let mut harness = Harness::with(counting).await;
+    harness.timing = Timing { shards: 1, ..harness.timing };
+    let (store, now) = (harness.stack.store(), harness.clock.now());
+    for number in 0..2 * SHARD_PAGE {
+        let mut newer = a_record(&format!("in#standard_webhooks#newer_{number:03}"));
+        newer.due = Some(Due::pending(&newer.key, 1, EpochMs(now.0 - 1_000)));
+        let mut write = claim_write(&newer);
+        let Action::Put(item) = &mut write.action else { unreachable!("a claim is a put") };
+        item.insert(attribute::SCHEMA_VERSION.to_owned(), 99.into());
+        assert_eq!(store.write(&write).await, Written::Applied);
+    }
+    owed(&harness, 8).await;
+    assert_eq!(harness.relay().await["sent"], json!(8));
+    assert_eq!(harness.metric("unknown_version"), 2, "once for each chunk");
 }

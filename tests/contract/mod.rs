@@ -23,7 +23,7 @@ fn dynamodb(url: &str, total: Millis) -> Client {
 }
 
 /// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
-fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
+pub(crate) fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
     let config = clients::sqs(url).config().to_builder();
     let config = config.timeout_config(timeouts(total)).retry_config(retries());
     aws_sdk_sqs::Client::from_conf(config.retry_partition(own_partition()).build())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::call::{CancellationReason, Committed, Unavailable, Written};
+use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Unavailable, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
@@ -172,6 +172,10 @@ async fn reads_come_back_in_order(store: &impl Store) {
     assert_eq!(store.read_each(&[]).await, []);
 }
 
+fn page_of(shard: u16, until: i64, limit: usize) -> DueQuery {
+    DueQuery { state: DueState::Pending, shard, until: EpochMs(until), after: None, limit }
+}
+
 async fn the_due_index_is_sparse_and_oldest_first(store: &impl Store) {
     let shards = 1;
     let due = |id: &str, status: Status, at: Option<i64>| {
@@ -195,15 +199,28 @@ async fn the_due_index_is_sparse_and_oldest_first(store: &impl Store) {
         assert_eq!(store.write(&claim_write(&due(id, status, at))).await, Written::Applied);
     }
     let listed = async |until: i64, limit: usize| -> Vec<(String, i64)> {
-        let entries = store.query_due(0, EpochMs(until), limit).await.unwrap();
-        let own = entries.iter().filter(|entry| entry.key.as_str().contains("#due-"));
+        let page = store.query_due(&page_of(0, until, limit)).await.unwrap();
+        let own = page.entries.iter().filter(|entry| entry.key.as_str().contains("#due-"));
         own.map(|entry| (entry.key.parts().1.to_owned(), entry.due_at.0 - base)).collect()
     };
     let expected = [("due-a", 10), ("due-b", 20), ("due-c", 30)].map(|(id, at)| (id.to_owned(), at));
     assert_eq!(listed(base + 40, 100).await, expected);
     assert_eq!(listed(base + 30, 100).await, expected, "due at exactly this moment");
     assert_eq!(listed(base + 40, 2).await, expected[..2], "the oldest come first");
-    assert_eq!(store.query_due(1, EpochMs(base + 40), 100).await, Ok(Vec::new()), "another shard");
+    let first = store.query_due(&page_of(0, base + 40, 2)).await.unwrap();
+    let second = DueQuery { after: first.next, ..page_of(0, base + 40, 2) };
+    let second = store.query_due(&second).await.unwrap();
+    assert_eq!(
+        second.entries.iter().map(|entry| entry.due_at.0 - base).collect::<Vec<_>>(),
+        [30],
+        "after the first two"
+    );
+    assert_eq!(second.next, None, "it is the last page");
+    assert_eq!(store.query_due(&page_of(1, base + 40, 100)).await, Ok(DuePage::default()), "another shard");
+    let mut died = page_of(0, base + 40, 100);
+    died.state = DueState::Dead;
+    let died: Vec<_> = store.query_due(&died).await.unwrap().entries.into_iter().map(|entry| entry.due_at.0).collect();
+    assert_eq!(died, [base + 5], "those that died are a list of their own");
 
     // A record that leaves PENDING leaves the index.
     let mut settled = touch(&claim("due-a").key, Vec::new());
@@ -419,6 +436,6 @@ async fn a_store_that_is_not_there_is_unavailable_in_every_call() {
     assert_eq!(store.read_each(&[key.clone(), key]).await, [Err(Unavailable), Err(Unavailable)]);
     assert_eq!(store.read_heads(&[claim("x").key]).await, [Err(Unavailable)]);
     assert!(store.read_domain(&["x".to_owned()]).await.is_err());
-    assert_eq!(store.query_due(0, EpochMs(0), 1).await, Err(Unavailable));
+    assert_eq!(store.query_due(&page_of(0, 0, 1)).await, Err(Unavailable));
     assert_eq!(store.count_received(0, EpochMs(0), EpochMs(1)).await, Err(Unavailable));
 }

@@ -7,6 +7,7 @@ mod operators;
 mod plans;
 mod purposes;
 mod records;
+mod relay;
 mod timing;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::ambient::System;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
 use hookonce_runtime::config::MESSAGE_BYTES_MAX;
 use hookonce_runtime::endpoint::Endpoints;
@@ -132,11 +132,12 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             }))
         }
         Role::Relay => {
-            let parts = RelayParts { store, queue, ambient, timing, budget: Budget::standard() };
+            let parts = RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: CALL_MAX };
             let relay = Arc::new(RelayFunction::new(parts, silent));
             boxed(invoke_fn(move |event| {
                 let relay = Arc::clone(&relay);
-                async move { Ok(relay.handle(event).await) }
+                let deadline = System.moment().now.plus(Millis::minutes(10));
+                async move { Ok(relay.handle(event, deadline).await) }
             }))
         }
     }

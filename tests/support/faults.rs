@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use hookonce_proof::fault::Fault;
-use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Snapshot;
@@ -260,8 +260,8 @@ impl<S: Store> Store for Faulty<S> {
         self.script.carry(Operation::ReadDomain, Err(Unavailable), None, self.inner.read_domain(keys)).await
     }
 
-    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
-        let call = self.inner.query_due(shard, until, limit);
+    async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
+        let call = self.inner.query_due(query);
         self.script.carry(Operation::QueryDue, Err(Unavailable), None, call).await
     }
 

@@ -8,7 +8,7 @@ use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::relay::Budget;
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_providers::Catalog;
@@ -44,6 +44,12 @@ pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
 
 /// The longest message that the embedded queue takes, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long one call of the relay takes at most, as it counts on.
+pub(crate) const CALL_MAX: Millis = Millis::seconds(2);
+
+/// The relay's time-out.
+pub(crate) const RELAY_TIMEOUT: Millis = Millis::seconds(60);
 
 /// Providers whose endpoint has the provider's name.
 const PROVIDERS: [&str; 6] = ["stripe", "github", "meta_whatsapp", "slack", "standard_webhooks", "shopify"];
@@ -154,13 +160,14 @@ impl Harness {
     }
 
     /// A relay function that has just started.
-    pub(crate) fn relay_function(&self, script: &Script) -> Relay {
+    fn relay_function(&self, script: &Script) -> Relay {
         let parts = RelayParts {
             store: self.store("RelayFunction", script),
             queue: self.queue("RelayFunction", script),
             ambient: self.clock.clone(),
             timing: self.timing,
             budget: self.budget,
+            call_max: CALL_MAX,
         };
         RelayFunction::new(parts, self.telemetry("relay"))
     }
@@ -242,6 +249,16 @@ impl Harness {
         }
     }
 
+    /// When Lambda ends a relay that starts now.
+    fn deadline(&self) -> EpochMs {
+        self.clock.now().plus(RELAY_TIMEOUT)
+    }
+
+    /// The relay's answer to an event.
+    pub(crate) async fn relay_on(&self, event: Value) -> Value {
+        self.relay_function(&Script::none()).handle(event, self.deadline()).await
+    }
+
     /// One run of the relay.
     pub(crate) async fn relay(&self) -> Value {
         self.relay_under(&Script::none()).await.unwrap()
@@ -250,7 +267,7 @@ impl Harness {
     /// One run of a relay that meets faults; `None` if it was killed.
     pub(crate) async fn relay_under(&self, script: &Script) -> Option<Value> {
         let relay = self.relay_function(script);
-        let report = script.run(Box::pin(relay.handle(json!({ "source": "aws.events" })))).await;
+        let report = script.run(Box::pin(relay.handle(json!({ "source": "aws.events" }), self.deadline()))).await;
         self.observe().await;
         report
     }
@@ -259,7 +276,7 @@ impl Harness {
     pub(crate) async fn bury_under(&self, script: &Script, text: &str) -> Option<Value> {
         let relay = self.relay_function(script);
         let letter = json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text });
-        let response = script.run(Box::pin(relay.handle(json!({ "Records": [letter] })))).await;
+        let response = script.run(Box::pin(relay.handle(json!({ "Records": [letter] }), self.deadline()))).await;
         self.observe().await;
         response
     }

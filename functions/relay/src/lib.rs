@@ -1,6 +1,7 @@
 //! The relay function: resends due records on a schedule, and settles dead letters.
 
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
+use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::maintain::RelayParts;
@@ -21,10 +22,11 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         Self { parts, telemetry }
     }
 
-    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise.
-    pub async fn handle(&self, event: Value) -> Value {
+    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise. The run
+    /// ends before the deadline, when Lambda would end the process.
+    pub async fn handle(&self, event: Value, deadline: EpochMs) -> Value {
         if event.get("Records").is_none() {
-            return self.run().await;
+            return self.run(deadline).await;
         }
         // Keep every message of a malformed batch: Lambda takes an empty id as a failure of the whole batch.
         match serde_json::from_value::<Batch>(event) {
@@ -33,8 +35,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
     }
 
-    async fn run(&self) -> Value {
-        let driven = self.parts.run().await;
+    async fn run(&self, deadline: EpochMs) -> Value {
+        let driven = self.parts.run(deadline).await;
         let report = driven.output;
         let mut counts = Counts::default();
         counts.signals(&driven.signals);

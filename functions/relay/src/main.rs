@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
@@ -12,8 +12,8 @@ use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use serde_json::Value;
 
-/// How long one call may take, including the SDK's retries. A run queries up to 16 shards in turn, so shards that time
-/// out must leave time for the others.
+/// How long one call may take, including the SDK's retries. A run begins nothing that could outlast the function's time
+/// at this rate.
 const CALL_MAX: Millis = Millis::seconds(2);
 
 #[tokio::main(flavor = "current_thread")]
@@ -27,11 +27,13 @@ async fn main() -> Result<(), Error> {
         ambient: System,
         timing: common.timing,
         budget,
+        call_max: CALL_MAX,
     };
     let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Value>| {
         let relay = Arc::clone(&relay);
-        async move { Ok::<_, Error>(relay.handle(event.payload).await) }
+        let deadline = EpochMs(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
+        async move { Ok::<_, Error>(relay.handle(event.payload, deadline).await) }
     }))
     .await
 }

@@ -6,7 +6,7 @@ use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
-use crate::record::{Found, Record};
+use crate::record::{Found, Record, dead_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
 use crate::write::Write;
 
@@ -30,16 +30,8 @@ pub enum Call {
     Send(Message),
     /// Sends messages independently of each other. Reply: [`Reply::SentEach`], in order.
     SendEach(Vec<Message>),
-    /// Queries one index shard for PENDING records that are due, oldest first. The index may be stale. Reply:
-    /// [`Reply::Due`].
-    QueryDue {
-        /// The shard.
-        shard: u16,
-        /// The latest due time.
-        until: EpochMs,
-        /// The most entries to return.
-        limit: usize,
-    },
+    /// Reads one page of a shard of the index. The index may be stale. Reply: [`Reply::Due`].
+    QueryDue(DueQuery),
     /// Counts the records of one journal shard that were received in this span. Reply: [`Reply::Counted`].
     CountReceived {
         /// The shard.
@@ -75,7 +67,7 @@ pub enum Reply {
     /// To sends.
     SentEach(Vec<Result<(), Unavailable>>),
     /// To a query of the index.
-    Due(Result<Vec<DueEntry>, Unavailable>),
+    Due(Result<DuePage, Unavailable>),
     /// To a count.
     Counted(Result<u64, Unavailable>),
     /// To a plan.
@@ -139,6 +131,58 @@ pub enum CancellationReason {
     Transient,
     /// The store can never carry out this write.
     Invalid,
+}
+
+/// One page of a shard of the index of due records, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DueQuery {
+    /// Which records.
+    pub state: DueState,
+    /// The shard.
+    pub shard: u16,
+    /// The latest due time, or time of death.
+    pub until: EpochMs,
+    /// Where the page before ended, unless this is the first.
+    pub after: Option<DueCursor>,
+    /// The most entries to return.
+    pub limit: usize,
+}
+
+impl DueQuery {
+    /// The partition of the index.
+    pub fn partition(&self) -> String {
+        match self.state {
+            DueState::Pending => pending_shard(self.shard),
+            DueState::Dead => dead_shard(self.shard),
+        }
+    }
+}
+
+/// The result of a query of the index.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct DuePage {
+    /// Its entries, oldest first. Entries whose key no version of this protocol wrote are left out.
+    pub entries: Vec<DueEntry>,
+    /// Where it ended, unless it is the last one.
+    pub next: Option<DueCursor>,
+}
+
+/// A place in a shard of the index: that of any item, whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DueCursor {
+    /// The item's key.
+    pub key: String,
+    /// The due time in the index.
+    pub due_at: EpochMs,
+}
+
+/// The records that the index of due records holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DueState {
+    /// PENDING records, by when they fall due.
+    Pending,
+    /// DEAD records, by when they died.
+    Dead,
 }
 
 /// An entry of the index of due records.
@@ -370,8 +414,8 @@ impl Reply {
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
-    pub fn due(self) -> Result<Vec<DueEntry>, Unavailable> {
-        if let Self::Due(due) = self { due } else { Err(Unavailable) }
+    pub fn due(self) -> Result<DuePage, Unavailable> {
+        if let Self::Due(page) = self { page } else { Err(Unavailable) }
     }
 
     /// The reply to a count.

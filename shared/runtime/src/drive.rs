@@ -13,7 +13,7 @@ use crate::port::{Queue, Store};
 pub const BEST_EFFORT_MAX: Duration = Duration::from_millis(150);
 
 /// How many independent writes run at once.
-pub const WRITES_IN_FLIGHT_MAX: usize = 16;
+pub const WRITES_IN_FLIGHT_MAX: usize = 25;
 
 /// Carries out calls.
 pub trait Carry: Sync {
@@ -84,7 +84,7 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
             Call::Commit(writes) => Reply::Committed(self.store.commit(&writes).await),
             Call::Send(message) => Reply::Sent(self.queue.send(&message).await),
             Call::SendEach(messages) => Reply::SentEach(self.queue.send_each(&messages).await),
-            Call::QueryDue { shard, until, limit } => Reply::Due(self.store.query_due(shard, until, limit).await),
+            Call::QueryDue(query) => Reply::Due(self.store.query_due(&query).await),
             Call::CountReceived { shard, from, until } => {
                 Reply::Counted(self.store.count_received(shard, from, until).await)
             }

@@ -1,21 +1,25 @@
 //! Maintenance: relay runs and dead letters.
 
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use hookonce_protocol::call::{Machine, Signal, Step};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::relay::{Budget, Relay, Report};
-use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Report, Run};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
-use crate::drive::{Driven, Remote, drive};
-use crate::port::{Queue, Store};
+use crate::drive::{Driven, Remote, WRITES_IN_FLIGHT_MAX, drive};
+use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
-/// The most relay runs in one period.
-pub const RUNS_MAX: usize = 64;
+/// The most shards that are read at once.
+pub const SCANS_IN_FLIGHT_MAX: usize = 32;
 
-/// How long after the first run another may start, so that each ends before the function times out. What is left is due
-/// in the next period.
-pub const RUNS_BEGIN_WITHIN: Millis = Millis::seconds(20);
+/// The most chunks that are under way at once. So many can at most be re-armed when the queue fails.
+pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
+
+/// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
+const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
 
 /// The parts that the relay needs.
 #[derive(Debug)]
@@ -30,25 +34,52 @@ pub struct RelayParts<S, Q, A> {
     pub timing: Timing,
     /// How much the relay may send.
     pub budget: Budget,
+    /// How long one call to the store or the queue takes at most, retries included.
+    pub call_max: Millis,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
-    /// Sends due records within the budget of one period: at most [`RUNS_MAX`] runs, all started within
-    /// [`RUNS_BEGIN_WITHIN`].
-    pub async fn run(&self) -> Driven<Report> {
-        let mut total = Driven { output: Report::default(), signals: Vec::new() };
-        let until = self.ambient.moment().now.plus(RUNS_BEGIN_WITHIN);
-        for _ in 0..RUNS_MAX {
-            let first = Relay::start(self.timing, self.budget, total.output.sent, self.ambient.moment());
-            let Driven { output: run, signals } = drive(first, &self.remote(), &self.ambient).await;
-            total.signals.extend(signals);
-            let again = run.more && run.sent > 0;
-            total.output.add(&run);
-            if !again || self.ambient.moment().now >= until {
-                break;
+    /// Sends due records within the budget of one period, and ends before the deadline.
+    pub async fn run(&self, deadline: EpochMs) -> Driven<Report> {
+        let mut run = Run::new(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
+        let mut signals = Vec::new();
+        loop {
+            signals.extend(self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_scan, Run::scanned).await);
+            if let Some(first) = run.sample(self.ambient.moment()) {
+                run.granted(drive(first, &self.remote(), &self.ambient).await.output);
+            }
+            signals.extend(self.side_by_side(&mut run, CHUNKS_IN_FLIGHT_MAX, Run::next_chunk, Run::ended).await);
+            if !run.turn_page() {
+                return Driven { output: run.report(), signals };
             }
         }
-        total
+    }
+
+    /// Drives machines as long as the run has another one, up to this many at once.
+    async fn side_by_side<M: Machine>(
+        &self,
+        run: &mut Run,
+        in_flight_max: usize,
+        next: fn(&mut Run, Moment) -> Option<Step<M, M::Output>>,
+        ended: fn(&mut Run, M::Output),
+    ) -> Vec<Signal> {
+        let (remote, mut signals) = (self.remote(), Vec::new());
+        let mut in_flight = FuturesUnordered::new();
+        loop {
+            while in_flight.len() < in_flight_max
+                && let Some(first) = next(run, self.ambient.moment())
+            {
+                in_flight.push(drive(first, &remote, &self.ambient));
+            }
+            let Some(driven) = in_flight.next().await else { return signals };
+            signals.extend(driven.signals);
+            ended(run, driven.output);
+        }
+    }
+
+    fn limits(&self, deadline: EpochMs) -> Limits {
+        let calls = i64::try_from(CHUNK_CALLS_MAX).unwrap_or(i64::MAX);
+        Limits { deadline, scan_max: self.call_max, chunk_max: Millis(self.call_max.0.saturating_mul(calls)) }
     }
 
     /// Settles one dead letter.

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use hookonce_protocol::call::{Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Snapshot;
@@ -15,6 +15,9 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Write;
 
 use crate::document::{EndpointDocument, FetchError};
+
+/// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records.
+pub const READ_ROUNDS_MAX: usize = 3;
 
 /// The two tables.
 pub trait Store: Send + Sync + 'static {
@@ -42,16 +45,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// Queries the PENDING records of a shard that are due, oldest first. The result may be stale.
+    /// Reads one page of a shard of the index of due records. The result may be stale.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.
-    fn query_due(
-        &self,
-        shard: u16,
-        until: EpochMs,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<DueEntry>, Unavailable>> + Send;
+    fn query_due(&self, query: &DueQuery) -> impl Future<Output = Result<DuePage, Unavailable>> + Send;
 
     /// Counts the records of one journal shard that were received in a span. The result may be stale.
     ///
@@ -126,13 +124,8 @@ impl<S: Store> Store for Arc<S> {
         (**self).read_domain(keys)
     }
 
-    fn query_due(
-        &self,
-        shard: u16,
-        until: EpochMs,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<DueEntry>, Unavailable>> + Send {
-        (**self).query_due(shard, until, limit)
+    fn query_due(&self, query: &DueQuery) -> impl Future<Output = Result<DuePage, Unavailable>> + Send {
+        (**self).query_due(query)
     }
 
     fn count_received(

@@ -1,6 +1,6 @@
 //! What the store makes of every answer to a read.
 
-use hookonce_protocol::call::{DueEntry, Unavailable};
+use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, Unavailable};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Snapshot;
@@ -204,7 +204,8 @@ fn entry(key: &str, due_at: &str) -> Value {
 #[tokio::test]
 async fn due_records_mean_what_their_page_says() {
     let key = record("evt_1").key;
-    let due = |due_at: i64| DueEntry { key: key.clone(), due_at: EpochMs(due_at) };
+    let due =
+        |due_at: i64| Ok(DuePage { entries: vec![DueEntry { key: key.clone(), due_at: EpochMs(due_at) }], next: None });
     let strange = json!([
         { "due_at": { "N": "1" } },
         { "pk": { "S": "in#shop#evt_1" } },
@@ -215,14 +216,19 @@ async fn due_records_mean_what_their_page_says() {
     let mut cases = failing(STORE, &Err(Unavailable));
     let page =
         |items: Value| answer(&json!({ "Items": items, "Count": 1, "LastEvaluatedKey": { "pk": { "S": "x" } } }));
+    let full = json!({ "Items": [entry("nothing", "3")], "LastEvaluatedKey": entry("nothing", "3") });
+    let after = DueCursor { key: "nothing".to_owned(), due_at: EpochMs(3) };
     cases.extend([
-        Case::new("no items", (200, "{}"), Ok(Vec::new()), 1),
-        Case::new("a page that ends at once", page(json!([])), Ok(Vec::new()), 1),
-        Case::new("a page that ends early", page(json!([entry("in#shop#evt_1", "2")])), Ok(vec![due(2)]), 1),
-        Case::new("entries that are none", page(strange), Ok(vec![due(4)]), 1),
+        Case::new("no items", (200, "{}"), Ok(DuePage::default()), 1),
+        Case::new("a page that ends at once", page(json!([])), Ok(DuePage::default()), 1),
+        Case::new("a page that ends early", page(json!([entry("in#shop#evt_1", "2")])), due(2), 1),
+        Case::new("entries that are none", page(strange), due(4), 1),
+        // What is no record of ours must not hide what follows.
+        Case::new("a page of strangers", answer(&full), Ok(DuePage { entries: Vec::new(), next: Some(after) }), 1),
         throttled(Err(Unavailable)),
     ]);
-    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(3, EpochMs(9), 100).await;
+    let asked = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
+    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(&asked).await;
     hold(async |server: &ScriptedServer| query(server, AMPLE).await, cases).await;
     ends(async |server: &ScriptedServer| query(server, SHORT).await, Err(Unavailable)).await;
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
@@ -151,7 +152,11 @@ async fn reads_on_the_wire() {
     let domain = ["b", "a"].map(str::to_owned);
     recorded.call("read domain items", &server, store.read_domain(&domain)).await.unwrap();
     recorded.call("read no domain items", &server, store.read_domain(&[])).await.unwrap();
-    recorded.call("query due", &server, store.query_due(3, EpochMs(1_000), 100)).await.unwrap();
+    let first = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(1_000), after: None, limit: 100 };
+    recorded.call("query due", &server, store.query_due(&first)).await.unwrap();
+    let after = DueCursor { key: "in#shop#evt_1".to_owned(), due_at: EpochMs(999) };
+    let next = DueQuery { state: DueState::Dead, after: Some(after), ..first };
+    recorded.call("query due, next page of the dead", &server, store.query_due(&next)).await.unwrap();
     let hour = EpochMs(3_600_000 * 400_000);
     let count = store.count_received(3, EpochMs(hour.0 - 1), hour);
     recorded.call("count received across the hour", &server, count).await.unwrap();

@@ -106,7 +106,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
         (Call::SendEach(messages), Reply::SentEach(each)) => {
             messages.iter().zip(each).flat_map(|(message, result)| one(kind(message), sent(result.is_ok()))).collect()
         }
-        (Call::QueryDue { .. }, Reply::Due(result)) => one("query due", sent(result.is_ok())),
+        (Call::QueryDue(_), Reply::Due(result)) => one("query due", sent(result.is_ok())),
         (Call::Plan(_), Reply::Planned(planned)) => one(
             "plan",
             match planned {

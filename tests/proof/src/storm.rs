@@ -109,8 +109,7 @@ impl Backlog {
 pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let timing = Timing::standard();
     let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);
-    let sampled = arrivals * PERIOD / u64::from(timing.shards);
-    let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(sampled, timing.shards));
+    let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(arrivals * PERIOD));
     let mut backlog =
         Backlog { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
     let (mut peak, mut credit, mut drained) = (0, 0, None);

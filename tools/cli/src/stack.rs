@@ -24,7 +24,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::ambient::System;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::drive::duration;
@@ -48,6 +48,9 @@ const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
 
 /// How often the relay runs. It runs once a minute on AWS; nobody wants to wait that long on a laptop.
 const RELAY_PERIOD: Duration = Duration::from_secs(2);
+
+/// How long one call of the relay may take. Its run must fit several of them, one after the other.
+const RELAY_CALL_MAX: Millis = Millis::seconds(4);
 
 /// The names of the functions' binaries.
 const WEBHOOK: &str = "hookonce-webhook";
@@ -359,16 +362,19 @@ impl Parts<'_> {
 
     fn relay(&self, calls: &CallCounts) -> impl Invoke + use<> {
         let parts = RelayParts {
-            store: self.store(calls, CALL_MAX),
-            queue: self.queue(calls, CALL_MAX),
+            store: self.store(calls, RELAY_CALL_MAX),
+            queue: self.queue(calls, RELAY_CALL_MAX),
             ambient: System,
             timing: self.config.timing,
             budget: Budget { period: Millis::seconds(2), ..Budget::standard() },
+            call_max: RELAY_CALL_MAX,
         };
         let relay = Arc::new(RelayFunction::new(parts, self.telemetry("relay")));
+        let time = self.config.timing.worker_timeout;
         invoke_fn(move |event| {
             let relay = Arc::clone(&relay);
-            async move { Ok(relay.handle(event).await) }
+            let deadline = System.moment().now.plus(time);
+            async move { Ok(relay.handle(event, deadline).await) }
         })
     }
 }

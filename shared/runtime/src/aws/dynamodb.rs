@@ -13,16 +13,18 @@ use aws_sdk_dynamodb::types::{
     Update,
 };
 use error_reporter::Report;
-use hookonce_protocol::call::{CancellationReason, Committed, DueEntry, Unavailable, Written};
+use hookonce_protocol::call::{
+    CancellationReason, Committed, DueCursor, DueEntry, DuePage, DueQuery, Unavailable, Written,
+};
 use hookonce_protocol::item::{PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Snapshot;
-use hookonce_protocol::record::{Found, attribute, journal_shard, pending_shard};
+use hookonce_protocol::record::{Found, attribute, journal_shard};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Table, Write};
 
 use super::render::{Expression, from_attributes, to_attributes};
-use crate::port::Store;
+use crate::port::{READ_ROUNDS_MAX, Store};
 
 /// The index of PENDING records by due time, and of DEAD records.
 pub const DUE_INDEX: &str = "due";
@@ -38,9 +40,6 @@ const COLLECTION_TOO_LARGE: &str = "ItemCollectionSizeLimitExceededException";
 
 /// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
-
-/// How often a BatchGetItem is repeated for the keys that it left unprocessed.
-const BATCH_ROUNDS_MAX: usize = 3;
 
 /// The two tables, by name.
 #[derive(Debug, Clone)]
@@ -173,7 +172,7 @@ impl DynamoStore {
         // DynamoDB refuses a request that lists a key twice.
         wanted.sort_unstable();
         wanted.dedup();
-        for _ in 0..BATCH_ROUNDS_MAX {
+        for _ in 0..READ_ROUNDS_MAX {
             if wanted.is_empty() {
                 break;
             }
@@ -320,8 +319,8 @@ impl Store for DynamoStore {
         Ok(snapshot)
     }
 
-    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
-        let query = self
+    async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
+        let request = self
             .client
             .query()
             .table_name(&self.inbox_table)
@@ -329,11 +328,15 @@ impl Store for DynamoStore {
             .key_condition_expression("#shard = :shard AND #due <= :until")
             .expression_attribute_names("#shard", attribute::DUE_SHARD)
             .expression_attribute_names("#due", attribute::DUE_AT)
-            .expression_attribute_values(":shard", AttributeValue::S(pending_shard(shard)))
-            .expression_attribute_values(":until", AttributeValue::N(until.0.to_string()))
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        match query.send().await {
-            Ok(output) => Ok(output.items().iter().filter_map(due_entry).collect()),
+            .expression_attribute_values(":shard", AttributeValue::S(query.partition()))
+            .expression_attribute_values(":until", AttributeValue::N(query.until.0.to_string()))
+            .set_exclusive_start_key(query.after.as_ref().map(|place| index_key(&query.partition(), place)))
+            .limit(i32::try_from(query.limit).unwrap_or(i32::MAX));
+        match request.send().await {
+            Ok(output) => Ok(DuePage {
+                entries: output.items().iter().filter_map(due_entry).collect(),
+                next: output.last_evaluated_key().and_then(due_cursor),
+            }),
             Err(error) => {
                 log_failure("Query", &error);
                 Err(Unavailable)
@@ -376,6 +379,14 @@ fn key_of(key: &str) -> HashMap<String, AttributeValue> {
     HashMap::from([(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()))])
 }
 
+/// The key of an index entry, for a query that continues after it.
+fn index_key(partition: &str, place: &DueCursor) -> HashMap<String, AttributeValue> {
+    let mut key = key_of(&place.key);
+    key.insert(attribute::DUE_SHARD.to_owned(), AttributeValue::S(partition.to_owned()));
+    key.insert(attribute::DUE_AT.to_owned(), AttributeValue::N(place.due_at.0.to_string()));
+    key
+}
+
 fn with_key(item: &hookonce_protocol::item::Item, key: &str) -> HashMap<String, AttributeValue> {
     let mut attributes = to_attributes(item);
     attributes.insert(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()));
@@ -386,10 +397,15 @@ fn text_key(item: &HashMap<String, AttributeValue>) -> Option<String> {
     item.get(PARTITION_KEY)?.as_s().ok().cloned()
 }
 
-fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
+fn due_cursor(item: &HashMap<String, AttributeValue>) -> Option<DueCursor> {
     let item = from_attributes(item);
-    let key = RecordKey::parse(item.get(PARTITION_KEY)?.as_text()?)?;
-    Some(DueEntry { key, due_at: EpochMs(item.get(attribute::DUE_AT).and_then(Value::as_i64)?) })
+    let due_at = item.get(attribute::DUE_AT).and_then(Value::as_i64)?;
+    Some(DueCursor { key: item.get(PARTITION_KEY)?.as_text()?.to_owned(), due_at: EpochMs(due_at) })
+}
+
+fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
+    let place = due_cursor(item)?;
+    Some(DueEntry { key: RecordKey::parse(&place.key)?, due_at: place.due_at })
 }
 
 /// The condition did not hold. Logs a write that found itself, because nothing else shows that its reply was lost.

@@ -3,6 +3,7 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use error_reporter::Report;
+use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
@@ -11,6 +12,10 @@ use crate::port::Queue;
 
 /// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;
+
+/// The most batches of one call that are under way at once: all of a relay's chunk. More follow, as an envelope may have
+/// a thousand events.
+const BATCHES_IN_FLIGHT_MAX: usize = 10;
 
 /// The queue, by URL.
 #[derive(Debug, Clone)]
@@ -72,11 +77,8 @@ impl Queue for SqsQueue {
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
-        let mut sent = Vec::with_capacity(messages.len());
-        for batch in messages.chunks(BATCH_MAX) {
-            sent.extend(self.send_batch(batch).await);
-        }
-        sent
+        let batches: Vec<_> = messages.chunks(BATCH_MAX).map(|batch| self.send_batch(batch)).collect();
+        stream::iter(batches).buffered(BATCHES_IN_FLIGHT_MAX).concat().await
     }
 
     async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {

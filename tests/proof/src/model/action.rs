@@ -1,10 +1,9 @@
 //! The actions that can happen next, and the states they lead to.
 
-use hookonce_protocol::call::{Next, Step};
 use hookonce_protocol::ingress::{Ingress, Rules};
 use hookonce_protocol::operator;
-use hookonce_protocol::relay::{Budget as RelayBudget, Relay};
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::relay::{Budget as RelayBudget, Limits, Run};
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::Worker;
 use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
@@ -504,9 +503,9 @@ fn start_relay(world: &mut World, state: &mut State) -> bool {
         state.spend(Budget::Relay);
     }
     let moment: Moment = world.moment(state.now);
-    let Step { next, .. } = Relay::start(world.timing, RelayBudget::standard(), 0, moment);
-    let Next::Call(machine, call) = next else { return true };
-    let outcome = world.begin(Advanced::Asks(Box::new(Actor::Relay(machine)), call), state.now);
+    let limits = Limits { deadline: EpochMs(i64::MAX), scan_max: Millis(0), chunk_max: Millis(0) };
+    let run = Run::new(world.timing, RelayBudget::standard(), limits, moment);
+    let outcome = world.begin(Actor::relay_run(Box::new(run), moment), state.now);
     enter(state, outcome)
 }
 

@@ -69,7 +69,7 @@ fn call_words(call: &Call, part: usize) -> String {
         Call::Commit(writes) => format!("commit {}", writes[0].key),
         Call::Send(message) => format!("{} {}", kind(message), message.record_key()),
         Call::SendEach(messages) => format!("send {} hints", messages.len()),
-        Call::QueryDue { .. } => "query due".to_owned(),
+        Call::QueryDue(_) => "query due".to_owned(),
         Call::Plan(record) => format!("plan {}", record.key),
         Call::Split(_) | Call::CountReceived { .. } | Call::Wait(_) => "at once".to_owned(),
     }

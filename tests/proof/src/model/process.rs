@@ -3,7 +3,7 @@
 use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::ingress::{Answer, Ingress};
-use hookonce_protocol::relay::Relay;
+use hookonce_protocol::relay::{Chunk, Run, Scan};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::{Settled, Worker};
 
@@ -17,12 +17,21 @@ pub(super) enum Actor {
     Ingress(Ingress, u8),
     /// A message, by its number.
     Worker(Worker, MessageId),
-    /// A relay run.
-    Relay(Relay),
+    /// A relay run, and which of its machines is at work.
+    Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number.
     DeadLetter(DeadLetter, MessageId),
     /// An operator whose write is under way.
     Operator,
+}
+
+/// A machine of a relay run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum RelayMachine {
+    /// It reads the index.
+    Scan(Scan),
+    /// It sends.
+    Chunk(Chunk),
 }
 
 /// A process. It does nothing until its call is answered.
@@ -70,7 +79,7 @@ impl Actor {
         match self {
             Self::Ingress(..) => Role::Ingress,
             Self::Worker(..) => Role::Worker,
-            Self::Relay(_) => Role::Relay,
+            Self::Relay(..) => Role::Relay,
             Self::DeadLetter(..) => Role::DeadLetter,
             Self::Operator => Role::Operator,
         }
@@ -81,12 +90,47 @@ impl Actor {
         match self {
             Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
-            Self::Relay(machine) => match machine.step(reply, moment).next {
-                Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Relay(machine)), call),
-                Next::Done(_) => Advanced::Ended(End::Gone),
-            },
+            Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
             Self::DeadLetter(machine, message) => Self::dead_letter(machine.step(reply, moment), message),
             Self::Operator => Advanced::Ended(End::Gone),
+        }
+    }
+
+    /// The first step of a relay run. Its machines work one after the other here: chunks that run side by side have
+    /// nothing in common, and two runs at once are a scenario.
+    pub(super) fn relay_run(mut run: Box<Run>, moment: Moment) -> Advanced {
+        if let Some(Step { next: Next::Call(scan, call), .. }) = run.next_scan(moment) {
+            return Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call);
+        }
+        assert!(run.sample(moment).is_none(), "a few records are within the least budget");
+        Self::relay_chunk(run, moment)
+    }
+
+    fn relay_chunk(mut run: Box<Run>, moment: Moment) -> Advanced {
+        match run.next_chunk(moment) {
+            Some(Step { next: Next::Call(chunk, call), .. }) => {
+                Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call)
+            }
+            Some(Step { next: Next::Done(_), .. }) | None => Advanced::Ended(End::Gone),
+        }
+    }
+
+    fn relay(mut run: Box<Run>, machine: RelayMachine, reply: Reply, moment: Moment) -> Advanced {
+        match machine {
+            RelayMachine::Scan(scan) => match scan.step(reply, moment).next {
+                Next::Call(scan, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call),
+                Next::Done(scanned) => {
+                    run.scanned(scanned);
+                    Self::relay_run(run, moment)
+                }
+            },
+            RelayMachine::Chunk(chunk) => match chunk.step(reply, moment).next {
+                Next::Call(chunk, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call),
+                Next::Done(report) => {
+                    run.ended(report);
+                    Self::relay_chunk(run, moment)
+                }
+            },
         }
     }
 

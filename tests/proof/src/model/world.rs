@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hookonce_protocol::call::{
-    Call, CancellationReason, ChildEvent, Committed, DueEntry, Failure, HandlerPlan, Planned, Reply, Split,
+    Call, CancellationReason, ChildEvent, Committed, DueEntry, DuePage, Failure, HandlerPlan, Planned, Reply, Split,
     Unavailable, Written,
 };
 use hookonce_protocol::item::Item;
@@ -272,7 +272,7 @@ impl World {
         }
         let message = match &proc.actor {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message) => *message,
-            Actor::Ingress(..) | Actor::Relay(_) | Actor::Operator => MessageId::NONE,
+            Actor::Ingress(..) | Actor::Relay(..) | Actor::Operator => MessageId::NONE,
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let class = self.class(call, part);
@@ -288,7 +288,7 @@ impl World {
             Call::Read(_) | Call::ReadHeads(_) => Class::Read,
             Call::Commit(writes) => Class::Commit { slot: self.slot(&writes[0].key) },
             Call::Send(_) | Call::SendEach(_) => Class::Send,
-            Call::QueryDue { .. } => Class::Query,
+            Call::QueryDue(_) => Class::Query,
             Call::Plan(_) => Class::Plan,
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
         }
@@ -456,7 +456,7 @@ impl World {
             Answer::Due(due) => {
                 let shown = self.keys.iter().zip(due).filter(|(_, at)| *at != NOT_DUE);
                 let entry = |(key, at): (&RecordKey, i64)| DueEntry { key: key.clone(), due_at: EpochMs(at) };
-                Reply::Due(Ok(shown.map(entry).collect()))
+                Reply::Due(Ok(DuePage { entries: shown.map(entry).collect(), next: None }))
             }
             Answer::Planned(domain) => self.plan(call, domain),
             Answer::HandlerFails { retryable } => {
@@ -519,7 +519,7 @@ fn unavailable(call: &Call) -> Reply {
         Call::Commit(_) => Reply::Committed(Committed::Unavailable),
         Call::Send(_) => Reply::Sent(Err(Unavailable)),
         Call::SendEach(messages) => Reply::SentEach(vec![Err(Unavailable); messages.len()]),
-        Call::QueryDue { .. } => Reply::Due(Err(Unavailable)),
+        Call::QueryDue(_) => Reply::Due(Err(Unavailable)),
         Call::Plan(_) => Reply::Planned(Planned::Unavailable),
         Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => Reply::Done,
     }

@@ -36,6 +36,9 @@ const RELAY_PERIOD: i64 = 60_000;
 /// How long the relay function may run.
 const RELAY_TIMEOUT: Millis = Millis::seconds(50);
 
+/// How long one of its calls takes at most.
+const RELAY_CALL_MAX: Millis = Millis::seconds(3);
+
 /// The longest message of the queue, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
@@ -245,12 +248,13 @@ pub async fn schedule(world: World) {
 pub(super) fn relay_parts(ports: &Ports) -> RelayParts<Ports, Ports, Ports> {
     let timing = ports.world.lock().config.timing;
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    RelayParts { store, queue, ambient, timing, budget: Budget::standard() }
+    RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: RELAY_CALL_MAX }
 }
 
 async fn relay(world: World) {
     let ports = Ports::new(&world, Role::Relay);
-    ports.live(RELAY_TIMEOUT, relay_parts(&ports).run()).await;
+    let deadline = ports.moment().now.plus(RELAY_TIMEOUT);
+    ports.live(RELAY_TIMEOUT, relay_parts(&ports).run(deadline)).await;
 }
 
 /// The event source of the dead-letter queue: one batch at a time.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use hookonce_protocol::call::{Call, CancellationReason, Committed, DueEntry, Reply, Unavailable, Written};
+use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{MESSAGE_VERSION, Message};
 use hookonce_protocol::plan::Snapshot;
@@ -419,10 +419,11 @@ impl Store for Ports {
         read
     }
 
-    async fn query_due(&self, shard: u16, until: EpochMs, limit: usize) -> Result<Vec<DueEntry>, Unavailable> {
-        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(shard, until, limit, now));
+    async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
+        let asked = query.clone();
+        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&asked, now));
         let due = self.call(self.edge("query due", false, Side::Store), Err(Unavailable), None, effect).await;
-        self.note_reply(&Call::QueryDue { shard, until, limit }, Reply::Due(due)).due()
+        self.note_reply(&Call::QueryDue(query.clone()), Reply::Due(due)).due()
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {

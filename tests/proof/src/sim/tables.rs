@@ -4,11 +4,12 @@
 //! of the proof checks against real servers that the answers are DynamoDB's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
-use hookonce_protocol::call::{CancellationReason, Committed, DueEntry};
+use hookonce_protocol::call::{CancellationReason, Committed, DueCursor, DueEntry, DuePage, DueQuery};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{attribute, journal_shard, pending_shard};
+use hookonce_protocol::record::{attribute, journal_shard};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Table, Write};
 
@@ -154,14 +155,20 @@ impl Tables {
         self.lingers_until = Some(until);
     }
 
-    /// PENDING records of a shard that fell due, oldest first, as the index shows them now.
-    pub fn query_due(&mut self, shard: u16, until: EpochMs, limit: usize, now: i64) -> Vec<DueEntry> {
-        let partition = pending_shard(shard);
-        let from = (partition.clone(), i64::MIN, String::new());
-        let entries = self.index(now).range(from..);
-        let in_range = entries.take_while(|(shard, at, _)| *shard == partition && *at <= until.0);
-        let entry = |(_, at, key): &Entry| Some(DueEntry { key: RecordKey::parse(key)?, due_at: EpochMs(*at) });
-        in_range.take(limit).filter_map(entry).collect()
+    /// One page of a shard of the index, as it shows now.
+    pub fn query_due(&mut self, query: &DueQuery, now: i64) -> DuePage {
+        let partition = query.partition();
+        let from = match &query.after {
+            Some(place) => Bound::Excluded((partition.clone(), place.due_at.0, place.key.clone())),
+            None => Bound::Included((partition.clone(), i64::MIN, String::new())),
+        };
+        let entries = self.index(now).range((from, Bound::Unbounded));
+        let in_range = entries.take_while(|(shard, at, _)| *shard == partition && *at <= query.until.0);
+        let page: Vec<_> = in_range.take(query.limit).collect();
+        let last = page.last().filter(|_| page.len() == query.limit);
+        let next = last.map(|(_, at, key)| DueCursor { key: key.clone(), due_at: EpochMs(*at) });
+        let entry = |(_, at, key): &&Entry| Some(DueEntry { key: RecordKey::parse(key)?, due_at: EpochMs(*at) });
+        DuePage { entries: page.iter().filter_map(entry).collect(), next }
     }
 
     /// Records of one journal shard that were received in a span.

@@ -1,0 +1,196 @@
+//! A few due records: read, re-armed, sent and repaired together.
+
+use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Written};
+use crate::key::RecordKey;
+use crate::message::Message;
+use crate::purpose::Purpose;
+use crate::record::{Found, Guard, Record, Status, attribute, equals, set};
+use crate::time::{EpochMs, Millis};
+use crate::timing::{Moment, Timing};
+use crate::write::{Action, Change, Clause, Condition, Table, Write};
+
+/// The most records in one chunk.
+pub const CHUNK_MAX: usize = 100;
+
+/// How soon a record is due again after its send failed.
+pub const FAILED_SEND_PAUSE: Millis = Millis::seconds(30);
+
+/// The report of one chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ChunkReport {
+    /// Its records.
+    pub entries: usize,
+    /// Records whose due time it moved.
+    pub rearmed: usize,
+    /// Messages that the queue confirmed.
+    pub sent: usize,
+    /// Messages that the queue did not confirm.
+    pub failed: usize,
+    /// The highest number of sends among due records without a handler failure. It shows whether anyone processes what
+    /// is sent.
+    pub untried_resends: i64,
+    /// More than half of its reads, writes or sends failed, so that another chunk would most likely fare the same. One
+    /// record that fails for itself does not hold up the others.
+    pub stalled: bool,
+}
+
+/// The machine for one chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Chunk {
+    timing: Timing,
+    state: State,
+    report: ChunkReport,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Reading { entries: Vec<DueEntry> },
+    Rearming { rearms: Vec<Rearm> },
+    Sending { rearms: Vec<Rearm> },
+    Repairing,
+}
+
+/// One record's new due time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Rearm {
+    key: RecordKey,
+    guard: Guard,
+    due_at: EpochMs,
+}
+
+impl Chunk {
+    /// Starts on up to [`CHUNK_MAX`] due records.
+    pub fn start(entries: Vec<DueEntry>, timing: Timing) -> Step<Self, ChunkReport> {
+        let report = ChunkReport { entries: entries.len(), ..ChunkReport::default() };
+        let keys = entries.iter().map(|entry| entry.key.clone()).collect();
+        Step::call(Self { timing, state: State::Reading { entries }, report }, Call::ReadHeads(keys))
+    }
+
+    fn call(self, state: State, call: Call) -> Step<Self, ChunkReport> {
+        Step::call(Self { state, ..self }, call)
+    }
+
+    /// The index may be stale and contains only keys, so this reads each record to learn how often it was sent.
+    fn rearm(
+        mut self,
+        entries: &[DueEntry],
+        found: Vec<Result<Found, Unavailable>>,
+        moment: Moment,
+    ) -> Step<Self, ChunkReport> {
+        self.report.stalled |= most(found.iter().filter(|found| found.is_err()).count(), found.len());
+        let mut unknown_version = false;
+        let mut rearms = Vec::new();
+        let mut writes = Vec::new();
+        for (entry, found) in entries.iter().zip(found) {
+            match found {
+                Ok(Found::Record(record)) if record.status == Status::Pending => {
+                    if record.attempts == 0 {
+                        self.report.untried_resends = self.report.untried_resends.max(record.resends);
+                    }
+                    let interval =
+                        moment_for(&record.key, moment).stretched(self.timing.resend_interval(record.resends));
+                    let due_at = moment.now.plus(interval);
+                    writes.push(rearm_write(&record, entry.due_at, due_at, &self.timing, moment));
+                    rearms.push(Rearm { key: record.key.clone(), guard: record.guard(), due_at });
+                }
+                Ok(Found::Unreadable(_)) => unknown_version = true,
+                Ok(Found::Record(_) | Found::Nothing) | Err(Unavailable) => {}
+            }
+        }
+        let step = if writes.is_empty() {
+            Step::done(self.report)
+        } else {
+            self.call(State::Rearming { rearms }, Call::WriteEach(writes))
+        };
+        if unknown_version { step.signal(Signal::UnknownVersion) } else { step }
+    }
+
+    fn send(mut self, rearms: Vec<Rearm>, written: &[Written]) -> Step<Self, ChunkReport> {
+        let unknown = written.iter().filter(|written| **written == Written::Unavailable).count();
+        self.report.stalled |= most(unknown, written.len());
+        let won = |(rearm, written): (Rearm, &Written)| (*written == Written::Applied).then_some(rearm);
+        let rearms: Vec<_> = rearms.into_iter().zip(written).filter_map(won).collect();
+        self.report.rearmed = rearms.len();
+        if rearms.is_empty() {
+            return Step::done(self.report);
+        }
+        let messages = rearms.iter().map(|rearm| Message::Ref { pk: rearm.key.clone() }).collect();
+        self.call(State::Sending { rearms }, Call::SendEach(messages))
+    }
+
+    fn sent(mut self, rearms: &[Rearm], sent: &[Result<(), Unavailable>], moment: Moment) -> Step<Self, ChunkReport> {
+        let failed: Vec<_> = rearms.iter().zip(sent).filter(|(_, sent)| sent.is_err()).collect();
+        self.report.failed = failed.len();
+        self.report.sent = rearms.len() - failed.len();
+        self.report.stalled |= most(failed.len(), rearms.len());
+        if failed.is_empty() {
+            return Step::done(self.report);
+        }
+        let soon = moment.now.plus(FAILED_SEND_PAUSE);
+        let writes = failed.into_iter().map(|(rearm, _)| repair_write(rearm, soon)).collect();
+        self.call(State::Repairing, Call::WriteEach(writes))
+    }
+}
+
+/// Whether more than half failed.
+const fn most(failed: usize, of: usize) -> bool {
+    failed * 2 > of
+}
+
+/// Gives each record a different stretch from one random draw, so that records that were due together spread out.
+fn moment_for(key: &RecordKey, moment: Moment) -> Moment {
+    let mixed = moment.entropy.wrapping_add(u64::from(key.shard(u16::MAX)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    Moment { entropy: mixed ^ (mixed >> 29), ..moment }
+}
+
+/// Moves the due time into the future, counts the coming send and renews the TTL. All before anything is sent.
+pub fn rearm_write(record: &Record, observed: EpochMs, due_at: EpochMs, timing: &Timing, moment: Moment) -> Write {
+    Write {
+        purpose: Purpose::Rearm,
+        table: Table::Inbox,
+        key: record.key.as_str().to_owned(),
+        action: Action::Update(vec![
+            set(attribute::DUE_AT, due_at.0),
+            Change::Set(attribute::RESENDS.into(), (record.resends + 1).into()),
+            set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), moment.now).0),
+        ]),
+        condition: Condition(vec![pending(), equals(attribute::DUE_AT, observed.0)]),
+    }
+}
+
+fn repair_write(rearm: &Rearm, soon: EpochMs) -> Write {
+    Write {
+        purpose: Purpose::RepairDueTime,
+        table: Table::Inbox,
+        key: rearm.key.as_str().to_owned(),
+        action: Action::Update(vec![set(attribute::DUE_AT, soon.0)]),
+        condition: rearm.guard.condition([equals(attribute::DUE_AT, rearm.due_at.0)]),
+    }
+}
+
+fn pending() -> Clause {
+    equals(attribute::STATUS, Status::Pending.as_str())
+}
+
+impl Machine for Chunk {
+    type Output = ChunkReport;
+
+    fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, ChunkReport> {
+        let state = std::mem::replace(&mut self.state, State::Repairing);
+        match state {
+            State::Reading { entries } => {
+                let found = reply.read_heads(entries.len());
+                self.rearm(&entries, found, moment)
+            }
+            State::Rearming { rearms } => {
+                let written = reply.written_each(rearms.len());
+                self.send(rearms, &written)
+            }
+            State::Sending { rearms } => {
+                let sent = reply.sent_each(rearms.len());
+                self.sent(&rearms, &sent, moment)
+            }
+            State::Repairing => Step::done(self.report),
+        }
+    }
+}

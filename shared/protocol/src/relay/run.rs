@@ -1,0 +1,167 @@
+//! One run of the relay: which calls it may begin.
+
+use std::collections::VecDeque;
+
+use crate::call::{DueEntry, DuePage, DueQuery, DueState, Step};
+use crate::relay::Budget;
+use crate::relay::chunk::{CHUNK_MAX, Chunk, ChunkReport};
+use crate::relay::sample::Sample;
+use crate::relay::scan::{SHARD_PAGE, Scan, Scanned};
+use crate::time::{EpochMs, Millis};
+use crate::timing::{Moment, Timing};
+
+/// The most pages that one run reads of one shard. So that many records of a newer release, which the relay leaves
+/// alone, hide none that fell due after them.
+pub const PAGES_MAX: usize = 64;
+
+/// How much time a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// When the process is ended.
+    pub deadline: EpochMs,
+    /// How long a scan takes at most.
+    pub scan_max: Millis,
+    /// How long a chunk takes at most, its repair included.
+    pub chunk_max: Millis,
+}
+
+/// The report of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Report {
+    /// Due entries found.
+    pub due: usize,
+    /// Records whose due time this run moved.
+    pub rearmed: usize,
+    /// Messages that the queue confirmed.
+    pub sent: usize,
+    /// Messages that the queue did not confirm.
+    pub failed: usize,
+    /// How long the oldest entry has been due.
+    pub oldest_age: Option<Millis>,
+    /// The highest number of sends among due records without a handler failure. It shows whether anyone processes what
+    /// is sent.
+    pub untried_resends: i64,
+    /// Shards that were not read to their end, because the store did not answer or the time was over.
+    pub shards_unavailable: usize,
+}
+
+/// One run. It is a plan, not a machine: the driver asks for what may begin next, and reports what has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Run {
+    timing: Timing,
+    budget: Budget,
+    limits: Limits,
+    /// Pages to read now, and those that follow full ones.
+    pages: VecDeque<DueQuery>,
+    next_pages: VecDeque<DueQuery>,
+    /// How many times pages were read of each shard.
+    rounds: usize,
+    /// Due records that no chunk has taken, oldest first.
+    waiting: VecDeque<DueEntry>,
+    /// The sends of this run; the least, until arrivals were sampled.
+    granted: usize,
+    sampled: bool,
+    /// Sends that were made, or are left to the chunks under way.
+    taken: usize,
+    stalled: bool,
+    report: Report,
+}
+
+impl Run {
+    /// Begins a run. It reads what is due now: a record that it re-arms does not come up again.
+    pub fn new(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
+        let query =
+            |shard| DueQuery { state: DueState::Pending, shard, until: moment.now, after: None, limit: SHARD_PAGE };
+        let mut pages: VecDeque<_> = (0..timing.shards.max(1)).map(query).collect();
+        // If the time does not suffice for all shards, others are left out each time.
+        let first = usize::try_from(moment.entropy).unwrap_or(0) % pages.len().max(1);
+        pages.rotate_left(first);
+        Self {
+            timing,
+            budget,
+            limits,
+            pages,
+            next_pages: VecDeque::new(),
+            rounds: 1,
+            waiting: VecDeque::new(),
+            granted: budget.sends_max(0),
+            sampled: false,
+            taken: 0,
+            stalled: false,
+            report: Report::default(),
+        }
+    }
+
+    fn has_time(&self, moment: Moment, length: Millis) -> bool {
+        moment.now.plus(length) <= self.limits.deadline
+    }
+
+    /// The next page of this round to read. Pages for which the time does not suffice count as unavailable.
+    pub fn next_scan(&mut self, moment: Moment) -> Option<Step<Scan, Scanned>> {
+        if !self.has_time(moment, Millis(self.limits.scan_max.0 + self.limits.chunk_max.0)) {
+            self.report.shards_unavailable += self.pages.len();
+            self.pages.clear();
+        }
+        self.pages.pop_front().map(Scan::start)
+    }
+
+    /// A page was read.
+    pub fn scanned(&mut self, scanned: Scanned) {
+        self.next_pages.extend(scanned.next());
+        let Ok(DuePage { entries, .. }) = scanned.page else {
+            self.report.shards_unavailable += 1;
+            return;
+        };
+        self.report.due += entries.len();
+        let age = entries.first().map(|entry| Millis(scanned.query.until.0.saturating_sub(entry.due_at.0)));
+        self.report.oldest_age = self.report.oldest_age.max(age);
+        self.waiting.extend(entries);
+    }
+
+    /// Orders what was found, oldest first, and samples the arrivals if more is due than the least budget allows.
+    pub fn sample(&mut self, moment: Moment) -> Option<Step<Sample, u64>> {
+        self.waiting.make_contiguous().sort_by(|a, b| (a.due_at, &a.key).cmp(&(b.due_at, &b.key)));
+        let needed = !self.sampled && self.taken + self.waiting.len() > self.granted;
+        self.sampled |= needed;
+        needed.then(|| Sample::start(&self.timing, moment))
+    }
+
+    /// The arrivals were sampled.
+    pub fn granted(&mut self, arrivals: u64) {
+        self.granted = self.budget.sends_max(arrivals);
+    }
+
+    /// The next chunk. There is none when nothing waits, the budget is spent, a chunk has stalled, or the time does not
+    /// suffice for its repair.
+    pub fn next_chunk(&mut self, moment: Moment) -> Option<Step<Chunk, ChunkReport>> {
+        let size = self.waiting.len().min(CHUNK_MAX).min(self.granted.saturating_sub(self.taken));
+        if size == 0 || self.stalled || !self.has_time(moment, self.limits.chunk_max) {
+            return None;
+        }
+        self.taken += size;
+        Some(Chunk::start(self.waiting.drain(..size).collect(), self.timing))
+    }
+
+    /// A chunk has ended. What it did not re-arm is left of the budget.
+    pub fn ended(&mut self, chunk: ChunkReport) {
+        self.taken = self.taken.saturating_sub(chunk.entries.saturating_sub(chunk.rearmed));
+        self.stalled |= chunk.stalled;
+        self.report.rearmed += chunk.rearmed;
+        self.report.sent += chunk.sent;
+        self.report.failed += chunk.failed;
+        self.report.untried_resends = self.report.untried_resends.max(chunk.untried_resends);
+    }
+
+    /// Turns to the pages that follow full ones, once every chunk has ended. Says whether there are any.
+    pub fn turn_page(&mut self) -> bool {
+        let may_send = self.taken < self.granted || !self.sampled;
+        self.pages = std::mem::take(&mut self.next_pages);
+        self.rounds += 1;
+        may_send && !self.stalled && self.waiting.is_empty() && self.rounds <= PAGES_MAX && !self.pages.is_empty()
+    }
+
+    /// What happened.
+    pub fn report(self) -> Report {
+        self.report
+    }
+}
