@@ -10,6 +10,7 @@ mod gateways;
 mod handlers;
 mod identity;
 mod materials;
+mod operators;
 mod payments;
 mod protocol;
 mod providers;

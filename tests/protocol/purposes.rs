@@ -2,10 +2,12 @@
 
 use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::operator::{Order, carry_out};
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::Found;
+use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::worker::{Worker, first_seen};
 
 use super::a_record;
@@ -14,15 +16,20 @@ use super::a_record;
 const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
 
 /// Purposes that the model has no write for, and why.
-const NOT_IN_THE_MODEL: [Purpose; 2] = [
+const NOT_IN_THE_MODEL: [Purpose; 4] = [
     // This write differs from a duplicate mark only in its outcome. Every event of the model has a handler.
     Purpose::MarkIgnored,
+    // It changes nothing that a machine decides on: only a force needs the body of a settled record, and its condition
+    // asks for it.
+    Purpose::Redact,
+    // Written with an operator's change, in one transaction. No machine reads it.
+    Purpose::NoteOperation,
     // Made after a record is settled, outside of the machine: nothing depends on it.
     Purpose::NoteBody,
 ];
 
 #[test]
-fn every_purpose_but_two_is_in_a_transition_of_the_model() {
+fn every_purpose_but_four_is_in_a_transition_of_the_model() {
     let seen = |purpose: Purpose| {
         let (asked, cancelled) = (format!(": {purpose} -> "), format!(" -> cancelled by the {purpose}"));
         TRANSITIONS.lines().any(|label| label.contains(&asked) || label.ends_with(&cancelled))
@@ -32,7 +39,7 @@ fn every_purpose_but_two_is_in_a_transition_of_the_model() {
 }
 
 #[test]
-fn the_two_are_made_all_the_same() {
+fn the_four_are_made_all_the_same() {
     let (timing, moment) = (Timing::standard(), Moment { now: EpochMs(0), entropy: 0 });
     let record = a_record("in#a#x");
     let note = first_seen::note(&record, &timing, moment);
@@ -43,7 +50,16 @@ fn the_two_are_made_all_the_same() {
         Next::Done(settled) => panic!("it ended with {settled:?}"),
     });
     let Next::Call(_, Call::Write(mark)) = last.next else { panic!("it marks the record") };
-    assert_eq!([mark.purpose, note.purpose], NOT_IN_THE_MODEL);
+    let settled =
+        Record { status: Status::Processed, outcome: Some(Outcome::Applied), due: None, ..a_record("in#a#x") };
+    let order = Order {
+        operation: Operation::Redact,
+        accept_duplicate: false,
+        by: "ada".to_owned(),
+        reason: "erasure asked for".to_owned(),
+    };
+    let orders = carry_out(&settled, &Trail::default(), &order, "id", &timing, moment).unwrap();
+    assert_eq!([mark.purpose, orders[0].purpose, orders[1].purpose, note.purpose], NOT_IN_THE_MODEL);
 }
 
 #[test]

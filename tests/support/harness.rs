@@ -70,7 +70,7 @@ pub(crate) struct Harness {
     pub(crate) endpoints: MemoryEndpoints,
     pub(crate) materials: MemoryMaterials,
     metrics: Arc<Mutex<Vec<String>>>,
-    handlers: fn() -> Handlers,
+    pub(crate) handlers: fn() -> Handlers,
     used: Mutex<BTreeMap<&'static str, Used>>,
     held: Mutex<Vec<String>>,
     history: Mutex<RecordHistory>,
@@ -170,6 +170,11 @@ impl Harness {
             call_max: CALL_MAX,
         };
         RelayFunction::new(parts, self.telemetry("relay"))
+    }
+
+    /// The store of an operator's tool that meets faults.
+    pub(crate) fn operator_store(&self, script: &Script) -> TestStore {
+        Faulty::new(self.stack.store(), script)
     }
 
     /// Delivers, signed now.

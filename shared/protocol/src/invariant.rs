@@ -98,7 +98,7 @@ pub enum IllegalStep {
     /// The state machine has no such edge.
     #[error("the state machine has no such edge")]
     Edge,
-    /// A1: the payload never changes after the claim.
+    /// A1: the payload never changes after the claim, and only a settled record can lose it.
     #[error("its body changed")]
     Body,
     /// Only a retry or a force resets the failures, to zero.
@@ -118,6 +118,7 @@ pub enum IllegalStep {
 /// | DEAD | PENDING, same generation | a retry |
 /// | DEAD | DISCARDED, same generation | a discard |
 /// | PROCESSED | PENDING, next generation | a force |
+/// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
 /// There is no other edge. A record only disappears by its TTL, which is not a write.
@@ -130,10 +131,16 @@ pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalSt
     let rules = [
         (IllegalStep::Identity, before.claim_id == after.claim_id && before.generation <= after.generation),
         (IllegalStep::Edge, is_edge(before, after)),
-        (IllegalStep::Body, before.body == after.body),
+        (IllegalStep::Body, before.body == after.body || is_redaction(before, after)),
         (IllegalStep::Attempts, before.attempts <= after.attempts || begins_anew),
     ];
     rules.into_iter().find_map(|(illegal, holds)| (!holds).then_some(illegal))
+}
+
+/// An operator erased the body of a record that will not run again.
+fn is_redaction(before: &Record, after: &Record) -> bool {
+    let settled = matches!(before.status, Status::Processed | Status::Discarded);
+    settled && before.status == after.status && after.body.is_none()
 }
 
 fn is_edge(before: &Record, after: &Record) -> bool {

@@ -17,6 +17,7 @@
 //! | [`plan`] | what a handler sees and returns: event, snapshot, plan |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
+//! | [`trail`] | what operators did to a record |
 //! | [`invariant`] | checks that hold for every stored record |
 
 pub mod call;
@@ -34,6 +35,7 @@ pub mod record;
 pub mod relay;
 pub mod time;
 pub mod timing;
+pub mod trail;
 mod words;
 pub mod worker;
 pub mod write;

@@ -1,9 +1,12 @@
 //! Operator actions on a record. Each is one guarded write and sends nothing. The relay sends, within its budget.
+//! [`carry_out`] adds the entry of the audit trail.
 
+use crate::call::{CancellationReason, Committed};
 use crate::item::Value;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Record, Status, attribute, equals, remove, set};
 use crate::timing::{Moment, Timing};
+use crate::trail::{Entry, Operation, Trail};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
 /// Why an operator's action is refused. The text says what to do instead.
@@ -24,6 +27,113 @@ pub enum Refusal {
     /// Without the payload, nothing can run again.
     #[error("its payload is gone")]
     NoBody,
+    /// The body of a record that may still run is needed.
+    #[error("only PROCESSED and DISCARDED records can be redacted; let a PENDING one end, discard a DEAD one first")]
+    NotRedactable,
+    /// The same force, for the same reason, was carried out before.
+    #[error("it was forced for this reason before; give another --reason to force it once more")]
+    ForcedBefore,
+}
+
+/// What an operator asks for, of one record or of many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// What to do.
+    pub operation: Operation,
+    /// Whether the operator accepts that a retry may apply the effect twice.
+    pub accept_duplicate: bool,
+    /// Who asks.
+    pub by: String,
+    /// Why. May be empty for a retry.
+    pub reason: String,
+}
+
+impl Order {
+    /// Whether it needs a reason: whatever may repeat an effect, or ends what cannot be brought back.
+    pub fn needs_reason(&self) -> bool {
+        self.accept_duplicate || self.operation != Operation::Retry
+    }
+
+    /// The write that the order makes of this record.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the record's state or its trail does not allow the order.
+    pub fn write(&self, record: &Record, trail: &Trail, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
+        let forced = |entry: &Entry| entry.operation == Operation::Force.as_str() && entry.reason == self.reason;
+        match self.operation {
+            Operation::Retry => {
+                let mut write = retry(record, self.accept_duplicate, timing, moment)?;
+                // Only from the state that the operator saw: if another one was first, this one is told.
+                write.condition.0.push(equals(attribute::STATUS, record.status.as_str()));
+                Ok(write)
+            }
+            // A command that is repeated, because it was killed or clicked twice, must not force again.
+            Operation::Force if trail.entries.iter().any(forced) => Err(Refusal::ForcedBefore),
+            Operation::Force => force(record, timing, moment),
+            Operation::Discard => discard(record, timing, moment),
+            Operation::Redact => redact(record),
+        }
+    }
+}
+
+/// The transaction that carries out an order: the change of the record, and the entry of its trail. `id` identifies
+/// this act.
+///
+/// # Errors
+/// [`Refusal`] when the record's state or its trail does not allow the order.
+pub fn carry_out(
+    record: &Record,
+    trail: &Trail,
+    order: &Order,
+    id: &str,
+    timing: &Timing,
+    moment: Moment,
+) -> Result<Vec<Write>, Refusal> {
+    let write = order.write(record, trail, timing, moment)?;
+    let to = match order.operation {
+        Operation::Retry | Operation::Force => Status::Pending,
+        Operation::Discard => Status::Discarded,
+        Operation::Redact => record.status,
+    };
+    let entry = Entry {
+        id: id.to_owned(),
+        at: moment.now,
+        by: order.by.clone(),
+        reason: order.reason.clone(),
+        operation: order.operation.as_str().to_owned(),
+        from: record.state_word().to_owned(),
+        to: to.as_str().to_owned(),
+        accept_duplicate: order.accept_duplicate,
+    };
+    Ok(vec![write, trail.add(record, entry, timing, moment)])
+}
+
+/// The result of an order's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was carried out.
+    Done,
+    /// The record or its trail is no longer as it was read. Nothing was written.
+    Overtaken,
+    /// Nothing was written. Trying again may succeed.
+    Transient,
+    /// The store can never carry it out.
+    Invalid,
+    /// It was carried out or not. The trail tells.
+    Unknown,
+}
+
+impl From<Committed> for Verdict {
+    fn from(committed: Committed) -> Self {
+        match committed {
+            Committed::Applied => Self::Done,
+            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::ConditionFailed) => Self::Overtaken,
+            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::Invalid) => Self::Invalid,
+            Committed::Cancelled(_) => Self::Transient,
+            Committed::Invalid => Self::Invalid,
+            Committed::Unavailable => Self::Unknown,
+        }
+    }
 }
 
 /// Lets a PENDING or DEAD record run again in the same generation.
@@ -90,6 +200,20 @@ pub fn discard(record: &Record, timing: &Timing, moment: Moment) -> Result<Write
         remove(attribute::DUE_AT),
     ];
     Ok(update(record, Purpose::Discard, changes, record.guard().condition([])))
+}
+
+/// Erases the body of a record that needs it no more. The record, its hash and its dedup stay, so a re-delivery is still
+/// a duplicate.
+///
+/// # Errors
+/// [`Refusal`] when the record may still run, or its payload is gone already.
+pub fn redact(record: &Record) -> Result<Write, Refusal> {
+    match record.status {
+        Status::Pending | Status::Dead => return Err(Refusal::NotRedactable),
+        Status::Processed | Status::Discarded if record.body.is_none() => return Err(Refusal::NoBody),
+        Status::Processed | Status::Discarded => {}
+    }
+    Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], record.guard().condition([])))
 }
 
 fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {

@@ -52,6 +52,10 @@ words! {
         Force = "force",
         /// Discards a DEAD record: 1.9.
         Discard = "discard",
+        /// Erases the body of a settled record: 1.9.
+        Redact = "redact",
+        /// Adds an entry to the audit trail of a record: 1.9.
+        NoteOperation = "note operation",
         /// Notes which record a body first came with: the worker's answer to H15.
         NoteBody = "note body",
     }

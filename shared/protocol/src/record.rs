@@ -306,6 +306,14 @@ impl Record {
         Guard { status: self.status, claim_id: self.claim_id.clone(), generation: self.generation }
     }
 
+    /// The one word that says most about where it stands: its outcome, else its status.
+    pub fn state_word(&self) -> &'static str {
+        match (self.status, self.outcome) {
+            (Status::Processed, Some(outcome)) => outcome.as_str(),
+            (status, _) => status.as_str(),
+        }
+    }
+
     /// Encodes the record as a stored item.
     pub fn encode(&self) -> Item {
         let mut item = Item::new();

@@ -6,6 +6,7 @@
 //! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
 //! | [`batch`], [`ingest`], [`process`], [`maintain`] | deliveries, batches, relay runs, dead letters |
+//! | [`operate`] | an operator's orders |
 //! | [`handler`] | the trait that business rules implement |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
@@ -30,6 +31,7 @@ pub mod handler;
 pub mod ingest;
 pub mod maintain;
 pub mod material;
+pub mod operate;
 mod per_minute;
 pub mod port;
 pub mod process;

@@ -141,8 +141,11 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             Written::Applied | Written::TransactionConflict | Written::Invalid | Written::Unavailable => false,
         }
     }
+}
 
-    async fn plan(&self, record: &Record) -> Planned {
+impl<S: Store, Q, A> WorkerParts<S, Q, A> {
+    /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
+    pub async fn plan(&self, record: &Record) -> Planned {
         let event = match self.event(record) {
             Ok(event) => event,
             Err(failure) => return Planned::Failed(failure),
@@ -199,7 +202,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         provider.split(&raw, &record.headers).map_err(|_| Failure::permanent("BODY_UNREADABLE"))
     }
 
-    fn split(&self, record: &Record) -> Split {
+    /// Splits an envelope's body into events.
+    pub fn split(&self, record: &Record) -> Split {
         let child = |part: EventPart| {
             let event_id = match part.key {
                 EventKey::Delivery(key) | EventKey::Event(key) => key,

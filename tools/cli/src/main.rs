@@ -8,10 +8,13 @@
 mod census;
 mod command;
 mod failure;
+mod orders;
 mod output;
 #[cfg(feature = "aws")]
 mod outputs;
+mod rehearsal;
 mod samples;
+mod select;
 mod sender;
 mod stack;
 mod target;
@@ -53,6 +56,10 @@ enum Command {
     List(command::list::Arguments),
     /// Show the timeline of one record.
     Show(command::show::Arguments),
+    /// Let dead records run again, or force processed ones.
+    Replay(command::replay::Arguments),
+    /// Give dead records up.
+    Discard(orders::OrderArguments),
 }
 
 #[tokio::main]
@@ -68,6 +75,8 @@ async fn main() -> std::process::ExitCode {
         Command::Endpoint(command) => command::endpoint::run(command),
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
+        Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
+        Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
     };
     match result {
         Ok(exit) => exit.into(),

@@ -1,10 +1,14 @@
 //! Output for people and programs.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use hookonce_protocol::time::EpochMs;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -24,6 +28,26 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn json(data: &impl Serialize) {
     // Plain data always serialises.
     line(&serde_json::to_string_pretty(data).unwrap_or_default());
+}
+
+/// Writes data as JSON in one line.
+pub(crate) fn json_line(data: &impl Serialize) {
+    line(&serde_json::to_string(data).unwrap_or_default());
+}
+
+/// Whether a person watches standard error.
+pub(crate) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// A progress bar with rate, elapsed and remaining time, on standard error.
+pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
+    let style = "{msg:>8} {bar:30} {pos}/{len}  {per_sec:.1}  {elapsed} elapsed  {eta} left";
+    let bar = ProgressBar::new(length).with_message(label);
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }
 
 /// Writes raw bytes.
@@ -61,4 +85,22 @@ pub(crate) fn moment(at: EpochMs) -> String {
     let millis = u64::try_from(at.0).unwrap_or(0);
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);
     humantime::format_rfc3339_millis(at).to_string()
+}
+
+/// A point in time in this machine's time zone, to the second.
+pub(crate) fn local_moment(at: EpochMs) -> String {
+    let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
+    at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string()
+}
+
+/// A length of time in its two largest units.
+pub(crate) fn length(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let rounded = match seconds {
+        0..60 => Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+        60..3_600 => Duration::from_secs(seconds),
+        3_600..86_400 => Duration::from_secs(seconds / 60 * 60),
+        _ => Duration::from_secs(seconds / 3_600 * 3_600),
+    };
+    humantime::format_duration(rounded).to_string()
 }

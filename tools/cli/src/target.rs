@@ -158,6 +158,25 @@ impl Target {
         Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))
     }
 
+    /// Whether the domain table is known. Without it, a command shows only what the inbox table holds.
+    pub(crate) fn knows_domain(&self) -> bool {
+        self.table.is_none() || self.domain_table.is_some()
+    }
+
+    /// The store of the named or running stack, for what also needs its domain table.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running, or a table is not named.
+    pub(crate) async fn store_with_domain(&self) -> Result<DynamoStore, Failure> {
+        if !self.knows_domain() {
+            return Err(Failure::usage(
+                "this also needs the domain table",
+                "pass --domain-table NAME beside --table, or --stack NAME, which finds both",
+            ));
+        }
+        self.store().await
+    }
+
     /// The store of the named stack.
     #[cfg(feature = "aws")]
     async fn deployed(&self) -> Result<DynamoStore, Failure> {

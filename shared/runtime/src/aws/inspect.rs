@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
@@ -57,10 +58,31 @@ impl DynamoStore {
         from: Option<IndexCursor>,
         limit: usize,
     ) -> Result<IndexPage, Unavailable> {
-        let request = self.client().query().table_name(self.table(Table::Inbox)).scan_index_forward(false);
-        let request = request.limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let request = self.query(query).scan_index_forward(false).limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let request = request.set_exclusive_start_key(from.map(|IndexCursor(key)| key));
-        let request = match query {
+        let output = request.send().await.map_err(|error| failed("Query", &error))?;
+        let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
+        let keys = output.items().iter().filter_map(key).collect();
+        Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
+    }
+
+    /// Counts the keys of an index partition. The index may be stale.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub async fn index_count(&self, query: &IndexQuery) -> Result<u64, Unavailable> {
+        let mut pages = self.query(query).select(Select::Count).into_paginator().send();
+        let mut count = 0;
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| failed("Query", &error))?;
+            count += u64::try_from(page.count()).unwrap_or(0);
+        }
+        Ok(count)
+    }
+
+    fn query(&self, query: &IndexQuery) -> QueryFluentBuilder {
+        let request = self.client().query().table_name(self.table(Table::Inbox));
+        match query {
             IndexQuery::Due { partition } => request
                 .index_name(DUE_INDEX)
                 .key_condition_expression("#partition = :partition")
@@ -74,14 +96,7 @@ impl DynamoStore {
                 .expression_attribute_values(":partition", AttributeValue::S(partition.clone()))
                 .expression_attribute_values(":from", AttributeValue::N(from.0.to_string()))
                 .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
-        };
-        let output = request.send().await.map_err(|error| {
-            tracing::warn!(operation = "Query", error = %Report::new(&error), "DynamoDB call failed");
-            Unavailable
-        })?;
-        let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
-        let keys = output.items().iter().filter_map(key).collect();
-        Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
+        }
     }
 
     /// Reads every item of a table, strongly consistent. For small tables and audits.
@@ -93,12 +108,15 @@ impl DynamoStore {
         let mut pages = scan.into_paginator().items().send();
         let mut items = Vec::new();
         while let Some(item) = pages.next().await {
-            let item = item.map_err(|error| {
-                tracing::warn!(operation = "Scan", error = %Report::new(&error), "DynamoDB call failed");
-                Unavailable
-            })?;
+            let item = item.map_err(|error| failed("Scan", &error))?;
             items.push(from_attributes(&item));
         }
         Ok(items)
     }
+}
+
+/// Logs a failed call with its whole chain of causes.
+fn failed(operation: &'static str, error: &(dyn std::error::Error + 'static)) -> Unavailable {
+    tracing::warn!(operation, error = %Report::new(error), "DynamoDB call failed");
+    Unavailable
 }

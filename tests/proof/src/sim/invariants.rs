@@ -88,6 +88,8 @@ impl InvariantChecker {
             | Purpose::DieOfAge
             | Purpose::DieOfDeadLetter
             | Purpose::Discard
+            | Purpose::Redact
+            | Purpose::NoteOperation
             | Purpose::NoteBody => {}
         }
     }

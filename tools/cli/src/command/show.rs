@@ -1,17 +1,29 @@
-//! `hookonce show`: prints one record's timeline.
+//! `hookonce show`: tells the story of one record.
+
+use std::time::Duration;
 
 use clap::Args;
-use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{Found, Record};
+use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::trail::{Entry, Trail};
+use hookonce_protocol::write::Action;
+use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
+use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
 
-use super::endpoint::parse_id;
-use super::list::summary;
+use super::list::{summary, tries};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::rehearsal::{self, Rehearsal};
+use crate::select::find;
 use crate::target::{Target, store_unavailable};
+
+/// The most children that are printed one by one.
+const CHILDREN_MAX: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -30,88 +42,231 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let endpoint = parse_id(&arguments.endpoint)?;
     let store = arguments.target.store().await?;
-    let candidates = [
-        RecordKey::parse(&format!("in#{endpoint}#{}", arguments.key)),
-        Some(RecordKey::delivery(&endpoint, &arguments.key)),
-        Some(RecordKey::event(&endpoint, &arguments.key)),
-    ];
-    let keys: Vec<_> = candidates.into_iter().flatten().collect();
-    for found in store.read_each(&keys).await {
-        match found.map_err(|_| store_unavailable())? {
-            Found::Record(record) => return show(&record, &arguments),
-            Found::Unreadable(unreadable) => {
-                return Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"));
-            }
-            Found::Nothing => {}
-        }
-    }
-    output::note(&format!("endpoint {endpoint} has no record {}", arguments.key));
-    Ok(Exit::No)
-}
-
-fn show(record: &Record, arguments: &Arguments) -> Result<Exit, Failure> {
+    let Some(record) = find(&store, &arguments.endpoint, &arguments.key).await? else {
+        output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
+        output::note("`hookonce list` shows what there is; records expire after weeks");
+        return Ok(Exit::No);
+    };
     if arguments.body {
-        let Some(stored) = &record.body else { return Ok(Exit::No) };
-        let raw =
-            decompress(stored).map_err(|error| Failure::usage(error.to_string(), "the stored body may be damaged"))?;
-        output::bytes(&raw);
-    } else if arguments.json {
-        output::json(&summary(record));
+        return body(&record);
+    }
+    let story = Story::of(&store, record, arguments.target.knows_domain()).await?;
+    if arguments.json {
+        output::json(&story.json());
     } else {
-        print(record);
+        story.print();
     }
     Ok(Exit::Done)
 }
 
-fn print(record: &Record) {
-    let (endpoint, key) = record.key.parts();
-    output::line(key);
-    output::line(&format!("  {} from {} at {endpoint}\n", record.event_type, record.provider));
-    let mut table = output::table(&[]);
-    for (at, what) in timeline(record) {
-        table.add_row([output::moment(at), what]);
-    }
-    output::print(&table);
+fn body(record: &Record) -> Result<Exit, Failure> {
+    let Some(stored) = &record.body else {
+        output::note("its body was erased");
+        return Ok(Exit::No);
+    };
+    let raw =
+        decompress(stored).map_err(|error| Failure::usage(error.to_string(), "the stored body may be damaged"))?;
+    output::bytes(&raw);
+    Ok(Exit::Done)
 }
 
-/// What happened to a record, in order of time.
-fn timeline(record: &Record) -> Vec<(EpochMs, String)> {
-    let secret = match record.secret_index {
-        0 => "the newest secret".to_owned(),
-        index => format!("secret {index}"),
-    };
-    let mut events = vec![(record.received_at, format!("received, verified with {secret}"))];
-    if let Some(parent) = &record.parent {
-        events.push((record.received_at, format!("part of the batch {}", parent.parts().1)));
+/// A record and everything that belongs to it.
+struct Story {
+    record: Record,
+    /// What operators did to it. `None` if the domain table is not known.
+    trail: Option<Trail>,
+    /// The records of an envelope's events.
+    children: Vec<(RecordKey, Option<Record>)>,
+    /// What today's handlers would do with it. `None` for an envelope, and if the domain table is not known.
+    plan: Option<Planned>,
+}
+
+impl Story {
+    async fn of(store: &DynamoStore, record: Record, knows_domain: bool) -> Result<Self, Failure> {
+        let rehearsal = rehearsal::parts(store.clone());
+        let envelope = record.key.kind() == RecordKind::Envelope;
+        let children = if envelope { children(store, &rehearsal, &record).await? } else { Vec::new() };
+        if !knows_domain {
+            return Ok(Self { record, trail: None, children, plan: None });
+        }
+        let trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
+        let plan = if envelope || record.body.is_none() { None } else { Some(rehearsal.plan(&record).await) };
+        Ok(Self { record, trail, children, plan })
     }
-    if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
-        events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
+
+    fn entries(&self) -> &[Entry] {
+        self.trail.as_ref().map_or(&[], |trail| &trail.entries)
     }
-    if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
-        events.push((at, format!("processed: {outcome}")));
+
+    /// The domain key, and the keys of the plan's writes.
+    fn effect(&self) -> Option<(String, Vec<(&'static str, String)>)> {
+        let Some(Planned::Plan(plan)) = &self.plan else { return None };
+        let key = plan.domain_key.item(&plan.handler, &self.record.key, self.record.generation);
+        let writes = plan.plan.writes.iter().map(|write| {
+            let word = match write.action {
+                Action::Put(_) => "put",
+                Action::Update(_) => "update",
+                Action::Delete => "delete",
+            };
+            (word, write.key.to_string())
+        });
+        Some((key, writes.collect()))
     }
-    if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
-        events.push((at, format!("dead: {reason} (docs/errors/{reason}.md)")));
+
+    fn json(&self) -> Value {
+        let mut shown = summary(&self.record);
+        shown["operations"] = self.entries().iter().map(operation).collect();
+        shown["children"] = self
+            .children
+            .iter()
+            .map(|(key, record)| json!({ "key": key.parts().1, "state": record.as_ref().map(Record::state_word) }))
+            .collect();
+        let effect = self.effect();
+        shown["domain_key"] = json!(effect.as_ref().map(|(key, _)| key));
+        let writes = effect.iter().flat_map(|(_, writes)| writes);
+        shown["writes"] = writes.map(|(action, key)| json!({ "action": action, "key": key })).collect();
+        shown["body_stored_bytes"] = json!(self.record.body.as_ref().map(Vec::len));
+        shown
     }
-    if let Some(at) = record.discarded_at {
-        events.push((at, "discarded by an operator".to_owned()));
+
+    fn print(&self) {
+        let record = &self.record;
+        let (endpoint, key) = record.key.parts();
+        output::line(key);
+        let again = if record.generation > 0 { format!(", generation {}", record.generation) } else { String::new() };
+        let state = record.state_word();
+        output::line(&format!("  {state}{again}: {} from {} at {endpoint}\n", record.event_type, record.provider));
+        let mut table = output::table(&[]);
+        for (at, what) in self.timeline() {
+            table.add_row([output::local_moment(at), since(record.received_at, at), what]);
+        }
+        output::print(&table);
+        let mut facts = output::table(&[]);
+        for (name, value) in self.facts() {
+            facts.add_row([name.to_owned(), value]);
+        }
+        output::line("");
+        output::print(&facts);
     }
-    events.sort();
-    let last = events.last().map_or(record.received_at, |(at, _)| *at);
-    if record.attempts > 0 {
-        let code = record.last_error.as_deref().unwrap_or("no code");
-        events.push((last, format!("{} failed attempt(s), last error {code}", record.attempts)));
+
+    /// What happened, in order of time.
+    fn timeline(&self) -> Vec<(EpochMs, String)> {
+        let record = &self.record;
+        let secret = match record.secret_index {
+            0 => "the newest secret".to_owned(),
+            index => format!("secret {index}"),
+        };
+        let mut events = vec![(record.received_at, format!("received, verified with {secret}"))];
+        if let Some(parent) = &record.parent {
+            events.push((record.received_at, format!("part of the batch {}", parent.parts().1)));
+        }
+        if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
+            events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
+        }
+        events.extend(self.entries().iter().map(|entry| (entry.at, told(entry))));
+        if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
+            events.push((at, format!("processed: {outcome}, {} attempt(s)", tries(record))));
+        }
+        if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
+            // The handler's own code says more than "permanent".
+            let page = record.last_error.as_deref().filter(|_| !reason.effect_unknown()).unwrap_or(reason.as_str());
+            events
+                .push((at, format!("dead: {reason}, after {} attempt(s); see docs/errors/{page}.md", record.attempts)));
+        }
+        if let (Some(at), true) = (record.discarded_at, self.trail.is_none()) {
+            events.push((at, "discarded by an operator".to_owned()));
+        }
+        // Stable: what happened at one moment stays in the order above.
+        events.sort_by_key(|(at, _)| *at);
+        if let (Some(due), Status::Pending) = (&record.due, record.status) {
+            events.push((due.at, "the relay sends it again unless it is settled before".to_owned()));
+        }
+        if let Some(at) = record.expires_at {
+            events.push((at.as_millis(), "expires".to_owned()));
+        }
+        events
     }
-    if record.resends > 0 {
-        events.push((last, format!("the relay sent it to the worker again {} time(s)", record.resends)));
+
+    /// What has no time of its own.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let record = &self.record;
+        let mut facts = Vec::new();
+        if record.attempts > 0 {
+            let code = record.last_error.as_deref().unwrap_or("no code");
+            facts.push(("failed attempts", format!("{}, last error {code}", record.attempts)));
+        }
+        if record.resends > 0 {
+            facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
+        }
+        match &self.plan {
+            None => {}
+            Some(Planned::Plan(_)) => {
+                if let Some((key, writes)) = self.effect() {
+                    facts.push(("domain key", key));
+                    facts.extend(writes.into_iter().map(|(action, key)| ("plan today", format!("{action} {key}"))));
+                }
+            }
+            Some(Planned::NoHandler) => facts.push(("plan today", "no handler wants it".to_owned())),
+            Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
+            Some(Planned::Unavailable) => facts.push(("plan today", "DynamoDB did not answer".to_owned())),
+        }
+        for (key, child) in self.children.iter().take(CHILDREN_MAX) {
+            let state = child.as_ref().map_or("has no record", Record::state_word);
+            facts.push(("event", format!("{state} {}", key.parts().1)));
+        }
+        if self.children.len() > CHILDREN_MAX {
+            facts.push(("event", format!("... and {} more", self.children.len() - CHILDREN_MAX)));
+        }
+        let body = record.body.as_ref().map_or("erased".to_owned(), |body| format!("{} bytes stored", body.len()));
+        facts.push(("body", body));
+        facts
     }
-    if let (Some(due), true) = (&record.due, record.dead_at.is_none()) {
-        events.push((due.at, "the relay sends it again unless it is settled before".to_owned()));
+}
+
+/// The records of an envelope's events.
+async fn children(
+    store: &DynamoStore,
+    rehearsal: &Rehearsal,
+    envelope: &Record,
+) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+    let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
+    let (endpoint, _) = envelope.key.parts();
+    let Ok(endpoint) = EndpointId::parse(endpoint) else { return Ok(Vec::new()) };
+    let keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+    let mut children = Vec::new();
+    for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
+        let record = match found.map_err(|_| store_unavailable())? {
+            Found::Record(record) => Some(*record),
+            Found::Nothing | Found::Unreadable(_) => None,
+        };
+        children.push((key.clone(), record));
     }
-    if let Some(at) = record.expires_at {
-        events.push((at.as_millis(), "expires".to_owned()));
-    }
-    events
+    Ok(children)
+}
+
+/// One entry of the audit trail, for people.
+fn told(entry: &Entry) -> String {
+    let reason = if entry.reason.is_empty() { String::new() } else { format!(", \"{}\"", entry.reason) };
+    let risk = if entry.accept_duplicate { ", accepting a duplicate" } else { "" };
+    format!("{} by {}: {} to {}{risk}{reason}", entry.operation, entry.by, entry.from, entry.to)
+}
+
+/// One entry of the audit trail, for programs.
+fn operation(entry: &Entry) -> Value {
+    json!({
+        "at_ms": entry.at.0,
+        "by": entry.by,
+        "operation": entry.operation,
+        "from": entry.from,
+        "to": entry.to,
+        "reason": entry.reason,
+        "accept_duplicate": entry.accept_duplicate,
+    })
+}
+
+/// The time between two moments, for a column.
+fn since(from: EpochMs, to: EpochMs) -> String {
+    let millis = u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0);
+    if millis == 0 { String::new() } else { format!("+{}", output::length(Duration::from_millis(millis))) }
 }

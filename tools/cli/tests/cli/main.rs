@@ -5,7 +5,9 @@
 mod demo;
 mod deployed;
 mod endpoints;
+mod operators;
 mod providers;
 mod readme;
+mod runbook;
 mod support;
 mod verify;

@@ -50,6 +50,11 @@ impl Workspace {
         self.command(arguments).output().unwrap()
     }
 
+    /// Starts a command without waiting for its end.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// Runs a command with variables in its environment.
     pub(crate) fn run_with_environment(&self, arguments: &[&str], variables: &[(String, String)]) -> Output {
         self.command(arguments).envs(variables.iter().cloned()).output().unwrap()

@@ -1,0 +1,143 @@
+//! The audit trail of a record: what operators did to it, when and why.
+//!
+//! One item of the domain table for each record that an operator changed. It is written in one transaction with the
+//! record's change, so neither exists without the other. It is kept as long as effects are.
+
+use crate::item::{Item, Value};
+use crate::key::{RecordKey, RecordKind};
+use crate::purpose::Purpose;
+use crate::record::{Record, attribute, equals};
+use crate::time::EpochMs;
+use crate::timing::{Moment, Timing};
+use crate::words::words;
+use crate::write::{Action, Condition, Table, Write};
+
+/// The prefix of audit trails in the domain table. It differs from the prefix of every endpoint's items.
+pub const TRAIL_PREFIX: &str = "#op#";
+
+/// The most entries that a trail keeps. The oldest go first.
+pub const ENTRIES_MAX: usize = 100;
+
+const RECORD: &str = "record";
+const COUNT: &str = "count";
+const ENTRIES: &str = "entries";
+
+words! {
+    /// What an operator does to a record.
+    Operation {
+        /// Lets a PENDING or DEAD record run again.
+        Retry = "retry",
+        /// Lets a PROCESSED record take effect once more.
+        Force = "force",
+        /// Gives a DEAD record up.
+        Discard = "discard",
+        /// Erases the stored body of a record that needs it no more.
+        Redact = "redact",
+    }
+}
+
+/// One thing that an operator did to a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Identifies this act. Unique for each.
+    pub id: String,
+    /// When.
+    pub at: EpochMs,
+    /// Who.
+    pub by: String,
+    /// Why. Empty if the operation needs no reason and none was given.
+    pub reason: String,
+    /// What.
+    pub operation: String,
+    /// The state before: an outcome, a death reason or a status.
+    pub from: String,
+    /// The status after.
+    pub to: String,
+    /// Whether the operator accepted that the effect may be applied twice.
+    pub accept_duplicate: bool,
+}
+
+/// All that operators did to one record, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trail {
+    /// How many acts there were, including those that are no longer kept.
+    pub count: i64,
+    /// The latest [`ENTRIES_MAX`] of them.
+    pub entries: Vec<Entry>,
+}
+
+/// The partition key of a record's trail in the domain table.
+pub fn trail_item(record: &RecordKey) -> String {
+    format!("{TRAIL_PREFIX}{record}")
+}
+
+impl Trail {
+    /// Decodes a stored trail. Without an item, nobody did anything.
+    pub fn decode(item: Option<&Item>) -> Self {
+        let Some(item) = item else { return Self::default() };
+        let entries = match item.get(ENTRIES) {
+            Some(Value::List(entries)) => entries.iter().filter_map(Entry::decode).collect(),
+            Some(_) | None => Vec::new(),
+        };
+        Self { count: item.get(COUNT).and_then(Value::as_i64).unwrap_or(0), entries }
+    }
+
+    /// Whether it has an entry with this id.
+    pub fn has(&self, id: &str) -> bool {
+        self.entries.iter().any(|entry| entry.id == id)
+    }
+
+    /// The write that adds an entry. It fails if another operator added one since this trail was read.
+    pub(crate) fn add(&self, record: &Record, entry: Entry, timing: &Timing, moment: Moment) -> Write {
+        let kept = self.entries.len().saturating_sub(ENTRIES_MAX - 1);
+        let entries = self.entries.iter().skip(kept).chain([&entry]).map(Entry::encode).collect();
+        let item = Item::from([
+            (RECORD.to_owned(), Value::from(record.key.as_str())),
+            (COUNT.to_owned(), Value::from(self.count.saturating_add(1))),
+            (ENTRIES.to_owned(), Value::List(entries)),
+            (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(RecordKind::Event, moment.now).0)),
+        ]);
+        let condition = match self.count {
+            0 => Condition::item_absent(),
+            count => Condition(vec![equals(COUNT, count)]),
+        };
+        Write {
+            purpose: Purpose::NoteOperation,
+            table: Table::Domain,
+            key: trail_item(&record.key),
+            action: Action::Put(item),
+            condition,
+        }
+    }
+}
+
+impl Entry {
+    fn encode(&self) -> Value {
+        let text = |name: &str, text: &str| (name.to_owned(), Value::from(text));
+        Value::Map(Item::from([
+            text("id", &self.id),
+            ("at".to_owned(), Value::from(self.at.0)),
+            text("by", &self.by),
+            text("reason", &self.reason),
+            text("operation", &self.operation),
+            text("from", &self.from),
+            text("to", &self.to),
+            ("accept_duplicate".to_owned(), Value::Flag(self.accept_duplicate)),
+        ]))
+    }
+
+    fn decode(value: &Value) -> Option<Self> {
+        let Value::Map(map) = value else { return None };
+        let text = |name: &str| map.get(name).and_then(Value::as_text).unwrap_or_default().to_owned();
+        Some(Self {
+            id: text("id"),
+            at: EpochMs(map.get("at")?.as_i64()?),
+            by: text("by"),
+            reason: text("reason"),
+            operation: text("operation"),
+            from: text("from"),
+            to: text("to"),
+            accept_duplicate: map.get("accept_duplicate") == Some(&Value::Flag(true)),
+        })
+    }
+}

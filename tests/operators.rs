@@ -1,0 +1,258 @@
+//! Operators: what they order, what they are refused, and what happens if they die or meet each other on the way.
+
+use futures::future::join_all;
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::operator::{Order, Refusal};
+use hookonce_protocol::plan::{Event, Plan, Snapshot};
+use hookonce_protocol::record::{Found, Record, Status};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::trail::{ENTRIES_MAX, Entry, Operation as Ordered, Trail, trail_item};
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
+use hookonce_runtime::operate::{Operated, operate, trails};
+use hookonce_runtime::port::Store;
+
+use crate::support::counting::{Counting, count, counted, counted_fact, counting};
+use crate::support::{Fault, Harness, Operation, Script, Verdict, word};
+
+fn order(operation: Ordered, reason: &str) -> Order {
+    Order { operation, accept_duplicate: false, by: "ada".to_owned(), reason: reason.to_owned() }
+}
+
+async fn record(harness: &Harness, end: &str) -> Record {
+    let key = harness.tables().await.record(end).key.clone();
+    match harness.stack.store().read(&key).await.unwrap() {
+        Found::Record(record) => *record,
+        Found::Nothing | Found::Unreadable(_) => panic!("{key} is no record"),
+    }
+}
+
+/// Carries out an order on a record as it was read, with any store.
+async fn ordered(harness: &Harness, store: &impl Store, record: &Record, order: &Order) -> Operated {
+    let operated = operate(store, record, order, &harness.timing, &harness.clock).await;
+    harness.observe().await;
+    operated
+}
+
+async fn trail(harness: &Harness, record: &Record) -> Trail {
+    trails(&harness.stack.store(), &[record]).await.unwrap().pop().unwrap()
+}
+
+/// The handler of the next deploy: it knows what to do with the events that no attempt of the last one could apply.
+#[derive(Debug)]
+struct Mended;
+
+impl Handler for Mended {
+    type Fact = String;
+
+    fn name(&self) -> &'static str {
+        Counting.name()
+    }
+
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        Counting.recognise(event)
+    }
+
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        Counting.domain_key(fact)
+    }
+
+    fn plan(&self, event: &Event, fact: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        Counting.plan(&Event { event_type: "count.once".to_owned(), ..event.clone() }, fact, snapshot)
+    }
+}
+
+fn mended() -> Handlers {
+    Handlers::new().with(Mended)
+}
+
+/// Works until the queue is empty, on events that every attempt settles. Looking at all records after each batch would
+/// take most of the time.
+async fn work_through(harness: &Harness) {
+    while let Some((messages, batch)) = harness.batch().await {
+        let response = harness.worker(&Script::none()).handle(batch).await;
+        assert!(response.failures.is_empty(), "{response:?}");
+        harness.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
+    }
+    harness.observe().await;
+}
+
+#[tokio::test]
+async fn a_poison_deploy_kills_50_of_500_events_and_after_the_fix_all_are_applied_once() {
+    let mut harness = Harness::with(counting).await;
+    let facts: Vec<_> = (0..500).map(|index| format!("fact-{index}")).collect();
+    for (index, fact) in facts.iter().enumerate() {
+        let event_type = if index % 10 == 0 { "count.never" } else { "count.once" };
+        harness.deliver(&counted(&format!("msg_{index}"), event_type, fact)).await;
+    }
+    work_through(&harness).await;
+    let dead: Vec<_> = harness.records().await.into_values().filter(|it| it.status == Status::Dead).collect();
+    assert_eq!(dead.len(), 50);
+    harness.handlers = mended;
+    let (store, retry) = (harness.stack.store(), order(Ordered::Retry, ""));
+    for dead in &dead {
+        assert_eq!(operate(&store, dead, &retry, &harness.timing, &harness.clock).await, Operated::Done);
+    }
+    // A second operator read the same list, and comes late.
+    for dead in &dead {
+        let again = operate(&store, dead, &retry, &harness.timing, &harness.clock).await;
+        assert_eq!(again, Operated::Overtaken);
+    }
+    harness.observe().await;
+    harness.relay().await;
+    work_through(&harness).await;
+    let facts: Vec<_> = facts.iter().map(|fact| counted_fact(fact)).collect();
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&facts), Verdict::applied(500));
+    assert_eq!(tables.items("#count#").count(), 500);
+    assert!(tables.items("#count#").all(|(key, _)| tables.number(key, "applied") == 1));
+}
+
+#[tokio::test]
+async fn of_two_operators_on_one_record_one_acts_and_the_other_is_told() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_1", "count.never", "a")).await;
+    harness.settle().await;
+    let (dead, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let both = [order(Ordered::Discard, "not ours"), order(Ordered::Retry, "fixed")];
+    let both = join_all(both.iter().map(|order| operate(&store, &dead, order, &harness.timing, &harness.clock))).await;
+    harness.observe().await;
+    let of = |operated: Operated| both.iter().filter(|it| **it == operated).count();
+    assert_eq!((of(Operated::Done), of(Operated::Overtaken)), (1, 1), "{both:?}");
+    assert_eq!(trail(&harness, &dead).await.count, 1, "only what was done is in the trail");
+}
+
+#[tokio::test]
+async fn a_force_that_is_clicked_twice_has_one_more_effect() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.settle().await;
+    let (first, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let force = order(Ordered::Force, "wrong account");
+    let both = join_all([&force, &force].map(|it| operate(&store, &first, it, &harness.timing, &harness.clock))).await;
+    assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
+    harness.relay().await;
+    harness.settle().await;
+    // The third click comes after the effect, when the record is PROCESSED again.
+    let again = ordered(&harness, &store, &record(&harness, "#msg_1").await, &force).await;
+    assert_eq!(again, Operated::Refused(Refusal::ForcedBefore));
+    let fact = counted_fact("a");
+    assert_eq!(harness.tables().await.verdict(&[&fact, &fact]), Verdict::applied(2));
+    let other =
+        ordered(&harness, &store, &record(&harness, "#msg_1").await, &order(Ordered::Force, "wrong account again"))
+            .await;
+    assert_eq!(other, Operated::Done, "another reason is another force");
+}
+
+/// Every call of an order meets every fault, and then the person repeats the command.
+#[tokio::test]
+async fn an_order_that_dies_at_any_call_is_repeated_and_nothing_happens_twice() {
+    let calls = [(Operation::ReadDomain, 0), (Operation::Commit, 0), (Operation::ReadDomain, 1)];
+    for fault in [Fault::Refused, Fault::ReplyLost, Fault::CrashBefore, Fault::Conflict] {
+        for (operation, index) in calls {
+            if fault == Fault::Conflict && operation != Operation::Commit {
+                continue;
+            }
+            let harness = Harness::with(counting).await;
+            harness.deliver(&count("msg_1", "a")).await;
+            harness.settle().await;
+            let force = order(Ordered::Force, "wrong account");
+            let script = Script::on(operation, index, fault);
+            let first = record(&harness, "#msg_1").await;
+            let store = harness.operator_store(&script);
+            let operated = script.run(Box::pin(operate(&store, &first, &force, &harness.timing, &harness.clock))).await;
+            harness.relay().await;
+            harness.settle().await;
+            let again = ordered(&harness, &harness.stack.store(), &record(&harness, "#msg_1").await, &force).await;
+            harness.relay().await;
+            harness.settle().await;
+            let fact = counted_fact("a");
+            let at = format!("{fault:?} at {operation:?} {index}: {operated:?}, then {again:?}");
+            assert_eq!(harness.tables().await.verdict(&[&fact, &fact]), Verdict::applied(2), "{at}");
+            assert_eq!(trail(&harness, &first).await.count, 1, "{at}");
+            if fault == Fault::ReplyLost && operation == Operation::Commit {
+                assert_eq!(operated, Some(Operated::Done), "the trail tells what a lost reply did");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_1", "count.never", "a")).await;
+    harness.settle().await;
+    let (dead, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    assert_eq!(ordered(&harness, &store, &dead, &order(Ordered::Discard, "test data")).await, Operated::Done);
+    let now = harness.clock.moment().now;
+    let Trail { count: 1, entries } = trail(&harness, &dead).await else { panic!("one entry") };
+    let [entry] = entries.try_into().unwrap();
+    let expected = Entry {
+        id: entry.id.clone(),
+        at: now,
+        by: "ada".to_owned(),
+        reason: "test data".to_owned(),
+        operation: "discard".to_owned(),
+        from: "DEAD".to_owned(),
+        to: "DISCARDED".to_owned(),
+        accept_duplicate: false,
+    };
+    assert_eq!(entry, expected);
+    let item = &store.read_domain(&[trail_item(&dead.key)]).await.unwrap().items[&trail_item(&dead.key)];
+    let expires = item["expires_at"].as_i64().unwrap();
+    assert_eq!(expires, now.plus(harness.timing.effect_retention).as_seconds().0);
+}
+
+#[tokio::test]
+async fn a_trail_keeps_the_latest_entries_and_counts_all() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_1", "count.later", "a")).await;
+    let (pending, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    for number in 0..=ENTRIES_MAX {
+        let retry = order(Ordered::Retry, &format!("number {number}"));
+        assert_eq!(operate(&store, &pending, &retry, &harness.timing, &harness.clock).await, Operated::Done);
+    }
+    let trail = trail(&harness, &pending).await;
+    assert_eq!((trail.count, trail.entries.len()), (ENTRIES_MAX as i64 + 1, ENTRIES_MAX));
+    assert_eq!((trail.entries[0].reason.as_str(), trail.entries[99].reason.as_str()), ("number 1", "number 100"));
+}
+
+#[tokio::test]
+async fn a_redacted_record_has_no_body_and_still_knows_its_delivery() {
+    let harness = Harness::with(counting).await;
+    let delivery = count("msg_1", "a");
+    harness.deliver(&delivery).await;
+    let (early, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let redact = order(Ordered::Redact, "erasure asked for");
+    assert_eq!(ordered(&harness, &store, &early, &redact).await, Operated::Refused(Refusal::NotRedactable));
+    harness.settle().await;
+    let applied = record(&harness, "#msg_1").await;
+    assert_eq!(ordered(&harness, &store, &applied, &redact).await, Operated::Done);
+    let redacted = record(&harness, "#msg_1").await;
+    assert_eq!(redacted, Record { body: None, ..applied });
+    assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
+    for (operation, refusal) in [(Ordered::Force, Refusal::NoBody), (Ordered::Redact, Refusal::NoBody)] {
+        let refused = ordered(&harness, &store, &redacted, &order(operation, "again")).await;
+        assert_eq!(refused, Operated::Refused(refusal), "{operation}");
+    }
+    harness.clock.advance(Millis::hours(1));
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
+/// A redaction and a force of one record race: neither order of the two leaves a record that owes its effect without a
+/// body.
+#[tokio::test]
+async fn a_redaction_and_a_force_do_not_both_succeed() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.settle().await;
+    let (applied, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let both = [order(Ordered::Redact, "erasure asked for"), order(Ordered::Force, "wrong account")];
+    let both = join_all(both.iter().map(|it| operate(&store, &applied, it, &harness.timing, &harness.clock))).await;
+    harness.observe().await;
+    assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
+    let record = record(&harness, "#msg_1").await;
+    assert!(record.body.is_some() || record.status == Status::Processed, "{record:?}");
+    assert!(EpochMs(0) < record.received_at);
+}

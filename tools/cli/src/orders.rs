@@ -1,0 +1,428 @@
+//! Carries out an operator's order on the records of a key or a filter: first as a dry run, then one by one.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::Args;
+use futures::{Stream, StreamExt as _};
+use hookonce_protocol::operator::{Order, Refusal};
+use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::trail::{Operation, Trail};
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::operate::{Operated, operate, trails};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::select::{Filter, Page, State, error_of, find, select};
+use crate::target::{Target, store_unavailable};
+
+/// The most rows that a dry run prints. It counts all of them.
+const ROWS_MAX: usize = 50;
+
+/// Number of index partitions that a dry run reads in parallel.
+const READS_AT_ONCE: usize = 8;
+
+/// The longest name and the longest reason, in bytes.
+const BY_BYTES_MAX: usize = 128;
+const REASON_BYTES_MAX: usize = 512;
+
+/// The arguments of every command that changes records.
+#[derive(Debug, Args)]
+pub(crate) struct OrderArguments {
+    /// One record, as `list` prints it. May be repeated.
+    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"])]
+    key: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Maximum number of records to change.
+    #[arg(long)]
+    limit: Option<usize>,
+    /// Why, for the audit trail.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who you are, for the audit trail.
+    #[arg(long, value_name = "NAME", env = "USER")]
+    by: Option<String>,
+    /// Maximum number of records per second.
+    #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
+    rate: f64,
+    /// Do it. Without this, the command only prints what it would do.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON, one line for each record and one for the summary.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Parses `10/s` or `10`.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix("/s").unwrap_or(text).parse().ok();
+    number
+        .filter(|rate| (0.01..=1_000.0).contains(rate))
+        .ok_or_else(|| "it must be a number of records per second from 0.01 to 1000, such as 10/s".to_owned())
+}
+
+impl OrderArguments {
+    /// The order, checked.
+    fn order(&self, operation: Operation, accept_duplicate: bool) -> Result<Order, Failure> {
+        let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
+        let order = Order { operation, accept_duplicate, by: text(&self.by), reason: text(&self.reason) };
+        if self.yes && order.by.is_empty() {
+            return Err(Failure::usage("nobody is named for the audit trail", "pass --by NAME, or set USER"));
+        }
+        if self.yes && order.needs_reason() && order.reason.is_empty() {
+            return Err(Failure::usage(
+                "this needs a reason for the audit trail",
+                "pass --reason with a short text, such as --reason \"applied to the wrong account\"",
+            ));
+        }
+        for (name, text, bytes_max) in
+            [("--by", &order.by, BY_BYTES_MAX), ("--reason", &order.reason, REASON_BYTES_MAX)]
+        {
+            if text.len() > bytes_max {
+                return Err(Failure::usage(format!("{name} is longer than {bytes_max} bytes"), "shorten it"));
+            }
+        }
+        Ok(order)
+    }
+
+    /// The filter, with the one state that the operation is about unless another is asked for.
+    fn filter(&self, operation: Operation) -> Result<Filter, Failure> {
+        if self.filter.is_empty() {
+            return Err(Failure::usage(
+                "no record is named",
+                "pass --key ENDPOINT KEY, or a filter, such as --state DEAD for all dead records",
+            ));
+        }
+        let mut filter = self.filter.clone();
+        let usual = match operation {
+            Operation::Retry | Operation::Discard => Some(Status::Dead),
+            Operation::Force => Some(Status::Processed),
+            Operation::Redact => None,
+        };
+        filter.state = filter.state.or(usual.map(State::Status));
+        Ok(filter)
+    }
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
+pub(crate) async fn run(
+    arguments: OrderArguments,
+    operation: Operation,
+    accept_duplicate: bool,
+) -> Result<Exit, Failure> {
+    let order = arguments.order(operation, accept_duplicate)?;
+    let store = arguments.target.store_with_domain().await?;
+    let mut run = Run {
+        store: &store,
+        order: &order,
+        arguments: &arguments,
+        bar: ProgressBar::hidden(),
+        clock: interval(arguments.rate),
+        table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
+        tally: Tally::default(),
+    };
+    if !arguments.key.is_empty() {
+        let page = named(&store, &arguments.key).await?;
+        return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
+    }
+    let filter = arguments.filter(operation)?;
+    // To act on pages that are as fresh as possible, read one at a time.
+    let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
+    if arguments.yes && !arguments.json && output::is_watched() {
+        let mut total = 0;
+        for query in filter.queries()?.into_iter().flatten() {
+            total += store.index_count(&query).await.map_err(|_| store_unavailable())?;
+        }
+        run.bar = output::bar(operation.as_str(), total);
+    }
+    let pages = select(&store, &filter, at_once)?;
+    run.all(pin!(pages)).await
+}
+
+/// The records named by `--key`.
+async fn named(store: &DynamoStore, keys: &[String]) -> Result<Page, Failure> {
+    let mut page = Page::default();
+    for pair in keys.chunks(2) {
+        let [endpoint, key] = pair else { continue };
+        match find(store, endpoint, key).await? {
+            Some(record) => page.records.push(record),
+            None => output::note(&format!("endpoint {endpoint} has no record {key}")),
+        }
+        page.examined += 1;
+    }
+    Ok(page)
+}
+
+fn interval(rate: f64) -> Interval {
+    let mut interval = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// What became of one record, or would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Would,
+    Done,
+    /// A run before this one did it.
+    DoneBefore,
+    Overtaken,
+    Refused(Refusal),
+}
+
+impl Fate {
+    fn of(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::ForcedBefore => Self::DoneBefore,
+            Refusal::NotRetryable
+            | Refusal::NotForceable
+            | Refusal::NotDiscardable
+            | Refusal::EffectUnknown
+            | Refusal::NoBody
+            | Refusal::NotRedactable => Self::Refused(refusal),
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Would => "would",
+            Self::Done => "done",
+            Self::DoneBefore => "done_before",
+            Self::Overtaken => "overtaken",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// The counts of a run.
+#[derive(Debug, Default)]
+struct Tally {
+    examined: usize,
+    unreadable: usize,
+    fates: BTreeMap<Fate, usize>,
+}
+
+impl Tally {
+    fn of(&self, word: &str) -> usize {
+        self.fates.iter().filter(|(fate, _)| fate.word() == word).map(|(_, count)| count).sum()
+    }
+}
+
+struct Run<'a> {
+    store: &'a DynamoStore,
+    order: &'a Order,
+    arguments: &'a OrderArguments,
+    bar: ProgressBar,
+    clock: Interval,
+    table: comfy_table::Table,
+    tally: Tally,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Complete,
+    Limit,
+    Stopped,
+}
+
+impl Run<'_> {
+    async fn all(
+        mut self,
+        mut pages: std::pin::Pin<&mut impl Stream<Item = Result<Page, Failure>>>,
+    ) -> Result<Exit, Failure> {
+        let mut stop = pin!(tokio::signal::ctrl_c());
+        let mut end = End::Complete;
+        'pages: loop {
+            let page = tokio::select! {
+                page = pages.next() => page,
+                _ = &mut stop => {
+                    end = End::Stopped;
+                    break;
+                }
+            };
+            let Some(page) = page.transpose().map_err(|failure| self.interrupted(failure))? else { break };
+            self.tally.examined += page.examined;
+            self.tally.unreadable += page.unreadable;
+            for (record, trail) in self.with_trails(page.records).await? {
+                let changed = self.tally.of("would") + self.tally.of("done");
+                if self.arguments.limit.is_some_and(|limit| changed >= limit) {
+                    end = End::Limit;
+                    break 'pages;
+                }
+                if self.arguments.yes {
+                    // Ctrl-C ends the run between two records, never within one.
+                    tokio::select! {
+                        biased;
+                        _ = &mut stop => {
+                            end = End::Stopped;
+                            break 'pages;
+                        }
+                        _ = self.clock.tick() => {}
+                    }
+                    self.act(&record).await?;
+                } else {
+                    self.foresee(&record, &trail);
+                }
+            }
+            self.bar.inc(u64::try_from(page.examined).unwrap_or(0));
+        }
+        self.bar.finish_and_clear();
+        self.conclude(end)
+    }
+
+    /// A dry run looks at the trails itself. An order reads each when it is carried out.
+    async fn with_trails(&self, records: Vec<Record>) -> Result<Vec<(Record, Trail)>, Failure> {
+        let trails = if self.arguments.yes || self.order.operation != Operation::Force {
+            vec![Trail::default(); records.len()]
+        } else {
+            let records: Vec<_> = records.iter().collect();
+            trails(self.store, &records).await.ok_or_else(store_unavailable)?
+        };
+        Ok(records.into_iter().zip(trails).collect())
+    }
+
+    fn foresee(&mut self, record: &Record, trail: &Trail) {
+        let write = self.order.write(record, trail, &Timing::standard(), System.moment());
+        let fate = write.map_or_else(Fate::of, |_| Fate::Would);
+        self.count(record, fate);
+    }
+
+    async fn act(&mut self, record: &Record) -> Result<(), Failure> {
+        let fate = match operate(self.store, record, self.order, &Timing::standard(), &System).await {
+            Operated::Done => Fate::Done,
+            Operated::Overtaken => Fate::Overtaken,
+            Operated::Refused(refusal) => Fate::of(refusal),
+            Operated::Unavailable => return Err(self.interrupted(store_unavailable())),
+        };
+        self.count(record, fate);
+        Ok(())
+    }
+
+    /// Counts a record and prints it: in a dry run all, later only what went wrong.
+    fn count(&mut self, record: &Record, fate: Fate) {
+        *self.tally.fates.entry(fate).or_default() += 1;
+        if self.arguments.json {
+            output::json_line(&row(record, self.order.operation, fate));
+            return;
+        }
+        let told = !self.arguments.yes || matches!(fate, Fate::Refused(_) | Fate::Overtaken);
+        if !told || self.table.row_count() >= ROWS_MAX {
+            return;
+        }
+        let (endpoint, key) = record.key.parts();
+        self.table.add_row([
+            if fate == Fate::Would { self.order.operation.as_str() } else { fate.word() },
+            record.state_word(),
+            endpoint,
+            &record.event_type,
+            error_of(record).unwrap_or("-"),
+            &output::moment(record.received_at),
+            key,
+        ]);
+    }
+
+    /// The failure of a run that did a part of its work.
+    fn interrupted(&self, failure: Failure) -> Failure {
+        let done = self.tally.of("done");
+        if done == 0 {
+            return failure;
+        }
+        let hint = format!("{}. Then run the same command again: it goes on where it stopped", failure.hint());
+        Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
+    }
+
+    fn conclude(self, end: End) -> Result<Exit, Failure> {
+        let Self { arguments, order, tally, table, .. } = self;
+        let total: usize = tally.fates.values().sum();
+        let failed = tally.of("refused") + tally.of("overtaken");
+        let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
+        if arguments.json {
+            output::json_line(&summary(order.operation, arguments.yes, &tally, end));
+            return Ok(exit);
+        }
+        let rows = table.row_count();
+        if rows > 0 {
+            output::print(&table);
+        }
+        let told = if arguments.yes { failed } else { total };
+        if told > rows {
+            output::note(&format!("... and {} more", told - rows));
+        }
+        tell(order.operation, arguments.yes, &tally, end);
+        Ok(exit)
+    }
+}
+
+/// One record, for programs.
+fn row(record: &Record, operation: Operation, fate: Fate) -> Value {
+    let (endpoint, key) = record.key.parts();
+    let refusal = if let Fate::Refused(refusal) = fate { Some(refusal.to_string()) } else { None };
+    json!({
+        "endpoint": endpoint,
+        "key": key,
+        "state": record.state_word(),
+        "operation": operation.as_str(),
+        "result": fate.word(),
+        "refusal": refusal,
+    })
+}
+
+fn summary(operation: Operation, yes: bool, tally: &Tally, end: End) -> Value {
+    json!({ "summary": {
+        "operation": operation.as_str(),
+        "dry_run": !yes,
+        "examined": tally.examined,
+        "would": tally.of("would"),
+        "done": tally.of("done"),
+        "done_before": tally.of("done_before"),
+        "overtaken": tally.of("overtaken"),
+        "refused": tally.of("refused"),
+        "unreadable": tally.unreadable,
+        "complete": end == End::Complete,
+    }})
+}
+
+/// The summary, for people.
+fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
+    for (fate, count) in &tally.fates {
+        output::note(&match fate {
+            Fate::Would => format!("would {operation} {count} record(s)"),
+            Fate::Done => format!("{operation}: {count} record(s) done"),
+            Fate::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
+            Fate::Overtaken => {
+                format!("{count} record(s) changed after they were read: another operator or the worker was first")
+            }
+            Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
+        });
+    }
+    if tally.fates.is_empty() {
+        output::note("no record matches; `hookonce list` with the same filters shows what there is");
+    }
+    if tally.unreadable > 0 {
+        output::note(&format!("left out {} record(s) of another hookonce version", tally.unreadable));
+    }
+    match end {
+        End::Complete => {}
+        End::Limit => output::note("there may be more records: --limit was reached"),
+        End::Stopped => output::note("stopped. Run the same command again to go on: what is done is not done twice"),
+    }
+    if !yes && tally.of("would") > 0 {
+        output::note("nothing was changed: this was a dry run. Pass --yes to do it");
+    }
+    if yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
+        output::note("the relay sends them to the worker, within its budget; watch `hookonce list`");
+    }
+}

@@ -1,0 +1,236 @@
+//! Which records a command is about: by key, or by the same filters everywhere.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use futures::{Stream, StreamExt as _};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
+use hookonce_runtime::port::Store as _;
+
+use crate::failure::Failure;
+use crate::sender::now_unix;
+use crate::target::store_unavailable;
+
+/// Number of records in one page. A page holds their bodies, so it is small.
+const PAGE: usize = 25;
+
+/// How far back the journal is read by default.
+const SINCE: Millis = Millis::hours(24);
+
+/// How far back the journal may be read. Older records have expired.
+const HOURS_MAX: i64 = 24 * 95;
+
+/// A state as `list` prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// A status. PROCESSED stands for every outcome.
+    Status(Status),
+    /// How a processed record ended.
+    Outcome(Outcome),
+}
+
+impl State {
+    fn parse(text: &str) -> Result<Self, String> {
+        let word = text.to_ascii_uppercase();
+        let status = Status::parse(&word).map(Self::Status);
+        status.or_else(|| Outcome::parse(&word).map(Self::Outcome)).ok_or_else(|| {
+            let statuses = Status::ALL.iter().map(|status| status.as_str());
+            let all: Vec<_> = statuses.chain(Outcome::ALL.iter().map(|outcome| outcome.as_str())).collect();
+            format!("it must be one of {}", all.join(", "))
+        })
+    }
+
+    fn fits(self, record: &Record) -> bool {
+        match self {
+            Self::Status(status) => record.status == status,
+            Self::Outcome(outcome) => record.status == Status::Processed && record.outcome == Some(outcome),
+        }
+    }
+}
+
+/// The filters of every command that is about many records.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Filter {
+    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT.
+    #[arg(long, value_name = "STATE", value_parser = State::parse)]
+    pub(crate) state: Option<State>,
+    /// Filter by endpoint.
+    #[arg(long, value_name = "ID")]
+    pub(crate) endpoint: Option<String>,
+    /// Filter by event type.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Filter by last error or death reason.
+    #[arg(long, value_name = "CODE")]
+    error: Option<String>,
+    /// Received after this: a time in UTC, or a duration before now. Default: 24h; none with --state DEAD or PENDING.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
+    pub(crate) since: Option<EpochMs>,
+    /// Received before this: a time in UTC, or a duration before now.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
+    until: Option<EpochMs>,
+}
+
+/// Parses a time, or a duration before now.
+fn parse_moment(text: &str) -> Result<EpochMs, String> {
+    if let Ok(length) = humantime::parse_duration(text) {
+        let before = Duration::from_secs(u64::try_from(now_unix()).unwrap_or(0) + 1).saturating_sub(length);
+        return Ok(EpochMs(i64::try_from(before.as_millis()).unwrap_or(0)));
+    }
+    let at: SystemTime = humantime::parse_rfc3339_weak(text).map_err(|_| {
+        "it must be a duration such as 90m, 24h or 7d, or a time such as 2026-11-20T08:00:00Z".to_owned()
+    })?;
+    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "it must be a time after 1970".to_owned())?;
+    i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "the time is too far in the future".to_owned())
+}
+
+impl Filter {
+    /// Whether it names anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { state, endpoint, event_type, error, since, until } = self;
+        state.is_none()
+            && since.is_none()
+            && until.is_none()
+            && [endpoint, event_type, error].iter().all(|text| text.is_none())
+    }
+
+    /// Whether a record passes.
+    pub(crate) fn wants(&self, record: &Record) -> bool {
+        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        self.state.is_none_or(|state| state.fits(record))
+            && same(&self.endpoint, record.key.parts().0)
+            && same(&self.event_type, &record.event_type)
+            && self.error.as_deref().is_none_or(|code| {
+                record.last_error.as_deref() == Some(code) || record.dead_reason.is_some_and(|it| it.as_str() == code)
+            })
+            && self.since.is_none_or(|since| since <= record.received_at)
+            && self.until.is_none_or(|until| record.received_at <= until)
+    }
+
+    /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
+    /// their time of receipt. A group must be read completely before an order by time can be told, because its
+    /// partitions are in no order.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the span of time is empty.
+    pub(crate) fn queries(&self) -> Result<Vec<Vec<IndexQuery>>, Failure> {
+        let shards = Timing::standard().shards;
+        let until = self.until.unwrap_or_else(now);
+        if self.since.is_some_and(|since| since > until) {
+            return Err(Failure::usage("--since is later than --until", "swap them"));
+        }
+        let due = |partition: fn(u16) -> String| {
+            vec![(0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()]
+        };
+        Ok(match self.state {
+            Some(State::Status(Status::Dead)) => due(dead_shard),
+            Some(State::Status(Status::Pending)) => due(pending_shard),
+            Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None => {
+                journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards)
+            }
+        })
+    }
+}
+
+/// A moment that no record was received after.
+fn now() -> EpochMs {
+    EpochMs((now_unix() + 1).saturating_mul(1_000))
+}
+
+/// One group for each hour, latest first.
+fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
+    let hour = Millis::hours(1);
+    let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
+    // The last step may be earlier than `from` and still lie in its hour.
+    let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
+    let group = |at: EpochMs| {
+        let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
+        (0..shards).map(query).collect()
+    };
+    hours.map(group).collect()
+}
+
+/// Some records that pass a filter, with their bodies.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// The records.
+    pub(crate) records: Vec<Record>,
+    /// How many entries of the index were read for them.
+    pub(crate) examined: usize,
+    /// How many records of another version were left out.
+    pub(crate) unreadable: usize,
+}
+
+/// Reads all records that pass a filter, page by page, `at_once` partitions at a time. Holds that many pages at most.
+///
+/// # Errors
+/// [`Failure`] when the filter names nothing that can be read. The stream ends with one when the store does not answer.
+pub(crate) fn select<'a>(
+    store: &'a DynamoStore,
+    filter: &'a Filter,
+    at_once: usize,
+) -> Result<impl Stream<Item = Result<Page, Failure>> + 'a, Failure> {
+    let queries: Vec<_> = filter.queries()?.into_iter().flatten().collect();
+    let partition = move |query: IndexQuery| {
+        let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
+            let Some((query, from)) = at else { return Ok(None) };
+            let (page, next) = page(store, &query, from, filter).await?;
+            Ok(Some((page, next.map(|next| (query, Some(next))))))
+        });
+        Box::pin(pages)
+    };
+    Ok(futures::stream::iter(queries).map(partition).flatten_unordered(at_once))
+}
+
+async fn page(
+    store: &DynamoStore,
+    query: &IndexQuery,
+    from: Option<IndexCursor>,
+    filter: &Filter,
+) -> Result<(Page, Option<IndexCursor>), Failure> {
+    let index = store.index_page(query, from, PAGE).await.map_err(|_| store_unavailable())?;
+    let mut page = Page { examined: index.keys.len(), ..Page::default() };
+    for found in store.read_each(&index.keys).await {
+        match found.map_err(|_| store_unavailable())? {
+            Found::Record(record) if filter.wants(&record) => page.records.push(*record),
+            Found::Unreadable(_) => page.unreadable += 1,
+            Found::Record(_) | Found::Nothing => {}
+        }
+    }
+    Ok((page, index.next))
+}
+
+/// Finds a record by its endpoint and the key that `list` and the HTTP answer show.
+///
+/// # Errors
+/// [`Failure`] when it is no endpoint's id, the store does not answer, or another version wrote the record.
+pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
+    let endpoint = &EndpointId::parse(endpoint).map_err(|error| {
+        Failure::usage(error.to_string(), "take the endpoint and the key as `hookonce list` prints them")
+    })?;
+    let candidates = [
+        RecordKey::parse(&format!("in#{endpoint}#{key}")),
+        Some(RecordKey::delivery(endpoint, key)),
+        Some(RecordKey::event(endpoint, key)),
+    ];
+    let keys: Vec<_> = candidates.into_iter().flatten().collect();
+    for found in store.read_each(&keys).await {
+        match found.map_err(|_| store_unavailable())? {
+            Found::Record(record) => return Ok(Some(*record)),
+            Found::Unreadable(unreadable) => {
+                return Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"));
+            }
+            Found::Nothing => {}
+        }
+    }
+    Ok(None)
+}
+
+/// What the error column prints: the last error, or else the death reason.
+pub(crate) fn error_of(record: &Record) -> Option<&str> {
+    record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
+}

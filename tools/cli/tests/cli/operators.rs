@@ -1,0 +1,233 @@
+//! `replay` and `discard` as the person on call uses them, and as a script does.
+
+use std::process::Output;
+
+use serde_json::{Value, json as object};
+
+use crate::support::{Running, Workspace, json, root, text, wait_until};
+
+/// A running stack with some records of the payments handler.
+pub(crate) struct Stack {
+    workspace: Workspace,
+    _running: Running,
+}
+
+/// The JSON lines on a command's standard output.
+fn lines(output: &Output) -> Vec<Value> {
+    let all = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    all.map(|line| line.unwrap_or_else(|error| panic!("{error} in {}", text(output)))).collect()
+}
+
+fn summary(output: &Output) -> Value {
+    lines(output).pop().unwrap_or_else(|| panic!("{}", text(output)))["summary"].clone()
+}
+
+impl Stack {
+    /// `sound` invoices that are applied, and `broken` ones that no handler can read and that are dead.
+    pub(crate) fn with(sound: usize, broken: usize) -> Self {
+        let workspace = Workspace::new();
+        let running = workspace.dev(&["dev", "--port", "0"]);
+        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
+        for index in 0..sound + broken {
+            let mut event: Value = serde_json::from_slice(&sample).unwrap();
+            event["id"] = object!(format!("evt_{index}"));
+            event["data"]["object"]["id"] = object!(format!("in_{index}"));
+            if index >= sound {
+                event["data"]["object"]["amount_paid"] = object!("much");
+            }
+            let file = workspace.write("event.json", event.to_string().as_bytes());
+            let sent = workspace.run(&["send", "--provider", "stripe", "--file", &file]);
+            assert!(sent.status.success(), "{}", text(&sent));
+        }
+        let stack = Self { workspace, _running: running };
+        stack.wait_for("APPLIED", sound);
+        stack.wait_for("DEAD", broken);
+        stack
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.workspace.run(arguments)
+    }
+
+    fn list(&self, state: &str) -> Vec<Value> {
+        let listed = json(&self.run(&["list", "--state", state, "--limit", "1000", "--json"]));
+        listed.as_array().unwrap().clone()
+    }
+
+    pub(crate) fn wait_for(&self, state: &str, count: usize) {
+        wait_until(&format!("{count} records are {state}"), || self.list(state).len() == count);
+    }
+
+    fn show(&self, key: &str) -> Value {
+        json(&self.run(&["show", "stripe", key, "--json"]))
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_changes_nothing() {
+    let stack = Stack::with(1, 2);
+    let dry = stack.run(&["replay", "--state", "DEAD"]);
+    let said = text(&dry);
+    assert_eq!(dry.status.code(), Some(0), "{said}");
+    for expected in ["retry", "INVOICE_UNREADABLE", "evt_1", "evt_2", "would retry 2 record(s)", "Pass --yes"] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
+    let dry = stack.run(&["replay", "--key", "stripe", "evt_0", "--key", "stripe", "evt_1", "--json"]);
+    let lines = lines(&dry);
+    assert_eq!((lines.len(), dry.status.code()), (3, Some(1)), "one is refused\n{}", text(&dry));
+    let results: Vec<_> = lines.iter().map(|line| line["result"].as_str().unwrap_or_default()).collect();
+    assert_eq!(results, ["refused", "would", ""]);
+    assert!(lines[0]["refusal"].as_str().unwrap().contains("a PROCESSED one can be forced"));
+    assert_eq!(lines[2]["summary"]["dry_run"], true);
+    assert_eq!((stack.list("DEAD").len(), stack.list("APPLIED").len()), (2, 1));
+    assert!(stack.show("evt_1")["operations"].as_array().unwrap().is_empty(), "no trail of a dry run");
+}
+
+#[test]
+fn what_is_missing_is_named_and_nothing_is_done() {
+    let stack = Stack::with(1, 1);
+    for (arguments, said) in [
+        (&["replay"][..], "pass --key ENDPOINT KEY, or a filter"),
+        (&["replay", "--state", "DEAD", "--accept-duplicate", "--yes", "--by", "ada"], "pass --reason"),
+        (&["replay", "--state", "APPLIED", "--force", "--yes", "--by", "ada"], "pass --reason"),
+        (&["discard", "--state", "DEAD", "--yes", "--by", "ada"], "pass --reason"),
+        (&["discard", "--state", "DEAD", "--yes", "--reason", "x", "--by", ""], "pass --by NAME"),
+        (&["replay", "--state", "LOST"], "it must be one of PENDING, PROCESSED"),
+        (&["replay", "--state", "DEAD", "--rate", "0"], "from 0.01 to 1000"),
+        (&["replay", "--key", "stripe"], "2 values required"),
+        (&["replay", "--table", "t", "--state", "DEAD"], "pass --domain-table"),
+        (&["replay", "--key", "No Endpoint", "evt_1"], "as `hookonce list` prints them"),
+    ] {
+        let output = stack.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} {}", text(&output));
+        assert!(text(&output).contains(said), "{arguments:?} {}", text(&output));
+    }
+    let none = stack.run(&["replay", "--key", "stripe", "evt_404", "--yes", "--by", "ada"]);
+    assert_eq!(none.status.code(), Some(1), "{}", text(&none));
+    assert!(text(&none).contains("endpoint stripe has no record evt_404"));
+    assert_eq!((stack.list("DEAD").len(), stack.list("APPLIED").len()), (1, 1));
+}
+
+#[test]
+fn a_discarded_record_and_a_retried_one_show_who_did_it_and_why() {
+    let stack = Stack::with(0, 2);
+    let by = ["--by", "ada", "--yes"];
+    let discarded = stack.run(&[&["discard", "--key", "stripe", "evt_0", "--reason", "test data"][..], &by].concat());
+    assert!(discarded.status.success(), "{}", text(&discarded));
+    let again = stack.run(&[&["discard", "--key", "stripe", "evt_0", "--reason", "test data"][..], &by].concat());
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again));
+    assert!(text(&again).contains("only DEAD records can be discarded"));
+    let retried = stack.run(&[&["replay", "--error", "INVOICE_UNREADABLE", "--json"][..], &by].concat());
+    assert_eq!(summary(&retried)["done"], 1, "{}", text(&retried));
+    let shown = stack.show("evt_0");
+    assert_eq!(shown["state"], "DISCARDED");
+    let operation = &shown["operations"][0];
+    assert_eq!((&operation["by"], &operation["reason"]), (&object!("ada"), &object!("test data")));
+    assert_eq!((&operation["from"], &operation["to"]), (&object!("DEAD"), &object!("DISCARDED")));
+    let story = text(&stack.run(&["show", "stripe", "evt_0"]));
+    assert!(story.contains("discard by ada: DEAD to DISCARDED, \"test data\""), "{story}");
+    // No handler can read it, so it dies again.
+    stack.wait_for("DEAD", 1);
+    assert_eq!(stack.show("evt_1")["operations"][0]["operation"], "retry");
+}
+
+#[test]
+fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries() {
+    let stack = Stack::with(1, 1);
+    for (state, key, tries) in [("APPLIED", "evt_0", 1), ("PROCESSED", "evt_0", 1), ("DEAD", "evt_1", 1)] {
+        let listed = stack.list(state);
+        assert_eq!((listed.len(), &listed[0]["key"], &listed[0]["tries"]), (1, &object!(key), &object!(tries)));
+    }
+    for state in ["DUPLICATE", "IGNORED", "FANNED_OUT", "PENDING", "DISCARDED"] {
+        assert!(stack.list(state).is_empty(), "{state}");
+    }
+    let printed = text(&stack.run(&["list", "--state", "applied"]));
+    assert!(printed.contains("APPLIED") && printed.contains("evt_0") && !printed.contains("evt_1"), "{printed}");
+}
+
+#[test]
+fn show_tells_the_story_of_a_record() {
+    let stack = Stack::with(1, 1);
+    let story = text(&stack.run(&["show", "stripe", "evt_0"]));
+    for expected in [
+        "APPLIED: invoice.paid from stripe at stripe",
+        "received, verified with the newest secret",
+        "processed: APPLIED, 1 attempt(s)",
+        "domain key",
+        "#dk#stripe#payments#",
+        "update stripe#balance#",
+        "bytes stored",
+        "expires",
+    ] {
+        assert!(story.contains(expected), "{expected} in {story}");
+    }
+    let story = text(&stack.run(&["show", "stripe", "evt_1"]));
+    for expected in
+        ["dead: PERMANENT, after 1 attempt(s); see docs/errors/INVOICE_UNREADABLE.md", "fails with INVOICE_UNREADABLE"]
+    {
+        assert!(story.contains(expected), "{expected} in {story}");
+    }
+}
+
+/// A force is killed somewhere in the middle. The same command goes on: every record has one more effect, none two.
+#[test]
+fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
+    const RECORDS: usize = 12;
+    let stack = Stack::with(RECORDS, 0);
+    let command = ["replay", "--force", "--state", "APPLIED", "--reason", "wrong account", "--by", "ada", "--yes"];
+    let rated = [&command[..], &["--rate", "20/s"]].concat();
+    for moment in [1, 4, 7] {
+        let mut child = stack.workspace.start(&rated);
+        let forced = || stack.list("PROCESSED").iter().filter(|it| it["generation"] == 1).count();
+        wait_until("some are forced", || forced() >= moment || child.try_wait().unwrap().is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    wait_until("what was forced is applied", || stack.list("PENDING").is_empty());
+    let last = stack.run(&[&command[..], &["--rate", "1000", "--json"]].concat());
+    let summary = summary(&last);
+    assert_eq!(last.status.code(), Some(0), "{}", text(&last));
+    let count = |word: &str| summary[word].as_u64().unwrap();
+    assert_eq!(count("done") + count("done_before"), RECORDS as u64, "{summary}");
+    stack.wait_for("APPLIED", RECORDS);
+    for record in stack.list("APPLIED") {
+        let shown = stack.show(record["key"].as_str().unwrap());
+        assert_eq!(shown["generation"], 1, "{shown}");
+        assert_eq!(shown["operations"].as_array().unwrap().len(), 1, "{shown}");
+    }
+    let twice = stack.run(&[&command[..], &["--json"]].concat());
+    assert_eq!((twice.status.code(), summary_of(&twice, "done_before")), (Some(0), RECORDS as u64));
+}
+
+fn summary_of(output: &Output, word: &str) -> u64 {
+    summary(output)[word].as_u64().unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_replay_between_two_records_and_says_how_to_go_on() {
+    let stack = Stack::with(0, 6);
+    let mut child = stack.workspace.start(&[
+        "discard",
+        "--state",
+        "DEAD",
+        "--reason",
+        "test data",
+        "--by",
+        "ada",
+        "--yes",
+        "--rate",
+        "2/s",
+    ]);
+    wait_until("some are discarded", || stack.list("DEAD").len() < 6);
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("stopped. Run the same command again to go on"), "{said}");
+    let left = stack.list("DEAD").len();
+    assert!((1..6).contains(&left), "{left}");
+    let rest = stack.run(&["discard", "--state", "DEAD", "--reason", "test data", "--by", "ada", "--yes", "--json"]);
+    assert_eq!(summary_of(&rest, "done"), left as u64, "{}", text(&rest));
+}

@@ -1,0 +1,51 @@
+//! The runbook is true: this runs its `hookonce` commands in its order.
+
+use std::fs;
+
+use crate::operators::Stack;
+use crate::support::{root, text};
+
+/// The `hookonce` commands of every shell block.
+fn commands(markdown: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut commands = Vec::new();
+    for line in markdown.lines() {
+        match line.trim() {
+            "```sh" => inside = true,
+            "```" => inside = false,
+            command if inside => commands.extend(command.strip_prefix("hookonce ").map(str::to_owned)),
+            _ => {}
+        }
+    }
+    commands
+}
+
+/// The words of a command, as a shell would see them.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in command.split('"').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn every_hookonce_command_of_the_runbook_runs() {
+    let runbook = fs::read_to_string(root().join("docs/runbook.md")).unwrap();
+    let commands = commands(&runbook);
+    assert!(commands.len() >= 6, "{commands:?}");
+    // The first record is applied, the others are dead.
+    let stack = Stack::with(1, 2);
+    for command in commands {
+        stack.wait_for("PENDING", 0);
+        let here = command.replace("--stack NAME", "").replace("CODE", "INVOICE_UNREADABLE");
+        let mut words = words(&here.replace("ENDPOINT KEY", "stripe evt_1"));
+        words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
+        let ran = stack.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(ran.status.code(), Some(0), "{command}: {}", text(&ran));
+    }
+}
