@@ -1,7 +1,8 @@
 //! Handshakes, secret rotation, and endpoints that come and go.
 
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::endpoint::ABSENT_PER_MINUTE_MAX;
+use hookonce_providers::hashed_bytes;
+use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, REFRESH_PAUSE};
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
@@ -59,6 +60,27 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     // The record's key does not depend on the secret: the same event under the other secret is the same record.
     let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new_signing_secret");
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
+}
+
+/// The document is fetched again, but a body is hashed a second time only if the document changed.
+#[test]
+fn an_unchanged_document_costs_a_forger_no_second_pass() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let harness = runtime.block_on(Harness::new());
+    let webhook = harness.webhook(&Script::none());
+    let hashed = |secrets: &[&str]| {
+        harness.clock.advance(REFRESH_PAUSE);
+        harness.endpoints.change("stripe", "secrets", json!(secrets));
+        let forged = invoice_paid("evt_1", "in_1", 1).signed_with("a guess").event(&harness.clock);
+        let (answer, bytes) = hashed_bytes(|| runtime.block_on(webhook.handle(forged)));
+        assert_eq!(answer.status_code, 401);
+        bytes
+    };
+    let [first, second] = ["whsec_first_signing_secret", "whsec_second_signing_secret"];
+    let one_pass = hashed(&[first]);
+    assert_eq!(hashed(&[first]), one_pass, "fetched again and unchanged");
+    assert_eq!(hashed(&[second]), 2 * one_pass, "fetched again and changed");
+    assert_eq!(harness.endpoints.fetches(), 3);
 }
 
 #[tokio::test]

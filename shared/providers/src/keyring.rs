@@ -8,7 +8,7 @@ use crate::material::Material;
 ///
 /// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts keys from the provider's own
 /// hosts; see [`Material`].
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
     provider_id: String,
     secrets: Vec<String>,

@@ -80,6 +80,8 @@ pub use refusal::Refusal;
 pub use request::Request;
 #[cfg(feature = "tools")]
 pub use scheme::draft::{SignError, UnsignedRequest};
+#[cfg(feature = "tools")]
+pub use scheme::hash::counted::hashed_bytes;
 pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;

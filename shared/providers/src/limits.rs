@@ -6,6 +6,9 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Most signatures tried for one delivery. `DocuSign` may send one header for each of up to 100 active keys.
 pub const SIGNATURES_MAX: usize = 100;
 
+/// Most fields of a form that a scheme reads before it knows the sender.
+pub const FORM_FIELDS_MAX: usize = 1_000;
+
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
 pub const SECRETS_MAX: usize = 8;
 

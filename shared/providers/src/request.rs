@@ -1,6 +1,6 @@
 //! An HTTP request, and strict ways to read it.
 
-use crate::limits::HEADER_BYTES_MAX;
+use crate::limits::{FORM_FIELDS_MAX, HEADER_BYTES_MAX};
 use crate::refusal::Refusal;
 
 /// A request as it was received. Nothing in it is trusted yet.
@@ -90,6 +90,15 @@ pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)>
     })
 }
 
+/// The fields of a form-encoded body, for schemes that read them before they know the sender.
+pub(crate) fn form_fields(body: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Refusal> {
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::SignatureMalformed)?;
+    if text.split('&').nth(FORM_FIELDS_MAX).is_some() {
+        return Err(Refusal::SignatureMalformed);
+    }
+    Ok(form_pairs(text).collect())
+}
+
 /// Decodes `+` and `%XX`; an incomplete escape stays as it is.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
@@ -148,6 +157,13 @@ mod tests {
             let headers = [("x-id".to_owned(), value)];
             assert_eq!(request("", &headers).plain_header("x-id"), Err(Refusal::HeaderMalformed));
         }
+    }
+
+    #[test]
+    fn the_number_of_form_fields_is_limited() {
+        assert_eq!(form_fields("a=1&".repeat(FORM_FIELDS_MAX - 1).as_bytes()).unwrap().len(), FORM_FIELDS_MAX - 1);
+        assert_eq!(form_fields("&".repeat(FORM_FIELDS_MAX).as_bytes()), Err(Refusal::SignatureMalformed));
+        assert_eq!(form_fields(b"\xff"), Err(Refusal::SignatureMalformed));
     }
 
     #[test]

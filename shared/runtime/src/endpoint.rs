@@ -113,6 +113,12 @@ impl Endpoint {
         })
     }
 
+    /// Whether the other document judges every request as this one does.
+    pub fn judges_like(&self, other: &Self) -> bool {
+        // The key ring names its provider.
+        self.keyring == other.keyring && self.settings == other.settings && self.tolerance == other.tolerance
+    }
+
     /// Whether this address may deliver. An unknown address may only if any address may.
     pub fn allows_source(&self, address: Option<IpAddr>) -> bool {
         self.source_ranges.is_empty()

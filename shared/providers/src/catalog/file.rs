@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use crate::answers::Answers;
 use crate::scheme::encoding::{Encoding, SecretForm};
+use crate::scheme::hash::Hash;
 use crate::scheme::jwt::{JwtKey, PLAID_SETTINGS};
-use crate::scheme::signed::Hash;
 use crate::scheme::timestamp::TimestampUnit;
 use crate::settings::{PUBLIC_KEY, SettingRule, TOPIC_ARNS, WEBHOOK_ID};
 

@@ -14,10 +14,11 @@ use crate::scheme::contentful::ContentfulScheme;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::envelope::{Envelope, SignatureSource};
 use crate::scheme::format::{Format, Pairs};
+use crate::scheme::hash::Hash;
 use crate::scheme::jwt::{JwtKey, JwtScheme};
 use crate::scheme::paypal::PaypalScheme;
 use crate::scheme::public_key::Algorithm;
-use crate::scheme::signed::{Hash, Primitive, SecretRule, SignedScheme};
+use crate::scheme::signed::{Primitive, SecretRule, SignedScheme};
 use crate::scheme::sns::SnsScheme;
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
 use crate::scheme::token::TokenScheme;
@@ -72,6 +73,11 @@ fn signed_scheme(file: &SignedFile, kind: Kind) -> Result<Scheme, Problem> {
     }
     let format = format(&file.format)?;
     let timestamp = timestamp(file, &format)?;
+    let many = matches!(format, Format::Pairs(_)) || file.signature.ends_with('*');
+    if many && matches!(primitive, Primitive::Public(_)) {
+        let problem = "each comparison with a public key hashes the whole message, so a request may have one signature";
+        return Err(("format".to_owned(), problem.to_owned()));
+    }
     if signs.contains(&SignedPart::Timestamp) && timestamp.is_none() {
         return Err(("timestamp".to_owned(), "`signs` has `{ts}`, so a timestamp must be described".to_owned()));
     }

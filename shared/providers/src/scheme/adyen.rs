@@ -2,10 +2,9 @@
 //!
 //! The other fields are not signed: anyone who holds an item can change them. The dedup key uses only signed fields.
 
-use hmac::{Hmac, Mac};
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
-use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
 use crate::json::{JsonError, Node};
 use crate::limits::SIGNATURES_MAX;
@@ -15,6 +14,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::{Encoding, SecretForm};
+use crate::scheme::hash::Hash;
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
@@ -100,8 +100,8 @@ impl AdyenScheme {
     }
 }
 
-fn mac(key: &[u8], message: &str) -> Option<Hmac<Sha256>> {
-    Hmac::new_from_slice(key).ok().map(|mac: Hmac<Sha256>| mac.chain_update(message))
+fn mac(key: &[u8], message: &str) -> Option<Vec<u8>> {
+    Hash::Sha256.hmac(key, &[message.as_bytes()])
 }
 
 impl SchemeKind for AdyenScheme {
@@ -116,9 +116,7 @@ impl SchemeKind for AdyenScheme {
         }
         let fits = |secret: &str| {
             let Some(key) = SecretForm::Hex.decode(secret) else { return false };
-            items
-                .iter()
-                .all(|item| mac(&key, &item.message).is_some_and(|mac| mac.verify_slice(&item.signature).is_ok()))
+            items.iter().all(|item| mac(&key, &item.message).is_some_and(|code| code.ct_eq(&item.signature).into()))
         };
         context.first_fitting(fits).map(Verification::Authentic)
     }
@@ -147,7 +145,7 @@ impl SchemeTools for AdyenScheme {
             let path = format!("{ITEMS}[{index}].NotificationRequestItem");
             let node = self.nodes(&draft.body).map_err(|_| lacks())?.get(index).copied().ok_or_else(lacks)?;
             let message = self.message(node).map_err(|_| lacks())?;
-            let signature = mac(&key, &message).ok_or(SignError::Secret)?.finalize().into_bytes();
+            let signature = mac(&key, &message).ok_or(SignError::Secret)?;
             let place = Path::parse(&format!("{path}.{SIGNATURE}")).map_err(|_| lacks())?;
             draft.set_json(&place, &Encoding::Base64.encode(&signature))?;
         }

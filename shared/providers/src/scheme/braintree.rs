@@ -2,17 +2,16 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
-use sha1::{Digest, Sha1};
 
 use crate::limits::SIGNATURES_MAX;
 use crate::refusal::Refusal;
-use crate::request::{Request, form_pairs};
+use crate::request::{Request, form_fields};
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::hash::{Hash, is_among};
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
@@ -27,19 +26,18 @@ const PAYLOAD: &str = "bt_payload";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BraintreeScheme;
 
-fn mac(private_key: &str, message: &str) -> Option<Hmac<Sha1>> {
-    Hmac::new_from_slice(&Sha1::digest(private_key)).ok().map(|mac: Hmac<Sha1>| mac.chain_update(message))
+fn mac(private_key: &str, message: &str) -> Option<Vec<u8>> {
+    Hash::Sha1.hmac(&Hash::Sha1.of(&[private_key.as_bytes()]), &[message.as_bytes()])
 }
 
 /// The value of a form field that occurs once.
-fn field(body: &[u8], name: &str) -> Result<String, Refusal> {
-    let text = std::str::from_utf8(body).map_err(|_| Refusal::SignatureMalformed)?;
-    let mut values = form_pairs(text).filter(|(key, _)| key == name.as_bytes()).map(|(_, value)| value);
+fn field<'a>(fields: &'a [(Vec<u8>, Vec<u8>)], name: &str) -> Result<&'a str, Refusal> {
+    let mut values = fields.iter().filter(|(key, _)| key == name.as_bytes()).map(|(_, value)| value);
     let value = values.next().ok_or(Refusal::SignatureMissing)?;
     if values.next().is_some() {
         return Err(Refusal::SignatureMalformed);
     }
-    String::from_utf8(value).map_err(|_| Refusal::SignatureMalformed)
+    std::str::from_utf8(value).map_err(|_| Refusal::SignatureMalformed)
 }
 
 /// The signatures in a text like `public_key|hex&public_key|hex`; only those of the configured public key, if any.
@@ -70,23 +68,21 @@ impl SchemeKind for BraintreeScheme {
     }
 
     fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
-        let body = context.request.body;
-        let payload = field(body, PAYLOAD)?;
+        let fields = form_fields(context.request.body)?;
+        let payload = field(&fields, PAYLOAD)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'=' | b'/' | b'\n');
         if payload.is_empty() || !payload.bytes().all(plain) {
             return Err(Refusal::SignatureMalformed);
         }
-        let signatures = signatures(&field(body, SIGNATURE)?, context.settings.get(PUBLIC_KEY))?;
+        let signatures = signatures(field(&fields, SIGNATURE)?, context.settings.get(PUBLIC_KEY))?;
         // Braintree signs the payload with its last line break, which a form parser may have removed.
-        let messages = [payload.clone(), format!("{payload}\n")];
         let fits = |secret: &str| {
-            messages.iter().any(|message| {
-                let mac = mac(secret, message);
-                mac.is_some_and(|mac| signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok()))
-            })
+            let key = Hash::Sha1.of(&[secret.as_bytes()]);
+            let codes = Hash::Sha1.hmac_endings(&key, &[payload.as_bytes()], &[b"", b"\n"]);
+            codes.iter().any(|code| is_among(code, &signatures))
         };
         let proof = context.first_fitting(fits)?;
-        if is_xml(&payload) { Ok(Verification::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
+        if is_xml(payload) { Ok(Verification::Authentic(proof)) } else { Err(Refusal::SignatureMalformed) }
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
@@ -103,9 +99,7 @@ impl SchemeKind for BraintreeScheme {
     }
 
     fn sign_challenge(&self, challenge: &str, secret: &str) -> Option<String> {
-        mac(secret, challenge)
-            .filter(|_| is_challenge(challenge))
-            .map(|mac| Encoding::Hex.encode(&mac.finalize().into_bytes()))
+        mac(secret, challenge).filter(|_| is_challenge(challenge)).map(|code| Encoding::Hex.encode(&code))
     }
 }
 
@@ -113,11 +107,10 @@ impl SchemeKind for BraintreeScheme {
 impl SchemeTools for BraintreeScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let public_key = draft.settings.get(PUBLIC_KEY).unwrap_or("public_key");
-        let payload = match field(&draft.body, PAYLOAD) {
-            Ok(payload) => payload,
-            Err(_) => format!("{}\n", STANDARD.encode(&draft.body)),
-        };
-        let signature = mac(secret, &payload).ok_or(SignError::Secret)?.finalize().into_bytes();
+        let fields = form_fields(&draft.body).unwrap_or_default();
+        let made = || format!("{}\n", STANDARD.encode(&draft.body));
+        let payload = field(&fields, PAYLOAD).map_or_else(|_| made(), str::to_owned);
+        let signature = mac(secret, &payload).ok_or(SignError::Secret)?;
         let escape = |text: &str| {
             text.replace('%', "%25")
                 .replace('+', "%2B")

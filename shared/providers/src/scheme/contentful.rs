@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use hmac::{Hmac, Mac};
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use hookonce_protocol::time::Millis;
-use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::hash::Hash;
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
@@ -65,10 +65,10 @@ fn signed_path(url: &str) -> String {
     escaped(&joined, ";,/?:@&=+$#")
 }
 
-fn mac(secret: &str, method: &str, url: &str, headers: &[(String, String)], body: &[u8]) -> Option<Hmac<Sha256>> {
+fn mac(secret: &str, method: &str, url: &str, headers: &[(String, String)], body: &[u8]) -> Option<Vec<u8>> {
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}:{value}")).collect();
     let head = format!("{method}\n{}\n{}\n", signed_path(url), headers.join(";"));
-    Hmac::new_from_slice(secret.as_bytes()).ok().map(|mac: Hmac<Sha256>| mac.chain_update(head).chain_update(body))
+    Hash::Sha256.hmac(secret.as_bytes(), &[head.as_bytes(), body])
 }
 
 /// The headers that the request says are signed, sorted; the list itself and the timestamp must be among them.
@@ -105,7 +105,7 @@ impl SchemeKind for ContentfulScheme {
         let headers = signed_headers(request)?;
         let proof = context.first_fitting(|secret| {
             let mac = mac(secret, request.method, &context.url, &headers, request.body);
-            mac.is_some_and(|mac| mac.verify_slice(&signature).is_ok())
+            mac.is_some_and(|code| code.ct_eq(&signature).into())
         })?;
         check_skew(at, context.now, context.tolerance.unwrap_or(self.tolerance))?;
         Ok(Verification::Authentic(proof))
@@ -143,7 +143,7 @@ impl SchemeTools for ContentfulScheme {
             mac(secret, draft.request.method, draft.request.url, &headers, &draft.body).ok_or(SignError::Secret)?;
         draft.add(TIMESTAMP, at);
         draft.add(SIGNED_HEADERS, list);
-        draft.add(SIGNATURE, Encoding::Hex.encode(&mac.finalize().into_bytes()));
+        draft.add(SIGNATURE, Encoding::Hex.encode(&mac));
         Ok(())
     }
 

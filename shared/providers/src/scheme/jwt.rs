@@ -4,7 +4,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, Mac};
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use hookonce_protocol::time::Millis;
@@ -12,7 +11,6 @@ use serde::Deserialize;
 #[cfg(feature = "tools")]
 use serde_json::Map;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::json::Node;
@@ -22,6 +20,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::hash::Hash;
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
@@ -89,8 +88,8 @@ fn member(json: &[u8], name: &str) -> Option<String> {
     members.into_iter().find(|(key, _)| key == name).and_then(|(_, node)| node.scalar())
 }
 
-fn hs256(secret: &str, message: &str) -> Option<Hmac<Sha256>> {
-    Hmac::new_from_slice(secret.as_bytes()).ok().map(|mac: Hmac<Sha256>| mac.chain_update(message))
+fn hs256(secret: &str, message: &str) -> Option<Vec<u8>> {
+    Hash::Sha256.hmac(secret.as_bytes(), &[message.as_bytes()])
 }
 
 impl JwtScheme {
@@ -105,7 +104,7 @@ impl JwtScheme {
         match self.key {
             JwtKey::Secret => context
                 .first_fitting(|secret| {
-                    hs256(secret, token.signed).is_some_and(|mac| mac.verify_slice(&token.signature).is_ok())
+                    hs256(secret, token.signed).is_some_and(|code| code.ct_eq(&token.signature).into())
                 })
                 .map(Verification::Authentic),
             JwtKey::Plaid => plaid(context, token),
@@ -115,7 +114,7 @@ impl JwtScheme {
     fn check_claims(&self, context: &Context<'_>, claims: &[u8]) -> Result<Option<i64>, Refusal> {
         let hash = member(claims, &self.claim).and_then(|text| self.claim_encoding.decode(&text));
         let hash = hash.ok_or(Refusal::SignatureMalformed)?;
-        if !bool::from(Sha256::digest(context.request.body).as_slice().ct_eq(&hash)) {
+        if !bool::from(Hash::Sha256.of(&[context.request.body]).ct_eq(&hash)) {
             return Err(Refusal::SignatureMismatch);
         }
         let setting = self.issuer_setting.as_deref().and_then(|name| context.settings.get(name));
@@ -232,7 +231,7 @@ impl SchemeTools for JwtScheme {
             return Err(SignError::NotSharedSecret);
         }
         let mut claims = Map::new();
-        let hash = self.claim_encoding.encode(&Sha256::digest(&draft.body));
+        let hash = self.claim_encoding.encode(&Hash::Sha256.of(&[&draft.body]));
         claims.insert(self.claim.clone(), Value::from(hash));
         let setting = self.issuer_setting.as_deref().and_then(|name| draft.settings.get(name));
         if let Some(issuer) = setting.or(self.issuer.as_deref()) {
@@ -247,7 +246,7 @@ impl SchemeTools for JwtScheme {
         }
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
         let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(Value::Object(claims).to_string()));
-        let mac = hs256(secret, &signed).ok_or(SignError::Secret)?.finalize().into_bytes();
+        let mac = hs256(secret, &signed).ok_or(SignError::Secret)?;
         draft.add(&self.header, format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac)));
         Ok(())
     }

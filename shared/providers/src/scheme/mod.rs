@@ -8,6 +8,7 @@ pub(crate) mod draft;
 pub(crate) mod encoding;
 pub(crate) mod envelope;
 pub(crate) mod format;
+pub(crate) mod hash;
 pub(crate) mod jwt;
 pub(crate) mod kind;
 pub(crate) mod paypal;

@@ -11,6 +11,7 @@ use crate::request::Request;
 #[cfg(feature = "tools")]
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::encoding::Encoding;
+use crate::scheme::hash::crc32;
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
@@ -59,7 +60,7 @@ impl SchemeKind for PaypalScheme {
         if algorithm != "SHA256withRSA" {
             return Err(Refusal::SignatureMalformed);
         }
-        let message = format!("{id}|{time}|{webhook_id}|{}", crc32fast::hash(context.request.body));
+        let message = format!("{id}|{time}|{webhook_id}|{}", crc32(context.request.body));
         let fits = |key: &str| {
             let key = PublicKey::parse(key);
             key.is_some_and(|key| key.fits(Algorithm::RsaSha256, message.as_bytes(), &signature))

@@ -12,6 +12,8 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, DecodePem};
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
+use crate::scheme::hash::count;
+
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
@@ -114,6 +116,7 @@ impl PublicKey {
             Algorithm::RsaSha256 => &RSA_PKCS1_2048_8192_SHA256,
             Algorithm::RsaSha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
         };
+        count(message.len());
         self.makes(algorithm) && UnparsedPublicKey::new(method, bytes).verify(message, signature).is_ok()
     }
 }

@@ -1,30 +1,15 @@
 //! Schemes that sign a message made from the request: HMAC, the plain digests of older schemes, and public keys.
 
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
-use serde::Deserialize;
-use sha1::Sha1;
-use sha2::{Digest, Sha256, Sha512};
-use subtle::ConstantTimeEq;
-
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::envelope::{Chunk, Envelope};
+use crate::scheme::hash::{Hash, is_among};
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::source::Source;
 use crate::template::SignedPart;
-
-/// A hash function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Hash {
-    Sha1,
-    Sha256,
-    Sha512,
-}
 
 /// How a signature is made from a message and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,14 +62,16 @@ impl SignedScheme {
         }
     }
 
+    /// One pass over the message for each secret, however many signatures the request has.
     fn fits(&self, secret: &str, message: &[Chunk<'_>], signatures: &[Vec<u8>]) -> bool {
         match (self.key(secret), self.primitive) {
             (Some(Key::Shared(key)), primitive) => {
-                signatures.iter().any(|signature| primitive.fits(&key, message, signature))
+                primitive.sign(&key, message).is_some_and(|code| is_among(&code, signatures))
             }
             (Some(Key::Public(key)), Primitive::Public(algorithm)) => {
                 let message: Vec<u8> = message.iter().flat_map(|chunk| chunk.bytes(&[])).copied().collect();
-                signatures.iter().any(|signature| key.fits(algorithm, &message, signature))
+                // The catalog allows one signature only where a comparison costs a pass.
+                signatures.first().is_some_and(|signature| key.fits(algorithm, &message, signature))
             }
             _ => false,
         }
@@ -102,7 +89,13 @@ impl SchemeKind for SignedScheme {
         for (name, _) in &self.when {
             context.request.plain_header(name)?;
         }
-        let opened = self.envelope.open(context)?;
+        let mut opened = self.envelope.open(context)?;
+        if let Some(bytes) = self.primitive.signature_bytes() {
+            opened.signatures.retain(|signature| signature.len() == bytes);
+        }
+        if opened.signatures.is_empty() {
+            return Err(Refusal::SignatureMismatch);
+        }
         let proof = context.first_fitting(|secret| self.fits(secret, &opened.message, &opened.signatures))?;
         opened.check_skew(context)?;
         Ok(Verification::Authentic(proof))
@@ -133,58 +126,23 @@ impl SchemeKind for SignedScheme {
 }
 
 impl Primitive {
-    /// Compares in constant time.
-    fn fits(self, key: &[u8], message: &[Chunk<'_>], signature: &[u8]) -> bool {
+    /// The length of a signature, where it is fixed.
+    const fn signature_bytes(self) -> Option<usize> {
         match self {
-            Self::Hmac(Hash::Sha1) => mac_fits::<Hmac<Sha1>>(key, message, signature),
-            Self::Hmac(Hash::Sha256) => mac_fits::<Hmac<Sha256>>(key, message, signature),
-            Self::Hmac(Hash::Sha512) => mac_fits::<Hmac<Sha512>>(key, message, signature),
-            Self::Digest(_) => self.sign(key, message).is_some_and(|expected| expected.ct_eq(signature).into()),
-            Self::Public(_) => false,
+            Self::Hmac(hash) | Self::Digest(hash) => Some(hash.bytes()),
+            Self::Public(_) => None,
         }
-    }
-
-    /// As [`Self::fits`], for a message in one piece.
-    pub(crate) fn fits_bytes(self, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
-        self.fits(key, &[Chunk::Bytes(message.into())], signature)
     }
 
     /// The signature of a message; `None` if only the provider can sign.
     pub(crate) fn sign(self, key: &[u8], message: &[Chunk<'_>]) -> Option<Vec<u8>> {
+        let pieces: Vec<&[u8]> = message.iter().map(|chunk| chunk.bytes(key)).collect();
         match self {
-            Self::Hmac(Hash::Sha1) => mac::<Hmac<Sha1>>(key, message).map(|mac| mac.finalize().into_bytes().to_vec()),
-            Self::Hmac(Hash::Sha256) => {
-                mac::<Hmac<Sha256>>(key, message).map(|mac| mac.finalize().into_bytes().to_vec())
-            }
-            Self::Hmac(Hash::Sha512) => {
-                mac::<Hmac<Sha512>>(key, message).map(|mac| mac.finalize().into_bytes().to_vec())
-            }
-            Self::Digest(Hash::Sha1) => Some(digest::<Sha1>(key, message)),
-            Self::Digest(Hash::Sha256) => Some(digest::<Sha256>(key, message)),
-            Self::Digest(Hash::Sha512) => Some(digest::<Sha512>(key, message)),
+            Self::Hmac(hash) => hash.hmac(key, &pieces),
+            Self::Digest(hash) => Some(hash.of(&pieces)),
             Self::Public(_) => None,
         }
     }
-}
-
-fn mac<M: Mac + KeyInit>(key: &[u8], message: &[Chunk<'_>]) -> Option<M> {
-    let mut mac = <M as Mac>::new_from_slice(key).ok()?;
-    for chunk in message {
-        mac.update(chunk.bytes(key));
-    }
-    Some(mac)
-}
-
-fn mac_fits<M: Mac + KeyInit>(key: &[u8], message: &[Chunk<'_>], signature: &[u8]) -> bool {
-    mac::<M>(key, message).is_some_and(|mac| mac.verify_slice(signature).is_ok())
-}
-
-fn digest<D: Digest>(key: &[u8], message: &[Chunk<'_>]) -> Vec<u8> {
-    let mut hash = D::new();
-    for chunk in message {
-        hash.update(chunk.bytes(key));
-    }
-    hash.finalize().to_vec()
 }
 
 impl Chunk<'_> {

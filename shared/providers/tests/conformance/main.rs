@@ -15,3 +15,4 @@ mod receive;
 mod roundtrips;
 mod support;
 mod vectors;
+mod work;

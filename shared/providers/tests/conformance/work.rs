@@ -1,0 +1,222 @@
+//! What a stranger can make an endpoint compute before it knows the sender: bytes that are hashed, and processor time.
+//!
+//! `cargo test --workspace --test conformance work -- --nocapture` prints both.
+
+use std::time::{Duration, Instant};
+
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::limits::{SECRETS_MAX, SIGNATURES_MAX};
+use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest, hashed_bytes};
+use serde_json::{Value, json};
+
+use crate::support::{provider, valid, vector};
+
+const URL: &str = "https://example.com/webhooks/work";
+
+/// How many times as much as an accepted request a refused one may hash. Twilio needs two: it signs one of two URLs.
+const RATIO_MAX: usize = 2;
+
+/// What headers and separators may add, in bytes.
+const SLACK_BYTES: usize = 32 * 1024;
+
+/// Headers and body.
+type Sent = (Vec<(String, Vec<u8>)>, Vec<u8>);
+
+/// An endpoint with as many secrets as it may hold, and requests that fit only its oldest.
+struct Target {
+    provider: &'static Provider,
+    keyring: Keyring,
+    settings: Settings,
+    now: EpochSec,
+    accepted: Sent,
+    hostile: Vec<Sent>,
+}
+
+/// What one request costs.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    hashed: usize,
+    time: Duration,
+}
+
+impl Target {
+    fn new(provider: &'static Provider, bytes: usize, held: usize) -> Self {
+        let captured = &valid(provider.id()).captured;
+        let other = vector(provider.id(), &format!("{}/rotated-secret", provider.id())).captured.secrets[0].clone();
+        let oldest = vector(provider.id(), &format!("{}/rotated-secret", provider.id())).captured.secrets[1].clone();
+        let mut secrets = vec![other; held - 1];
+        secrets.push(oldest.clone());
+        let keyring = provider.keyring(&secrets).unwrap();
+        let body = long(provider.id(), &captured.body, bytes);
+        let unsigned = UnsignedRequest { method: "POST", url: URL, headers: &[], body: &body };
+        let accepted = match provider.sign_request_with(&unsigned, &oldest, &captured.settings, captured.now) {
+            Ok(signed) => {
+                let is_made = |name: &String| signed.headers.iter().any(|(made, _)| made == name);
+                let sent = captured.headers.iter().filter(|(name, _)| !is_made(name));
+                let sent = sent.map(|(name, value)| (name.clone(), String::from_utf8(value.clone()).unwrap()));
+                let sent: Vec<(String, String)> = sent.collect();
+                let headers = sent.into_iter().chain(signed.headers);
+                (headers.map(|(name, value)| (name, value.into_bytes())).collect(), signed.body)
+            }
+            // Only the provider can sign. Its signature of another body is as good as any wrong one.
+            Err(_) => (captured.headers.clone(), body),
+        };
+        let hostile = hostile(provider.id(), &accepted);
+        Self { provider, keyring, settings: captured.settings.clone(), now: captured.now, accepted, hostile }
+    }
+
+    /// The cost of a request, and whether it was accepted.
+    fn cost(&self, (headers, body): &Sent) -> (Cost, bool) {
+        let request = Request { method: "POST", url: URL, headers, body };
+        let started = Instant::now();
+        let (received, hashed) =
+            hashed_bytes(|| self.provider.receive(&request, &self.keyring, &self.settings, None, self.now));
+        (Cost { hashed, time: started.elapsed() }, matches!(received, Ok(Received::Delivery(_))))
+    }
+
+    /// The cost of an accepted request, if one can be made here, else one pass for each secret; and of the worst refused.
+    fn costs(&self) -> (Cost, Cost) {
+        let hostile = self.hostile.iter().map(|sent| self.cost(sent));
+        // A header that only names the delivery, and is not signed, makes no request wrong.
+        let refused: Vec<Cost> = hostile.filter_map(|(cost, accepted)| (!accepted).then_some(cost)).collect();
+        let hashed = refused.iter().map(|cost| cost.hashed).max().unwrap();
+        let time = refused.iter().map(|cost| cost.time).max().unwrap();
+        let accepted = if self.provider.can_sign() {
+            let (cost, is_accepted) = self.cost(&self.accepted);
+            assert!(is_accepted, "{}", self.provider.id());
+            cost
+        } else {
+            Cost { hashed: self.accepted.1.len() * self.keyring.len(), time: Duration::ZERO }
+        };
+        (accepted, Cost { hashed, time })
+    }
+}
+
+/// The body of a delivery, made longer where its signature covers it.
+fn long(id: &str, body: &[u8], bytes: usize) -> Vec<u8> {
+    let filler = "7".repeat(bytes);
+    let json = |change: fn(&mut Value, String)| {
+        let mut value: Value = serde_json::from_slice(body).unwrap();
+        change(&mut value, filler.clone());
+        value.to_string().into_bytes()
+    };
+    match id {
+        "adyen" => json(|value, filler| {
+            value["notificationItems"][0]["NotificationRequestItem"]["merchantReference"] = json!(filler);
+        }),
+        "mailgun" => json(|value, filler| value["signature"]["token"] = json!(filler)),
+        "aws_sns" => json(|value, filler| value["Message"] = json!(filler)),
+        "twilio" => [body, b"&Body=", filler.as_bytes()].concat(),
+        "braintree" => format!("<notification><kind>check</kind><timestamp>{filler}</timestamp></notification>").into(),
+        _ => [body, " ".repeat(bytes).as_bytes()].concat(),
+    }
+}
+
+/// The same text with another digit or letter at its end.
+fn spoiled(text: &str) -> String {
+    let at = text.rfind(|c: char| c.is_ascii_alphanumeric()).unwrap_or(0);
+    let end = if text[at..].starts_with('0') { "1" } else { "0" };
+    format!("{}{end}{}", &text[..at], text.get(at + 1..).unwrap_or_default())
+}
+
+/// Requests that look like this one, with wrong signatures: one, and as many as a header can hold.
+fn hostile(id: &str, (headers, body): &Sent) -> Vec<Sent> {
+    let mut requests = Vec::new();
+    for (index, (name, value)) in headers.iter().enumerate() {
+        let Ok(value) = std::str::from_utf8(value) else { continue };
+        let mut with = |values: Vec<(String, String)>| {
+            let mut headers = headers.clone();
+            headers.splice(index..=index, values.into_iter().map(|(name, value)| (name, value.into_bytes())));
+            requests.push((headers, body.clone()));
+        };
+        let wrong = spoiled(value);
+        with(vec![(name.clone(), wrong.clone())]);
+        for between in [",", " ", ";", "&"].into_iter().filter(|between| *between == "," || value.contains(between)) {
+            let last = wrong.rsplit(between).next().unwrap().to_owned();
+            for item in [last.clone(), last.chars().take(last.len() / 2).collect()] {
+                with(vec![(name.clone(), format!("{wrong}{}", format!("{between}{item}").repeat(SIGNATURES_MAX - 1)))]);
+            }
+        }
+        if let Some(prefix) = name.strip_suffix('1') {
+            with((1..=SIGNATURES_MAX).map(|number| (format!("{prefix}{number}"), wrong.clone())).collect());
+        }
+    }
+    let text = String::from_utf8_lossy(body);
+    if id == "braintree" {
+        let (signature, payload) = text.split_once("&bt_payload=").unwrap();
+        let (_, pair) = signature.split_once('=').unwrap();
+        let pairs = vec![spoiled(pair); SIGNATURES_MAX].join("%26");
+        requests.push((headers.clone(), format!("bt_signature={pairs}&bt_payload={payload}").into_bytes()));
+    } else if !text.contains(' ') || id == "adyen" || id == "mailgun" {
+        let flipped = text.replacen("777", "778", 1);
+        requests.push((headers.clone(), flipped.into_bytes()));
+    }
+    requests
+}
+
+fn check(provider: &'static Provider, bytes: usize, held: usize) {
+    let (accepted, refused) = Target::new(provider, bytes, held).costs();
+    println!(
+        "{:26} hashed bytes: accepted {:>9}, worst refused {:>9}; processor: accepted {:>7.1} ms, worst refused {:>7.1} ms",
+        provider.id(),
+        accepted.hashed,
+        refused.hashed,
+        accepted.time.as_secs_f64() * 1_000.0,
+        refused.time.as_secs_f64() * 1_000.0,
+    );
+    let max = accepted.hashed * RATIO_MAX + SLACK_BYTES;
+    assert!(refused.hashed <= max, "{}: a refused request hashes {} bytes", provider.id(), refused.hashed);
+}
+
+#[test]
+fn no_refused_request_hashes_more_than_twice_an_accepted_one() {
+    for provider in Catalog::built_in().iter() {
+        check(provider, 32 * 1024, SECRETS_MAX);
+    }
+}
+
+/// One provider for each kind of scheme and each layout of a signature.
+#[test]
+fn no_refused_mebibyte_hashes_more_than_twice_an_accepted_one() {
+    for id in [
+        "github",
+        "stripe",
+        "standard_webhooks",
+        "docusign",
+        "hubspot",
+        "sendgrid",
+        "discord",
+        "telegram",
+        "postmark",
+        "livekit",
+        "plaid",
+        "twilio",
+        "paypal",
+        "adyen",
+        "braintree",
+        "aws_sns",
+        "contentful",
+        "mailgun",
+    ] {
+        check(provider(id), 1024 * 1024, 1);
+    }
+}
+
+/// Whoever hashes elsewhere is not counted.
+#[test]
+fn one_file_hashes_for_all_schemes() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scheme");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        // A draft is of this side; a public key counts what it verifies.
+        if ["hash.rs", "draft.rs"].contains(&name.as_str()) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for hasher in ["sha1::", "sha2::", "hmac::", "crc32fast::"] {
+            assert!(!text.contains(hasher), "{name} names {hasher}");
+        }
+        assert!(name == "public_key.rs" || !text.contains("use ring::"), "{name} names ring");
+    }
+}
