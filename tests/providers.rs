@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_providers::{Catalog, Provider};
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
-use crate::support::samples::vectors;
-use crate::support::{Answer, Harness, Script};
+use crate::support::samples::{messaged, vectors, whatsapp_message, whatsapp_of};
+use crate::support::{Answer, Harness, Script, Verdict};
 
 fn vector(provider: &str, case: &str) -> Value {
     let id = format!("{provider}/{case}");
@@ -100,6 +101,56 @@ fn can_be_configured(provider: &Provider, vector: &Value) -> bool {
     let secrets: Vec<String> = serde_json::from_value(vector["secrets"].clone()).unwrap();
     let settings: BTreeMap<String, String> = serde_json::from_value(vector["settings"].clone()).unwrap_or_default();
     provider.configure(&secrets, settings.into()).is_ok()
+}
+
+/// What is authentic is kept, even without an id and even if nobody can read it: one record, which the worker settles.
+#[tokio::test]
+async fn an_authentic_delivery_is_never_refused_for_its_content() {
+    let harness = Harness::new().await;
+    let mut kept = 0;
+    for provider in Catalog::built_in().iter().map(hookonce_providers::Provider::id) {
+        for vector in vectors(provider) {
+            if !["missing-key", "non-utf8-body-without-key"].contains(&text(&vector["case"])) {
+                continue;
+            }
+            let before = harness.tables().await.records.len();
+            check_success(&answered(&harness, &Script::none(), provider, &vector).await, provider, "accepted");
+            check_success(&answered(&harness, &Script::none(), provider, &vector).await, provider, "duplicate");
+            assert_eq!(harness.tables().await.records.len(), before + 1, "{}", vector["id"]);
+            kept += 1;
+        }
+    }
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert!(tables.records.iter().all(|(_, record)| record.status == Status::Processed));
+    assert!(tables.records.iter().all(|(_, record)| record.outcome == Some(Outcome::Ignored)));
+    assert_eq!((harness.metric("event_ignored"), harness.metric("delivery_accepted")), (kept, kept));
+    let unreadable = tables.records.iter().filter(|(_, record)| record.event_type == "unreadable").count();
+    let reason = |line: &String| serde_json::from_str::<Value>(line).unwrap()["code"].clone();
+    let reasons: Vec<_> =
+        harness.metric_lines().iter().filter(|line| line.contains("key_fallback")).map(reason).collect();
+    assert_eq!(reasons.iter().filter(|reason| **reason == "body_unreadable").count(), unreadable);
+    assert!(reasons.iter().any(|reason| reason == "id_missing") && unreadable > 20, "{reasons:?}");
+    println!("{kept} kept, {unreadable} of them unreadable");
+}
+
+#[tokio::test]
+async fn an_event_without_an_id_leaves_its_siblings_alone() {
+    // The handler of messages wants an id, so it keeps the event that has none as a DEAD record.
+    let harness = Harness::new().await;
+    let messages =
+        vec![whatsapp_message("A"), json!({ "from": "1", "text": { "body": "no id" } }), whatsapp_message("B")];
+    let outbound = harness.deliver(&whatsapp_of(messages.clone())).await;
+    assert_eq!(crate::support::word(&outbound), (200, "accepted".to_owned()));
+    harness.settle().await;
+    // Grouped in another way, all three are known.
+    for message in messages {
+        assert_eq!(crate::support::word(&harness.deliver(&whatsapp_of(vec![message])).await).1, "duplicate");
+    }
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[messaged("A"), messaged("B")]), Verdict { dead: 1, ..Verdict::applied(2) });
+    assert_eq!(tables.records.len(), 4, "the envelope and three events");
+    assert_eq!(harness.metric("key_fallback"), 1);
 }
 
 #[tokio::test]

@@ -17,8 +17,6 @@ def between_vectors(vector):
 
 
 def sdk_accepts(provider, case):
-    if case in ("missing-key", "non-utf8-body-without-key"):
-        return "the SDK judges the signature alone; here an authentic delivery also needs its dedup key"
     if case == "future-timestamp" and provider in AGE_ONLY:
         return "the SDK looks at the age only; here a timestamp may be off in neither direction"
     if case in ("stale-timestamp", "future-timestamp") and provider == "twitch_eventsub":
@@ -41,7 +39,7 @@ def sdk_accepts(provider, case):
 
 
 def sdk_refuses(provider, case):
-    if case == "non-utf8-body":
+    if case in ("non-utf8-body", "non-utf8-body-without-key"):
         return "the SDK takes the body as text; the signature is over bytes"
     if case == "oldest-timestamp" and provider == "contentful":
         return "the SDK refuses the limit itself; here every tolerance includes its limit"
@@ -58,7 +56,7 @@ def sdk_refuses(provider, case):
 
 FUTURE = "the SDK looks at the age only; here a timestamp may be off in neither direction"
 NO_AGE = "the function compares the signature alone; here the age counts, too"
-KEY = "the SDK judges the signature alone; here an authentic delivery also needs its dedup key"
+ID = "the SDK also takes a request without the id that it signs"
 TWICE = "the SDK picks a value out of two; here a header that decides something comes once"
 ONE_TEXT = "the SDK decodes leniently; here one signature has one text"
 TEXT = "the SDK takes the body as text; the signature is over bytes"
@@ -96,11 +94,10 @@ def between_verdicts(request, ours, sdk):
         if provider == "sendgrid" and code == "signature_mismatch" and not holds_der(request):
             return DER
         if provider == "twitch_eventsub" and code == "signature_missing" and not request["headers"].get("twitch-eventsub-message-id"):
-            return KEY
+            return ID
         if provider in LENIENT and code == "signature_mismatch" and holds_odd_signature(request):
             return ONE_TEXT
         return {
-            "malformed": KEY,
             "duplicate_header": TWICE,
             "timestamp_out_of_range": NO_AGE if provider == "twitch_eventsub" else FUTURE if provider in AGE_ONLY and of_the_future(request) else None,
             "signature_missing": BARE if provider == "openai" else None,

@@ -76,7 +76,7 @@ impl Domain {
 /// The events of a delivery, as the worker passes them to a handler.
 fn events(delivery: &Delivery) -> Vec<Event> {
     let headers = delivery.headers.iter().cloned().collect();
-    let parts = delivery.provider.split(&delivery.body, &headers).unwrap();
+    let parts = delivery.provider.split(&delivery.body, &headers);
     let endpoint = EndpointId::parse(&delivery.endpoint).unwrap();
     let event = |part: hookonce_providers::EventPart| Event {
         version: EVENT_VERSION,

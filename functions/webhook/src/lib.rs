@@ -8,6 +8,7 @@
 pub mod answer;
 pub mod gateway;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use answer::Denial;
 use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::ingress::Answer;
-use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_providers::{Fallback, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
@@ -185,6 +186,19 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         format!("{origin}{}{query}", inbound.path)
     }
 
+    /// Counts the events that were kept although they lack something, with the reason as a dimension.
+    fn count_fallbacks(&self, endpoint: &Endpoint, delivery: &VerifiedDelivery, key: &RecordKey) {
+        for (fallback, events) in fallbacks(delivery) {
+            let reason = fallback.code();
+            tracing::warn!(endpoint.id = %endpoint.id, record.key = %key, reason, events, "kept without an id of its own");
+            let mut counts = Counts::default();
+            counts.add("key_fallback", events);
+            counts.code(reason);
+            counts.property("endpoint", endpoint.id.as_str());
+            self.telemetry.emit(&counts, self.ingress.ambient.moment().now);
+        }
+    }
+
     async fn deliver(
         &self,
         endpoint: &Endpoint,
@@ -205,7 +219,10 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         counts.signals(&ingested.driven.signals);
         let answers = endpoint.provider.answers();
         match ingested.driven.output {
-            Answer::Accepted(_) => counts.add("delivery_accepted", 1),
+            Answer::Accepted(_) => {
+                counts.add("delivery_accepted", 1);
+                self.count_fallbacks(endpoint, delivery, &ingested.key);
+            }
             Answer::Duplicate(_) => counts.add("delivery_duplicate", 1),
             Answer::RetryPlease => return Err(Denial::StoreUnavailable(answers.retry_please)),
         }
@@ -218,6 +235,15 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         );
         Ok(answer::delivered(ingested.driven.output, &ingested.key, answers))
     }
+}
+
+/// The events of a delivery that lack something, by what it is.
+fn fallbacks(delivery: &VerifiedDelivery) -> BTreeMap<Fallback, usize> {
+    let mut counted = BTreeMap::new();
+    for fallback in delivery.contents().events().iter().filter_map(|part| part.fallback) {
+        *counted.entry(fallback).or_default() += 1;
+    }
+    counted
 }
 
 /// The endpoint id in `…/webhooks/{id}`. A gateway may add a stage or a base path mapping in front.

@@ -10,11 +10,10 @@ pub enum Contents {
 }
 
 impl Contents {
-    pub(crate) fn of(mut parts: Vec<EventPart>) -> Option<Self> {
-        match parts.len() {
-            0 => None,
-            1 => parts.pop().map(Self::Single),
-            _ => Some(Self::Several(parts)),
+    pub(crate) fn of(parts: Vec<EventPart>) -> Self {
+        match <[EventPart; 1]>::try_from(parts) {
+            Ok([part]) => Self::Single(part),
+            Err(parts) => Self::Several(parts),
         }
     }
 
@@ -40,6 +39,36 @@ pub struct EventPart {
     /// delivery that is one event, the SHA-256 of the whole body. For an event without an id, the SHA-256 of the delivery
     /// around it, without white space.
     pub sha256: [u8; 32],
+    /// What was missing in the event, if anything. The event is kept all the same.
+    pub fallback: Option<Fallback>,
+}
+
+/// Why an authentic event is kept under a hash, or as an event that nobody can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fallback {
+    /// The event has no id where the provider puts one. Its key is a hash.
+    IdMissing,
+    /// The id is longer than any that a provider sends. The key is its hash.
+    IdTooLong,
+    /// The body is not a document of the provider's form.
+    BodyUnreadable,
+    /// The delivery holds more events than any provider sends, so it is not taken apart.
+    TooManyEvents,
+    /// Each event keeps what surrounds it, and the sum is too large, so the delivery is not taken apart.
+    TooLarge,
+}
+
+impl Fallback {
+    /// The stable code for metrics and programs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::IdMissing => "id_missing",
+            Self::IdTooLong => "id_too_long",
+            Self::BodyUnreadable => "body_unreadable",
+            Self::TooManyEvents => "too_many_events",
+            Self::TooLarge => "events_too_large",
+        }
+    }
 }
 
 impl std::fmt::Debug for EventPart {
@@ -70,6 +99,9 @@ impl EventKey {
         }
     }
 }
+
+/// The event type of a body that cannot be read. No handler of this project asks for it, so its record ends as IGNORED.
+pub const UNREADABLE_EVENT_TYPE: &str = "unreadable";
 
 /// The event type when the provider gives none.
 pub const UNKNOWN_EVENT_TYPE: &str = "unknown";

@@ -215,17 +215,21 @@ impl<'a> Question<'a> {
 
     /// Signs a challenge with the endpoint's secret.
     ///
-    /// At X and Braintree anyone may ask for this, and the key is the one that signs deliveries. So only texts that can
-    /// never be a delivery are signed: letters, digits, `-` and `_`, at a provider whose deliveries need a JSON document
-    /// to have a key. A scheme may narrow this further.
+    /// At X and Braintree anyone may ask for this, and the key is the one that signs deliveries. So only words are signed,
+    /// and no word is taken for a delivery of such a provider. A scheme may narrow this further.
     fn signed(&self, challenge: &str) -> Result<String, Refusal> {
-        if !challenge.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+        if !is_word(challenge.as_bytes()) {
             return Err(Refusal::Malformed);
         }
         let secret = self.keyring.secrets().get(self.secret_index).ok_or(Refusal::NotConfigured)?;
         let scheme = self.scheme.ok_or(Refusal::NotConfigured)?;
         scheme.kind().sign_challenge(challenge, secret).ok_or(Refusal::Malformed)
     }
+}
+
+/// True for letters, digits, `-` and `_` alone.
+pub(crate) fn is_word(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 impl Handshake {

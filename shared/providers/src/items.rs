@@ -5,7 +5,10 @@
 //! to the event. A pruned delivery is again a delivery of that provider with exactly that event, so splitting it again
 //! changes nothing.
 
-use crate::json::{JsonError, Node};
+use sha2::{Digest, Sha256};
+
+use crate::event::Fallback;
+use crate::json::Node;
 use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX};
 use crate::path::Segment;
 
@@ -18,20 +21,6 @@ pub(crate) struct ItemTree {
     elements: Option<Box<ItemTree>>,
     /// The rule of the events at this place.
     rule: Option<usize>,
-}
-
-/// Why a body could not be split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ItemError {
-    Json(JsonError),
-    TooMany,
-    TooLarge,
-}
-
-impl From<JsonError> for ItemError {
-    fn from(error: JsonError) -> Self {
-        Self::Json(error)
-    }
 }
 
 impl ItemTree {
@@ -58,24 +47,25 @@ impl ItemTree {
         self.members.is_empty() && self.elements.is_none()
     }
 
-    /// Reads a body along this tree.
-    pub(crate) fn read<'a>(&self, node: Node<'a>) -> Result<Read<'a>, ItemError> {
+    /// Reads a body along this tree. A part that cannot be read leads to no event.
+    pub(crate) fn read<'a>(&self, node: Node<'a>) -> Result<Read<'a>, Fallback> {
         if let Some(rule) = self.rule {
             return Ok(Read { node, shape: Shape::Event(rule) });
         }
         if let Some(tree) = self.elements.as_deref().filter(|_| node.is_array()) {
-            let elements = node.elements()?;
+            let elements = node.elements().unwrap_or_default();
             if elements.len() > EVENTS_MAX {
-                return Err(ItemError::TooMany);
+                return Err(Fallback::TooManyEvents);
             }
             let elements = elements.into_iter().map(|element| tree.read(element)).collect::<Result<_, _>>()?;
             return Ok(Read { node, shape: Shape::Array(elements) });
         }
+        let Ok(read) = node.members() else { return Ok(Read { node, shape: Shape::Other }) };
         if self.members.is_empty() || !node.is_object() {
             return Ok(Read { node, shape: Shape::Other });
         }
         let mut members = Vec::new();
-        for (name, value) in node.members()? {
+        for (name, value) in read {
             members.push(match self.members.iter().find(|(known, _)| *known == name) {
                 Some((_, tree)) => tree.read(value)?,
                 None => Read { node: value, shape: Shape::Other },
@@ -106,8 +96,40 @@ enum Shape<'a> {
 pub(crate) struct FoundEvent<'a> {
     pub(crate) node: Node<'a>,
     pub(crate) rule: Option<usize>,
+    /// The elements of arrays that it stands in, from the top, without itself.
+    owners: Vec<Node<'a>>,
     /// The index of the member or element taken on the way, from the top.
     choices: Vec<usize>,
+}
+
+/// The way from the top of a body to the part that is being read.
+#[derive(Default)]
+struct Way<'a> {
+    choices: Vec<usize>,
+    /// The elements of arrays on the way. The last one is the event itself, because a path of items ends in an array.
+    elements: Vec<Node<'a>>,
+}
+
+impl<'a> Way<'a> {
+    fn found(&self, node: Node<'a>, rule: Option<usize>) -> FoundEvent<'a> {
+        let owners = self.elements.split_last().map_or(Vec::new(), |(_, owners)| owners.to_vec());
+        FoundEvent { node, rule, owners, choices: self.choices.clone() }
+    }
+}
+
+impl FoundEvent<'_> {
+    /// The SHA-256 of the event's canonical form: the plain values of each array element that it stands in, then the event
+    /// itself. What the delivery says about itself, outside of all arrays, does not count, so the event has the same hash
+    /// alone and among others.
+    pub(crate) fn canonical_sha256(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        for owner in &self.owners {
+            hash.update(owner.canonical_scalars());
+            hash.update("\n");
+        }
+        hash.update(self.node.canonical());
+        hash.finalize().into()
+    }
 }
 
 impl<'a> Read<'a> {
@@ -115,34 +137,34 @@ impl<'a> Read<'a> {
     ///
     /// An array element on the way may hold no event, such as a change of another kind in the same delivery. It is a
     /// *remainder*: it is returned too, without a rule, because dropping it would lose something that was acknowledged.
-    pub(crate) fn events(&self) -> Result<Vec<FoundEvent<'a>>, ItemError> {
+    pub(crate) fn events(&self) -> Result<Vec<FoundEvent<'a>>, Fallback> {
         let mut found = Vec::new();
-        self.collect(&mut Vec::new(), &mut found)?;
+        self.collect(&mut Way::default(), &mut found)?;
         Ok(found)
     }
 
-    fn collect(&self, choices: &mut Vec<usize>, found: &mut Vec<FoundEvent<'a>>) -> Result<(), ItemError> {
+    fn collect(&self, way: &mut Way<'a>, found: &mut Vec<FoundEvent<'a>>) -> Result<(), Fallback> {
         match &self.shape {
             Shape::Other => {}
-            Shape::Event(rule) => {
-                push(found, FoundEvent { node: self.node, rule: Some(*rule), choices: choices.clone() })?;
-            }
+            Shape::Event(rule) => push(found, way.found(self.node, Some(*rule)))?,
             Shape::Object(members) => {
                 for (index, member) in members.iter().enumerate() {
-                    choices.push(index);
-                    member.collect(choices, found)?;
-                    choices.pop();
+                    way.choices.push(index);
+                    member.collect(way, found)?;
+                    way.choices.pop();
                 }
             }
             Shape::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
-                    choices.push(index);
+                    way.choices.push(index);
+                    way.elements.push(element.node);
                     let before = found.len();
-                    element.collect(choices, found)?;
+                    element.collect(way, found)?;
                     if found.len() == before {
-                        push(found, FoundEvent { node: element.node, rule: None, choices: choices.clone() })?;
+                        push(found, way.found(element.node, None))?;
                     }
-                    choices.pop();
+                    way.elements.pop();
+                    way.choices.pop();
                 }
             }
         }
@@ -206,9 +228,9 @@ impl<'a> Read<'a> {
     }
 }
 
-fn push<'a>(found: &mut Vec<FoundEvent<'a>>, item: FoundEvent<'a>) -> Result<(), ItemError> {
+fn push<'a>(found: &mut Vec<FoundEvent<'a>>, item: FoundEvent<'a>) -> Result<(), Fallback> {
     if found.len() == EVENTS_MAX {
-        return Err(ItemError::TooMany);
+        return Err(Fallback::TooManyEvents);
     }
     found.push(item);
     Ok(())
@@ -222,8 +244,8 @@ impl Expansion {
         Self(0)
     }
 
-    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), ItemError> {
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Fallback> {
         self.0 = self.0.saturating_add(bytes);
-        if self.0 > EXPANDED_BYTES_MAX { Err(ItemError::TooLarge) } else { Ok(()) }
+        if self.0 > EXPANDED_BYTES_MAX { Err(Fallback::TooLarge) } else { Ok(()) }
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -64,12 +65,7 @@ impl<'a> Node<'a> {
 
     /// The members of an object in their order; none when this is not an object.
     pub(crate) fn members(&self) -> Result<Vec<(String, Node<'a>)>, JsonError> {
-        if !self.is_object() {
-            return Ok(Vec::new());
-        }
-        let members = serde_json::Deserializer::from_str(self.text)
-            .deserialize_map(MembersVisitor)
-            .map_err(|_| JsonError::NotJson)?;
+        let members = self.all_members()?;
         let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         let unique = names.len();
@@ -77,6 +73,17 @@ impl<'a> Node<'a> {
         if names.len() != unique {
             return Err(JsonError::DuplicateKey);
         }
+        Ok(members)
+    }
+
+    /// The members of an object in their order, even if a name comes twice.
+    fn all_members(&self) -> Result<Vec<(String, Node<'a>)>, JsonError> {
+        if !self.is_object() {
+            return Ok(Vec::new());
+        }
+        let members = serde_json::Deserializer::from_str(self.text)
+            .deserialize_map(MembersVisitor)
+            .map_err(|_| JsonError::NotJson)?;
         Ok(members.into_iter().map(|(name, raw)| (name, self.child(raw))).collect())
     }
 
@@ -100,9 +107,56 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The canonical text of a value: members sorted by name, no white space between tokens, every string escaped in one
+    /// way. Numbers keep their digits, because a number that is read and printed again may become another one.
+    pub(crate) fn canonical(&self) -> String {
+        let mut text = String::new();
+        self.write_canonical(&mut text);
+        text
+    }
+
+    /// The canonical text of an object's members that are neither objects nor arrays.
+    pub(crate) fn canonical_scalars(&self) -> String {
+        let mut members = self.all_members().unwrap_or_default();
+        members.retain(|(_, member)| !member.is_object() && !member.is_array());
+        let mut text = String::new();
+        write_members(members, &mut text);
+        text
+    }
+
+    fn write_canonical(&self, out: &mut String) {
+        // A part of a parsed document is JSON, so reading its members and elements does not fail.
+        if self.is_object() {
+            write_members(self.all_members().unwrap_or_default(), out);
+        } else if self.is_array() {
+            out.push('[');
+            for (index, element) in self.elements().unwrap_or_default().iter().enumerate() {
+                out.push_str(if index == 0 { "" } else { "," });
+                element.write_canonical(out);
+            }
+            out.push(']');
+        } else {
+            // A string with half of a surrogate pair is no Rust string and stays as it was written.
+            let text = serde_json::from_str::<String>(self.text).ok();
+            out.push_str(&text.map_or_else(|| self.text.to_owned(), |text| Value::String(text).to_string()));
+        }
+    }
+
     fn child(&self, raw: &'a RawValue) -> Node<'a> {
         Node { text: raw.get(), start: self.start + offset(self.text, raw.get()) }
     }
+}
+
+fn write_members(mut members: Vec<(String, Node<'_>)>, out: &mut String) {
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    out.push('{');
+    for (index, (name, member)) in members.into_iter().enumerate() {
+        out.push_str(if index == 0 { "" } else { "," });
+        out.push_str(&Value::String(name).to_string());
+        out.push(':');
+        member.write_canonical(out);
+    }
+    out.push('}');
 }
 
 /// Where `part`, a slice of `whole`, begins in it.
@@ -226,6 +280,22 @@ mod tests {
         assert_eq!(compact, compact_sha256(b" {\n\t\"a\" : [ \"x \\\" , y\" ,\r\n 1 ] } "));
         assert_eq!(compact, <[u8; 32]>::from(Sha256::digest(br#"{"a":["x \" , y",1]}"#)));
         assert_ne!(compact, compact_sha256(br#"{"a":["x \", y",1]}"#), "inside a string it is part of the value");
+    }
+
+    #[test]
+    fn a_canonical_text_depends_on_no_order_white_space_or_escape() {
+        let canonical = |text: &str| Node::parse(text.as_bytes()).unwrap().canonical();
+        let one = canonical(r#" {"b" : [1.50, "\u00e4\/", null], "a":{"y":true,"x":"\ud800"}} "#);
+        assert_eq!(one, r#"{"a":{"x":"\ud800","y":true},"b":[1.50,"ä/",null]}"#);
+        assert_eq!(one, canonical(&one), "it is its own canonical text");
+        assert_ne!(canonical("18446744073709551617"), canonical("18446744073709551618"), "no digit is lost");
+        assert_ne!(
+            canonical(r#"{"a":1,"a":2}"#),
+            canonical(r#"{"a":2,"a":1}"#),
+            "which one counts depends on the order"
+        );
+        let scalars = Node::parse(br#"{"id":"1","list":[2],"time":3,"object":{}}"#).unwrap().canonical_scalars();
+        assert_eq!(scalars, r#"{"id":"1","time":3}"#);
     }
 
     #[test]

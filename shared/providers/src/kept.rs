@@ -34,7 +34,7 @@ impl Provider {
             let value = match *name {
                 SIGNED_AT => proof.signed_at().map(|at| at.to_string()),
                 REQUEST_SHA256 => Some(request_sha256(request, now)),
-                name => request.plain_header(name)?.map(str::to_owned),
+                name => readable(request.plain_header(name))?.map(str::to_owned),
             };
             kept.extend(value.map(|value| ((*name).to_owned(), value)));
         }
@@ -56,6 +56,11 @@ impl Provider {
         let sources = keys.flat_map(|rule| &rule.0).chain(events.flat_map(TextTemplate::sources));
         sources.filter_map(Source::header).collect()
     }
+}
+
+/// A header that cannot be read is missing. One that comes twice is refused, because somebody added it.
+fn readable<T>(header: Result<Option<T>, Refusal>) -> Result<Option<T>, Refusal> {
+    if header.as_ref().err() == Some(&Refusal::HeaderMalformed) { Ok(None) } else { header }
 }
 
 /// A hash of the whole request and the second of its arrival. A gateway adds a trace id to each request, so even equal

@@ -66,7 +66,7 @@ pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 pub use captured::{CapturedRequest, CapturedRequestError};
 pub use catalog::{Catalog, CatalogError};
 pub use configuration::ConfigurationError;
-pub use event::{Contents, EventKey, EventPart, UNKNOWN_EVENT_TYPE};
+pub use event::{Contents, EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};
 #[cfg(feature = "tools")]
@@ -85,4 +85,3 @@ pub use scheme::hash::counted::hashed_bytes;
 pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;
-pub use split::SplitError;

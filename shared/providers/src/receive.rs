@@ -7,7 +7,7 @@ use hookonce_protocol::time::{EpochSec, Millis};
 use sha2::{Digest, Sha256};
 
 use crate::event::{Contents, EventKey};
-use crate::handshake::{Handshake, HandshakeAnswer, Method, Question};
+use crate::handshake::{Handshake, HandshakeAnswer, Method, Question, is_word};
 use crate::keyring::Keyring;
 use crate::material::MaterialNeeded;
 use crate::provider::{Provider, SchemeEntry};
@@ -112,25 +112,21 @@ impl Provider {
         tolerance: Option<Millis>,
         now: EpochSec,
     ) -> Result<Received, Refusal> {
-        if !keyring.belongs_to(&self.id) {
-            return Err(Refusal::NotConfigured);
-        }
-        let mut proof = None;
-        if let Some((scheme_index, entry)) = self.addressed_scheme(request) {
-            let url = settings.public_url(request);
-            let context = Context { request, url, keyring, settings, tolerance, now, scheme_index };
-            match entry.scheme.kind().verify(&context)? {
-                Verification::Authentic(authentic) => proof = Some(authentic),
-                Verification::NeedsMaterial(needed) => return Ok(Received::NeedsMaterial(needed)),
-            }
-        }
+        let proof = match self.authenticate(request, keyring, settings, tolerance, now)? {
+            Some(Verification::Authentic(proof)) => Some(proof),
+            Some(Verification::NeedsMaterial(needed)) => return Ok(Received::NeedsMaterial(needed)),
+            None => None,
+        };
         // A handshake without a proof is answered with the strongest scheme and the newest secret.
         let (scheme_index, secret_index) =
             proof.as_ref().map_or((0, 0), |proof| (proof.scheme_index(), proof.secret_index()));
         let scheme = self.schemes.get(scheme_index).map(|entry| &entry.scheme);
         let question = Question::new(request, keyring, settings, scheme, secret_index);
         for handshake in self.handshakes_by(request.method) {
-            if handshake.needs_proof() == proof.is_some() && handshake.applies(&question)? {
+            let asked = handshake.needs_proof() == proof.is_some();
+            // A signed request that cannot be read as a handshake is a delivery.
+            let unreadable = |refusal| if proof.is_some() { Ok(false) } else { Err(refusal) };
+            if asked && handshake.applies(&question).or_else(unreadable)? {
                 return handshake.answer(&question).map(Received::Handshake);
             }
         }
@@ -138,6 +134,28 @@ impl Provider {
             Some(proof) => self.delivery(request, &proof, now).map(Received::Delivery),
             None => Err(self.refusal_without_proof(request.method)),
         }
+    }
+
+    /// Checks the signature, if the request has one. `None` without any.
+    pub(crate) fn authenticate(
+        &self,
+        request: &Request<'_>,
+        keyring: &Keyring,
+        settings: &Settings,
+        tolerance: Option<Millis>,
+        now: EpochSec,
+    ) -> Result<Option<Verification>, Refusal> {
+        if !keyring.belongs_to(&self.id) {
+            return Err(Refusal::NotConfigured);
+        }
+        let Some((scheme_index, entry)) = self.addressed_scheme(request) else { return Ok(None) };
+        // Some providers let anyone have a word signed with the endpoint's secret, so a signed word proves nothing.
+        if is_word(request.body) && self.handshakes.iter().any(Handshake::signs_for_strangers) {
+            return Err(Refusal::SignatureMismatch);
+        }
+        let url = settings.public_url(request);
+        let context = Context { request, url, keyring, settings, tolerance, now, scheme_index };
+        entry.scheme.kind().verify(&context).map(Some)
     }
 
     /// The first scheme whose signature the request has, right or wrong. Only a `POST` is ever signed.
@@ -163,14 +181,14 @@ impl Provider {
 
     fn delivery(&self, request: &Request<'_>, proof: &Authentic, now: EpochSec) -> Result<VerifiedDelivery, Refusal> {
         let headers = self.kept_headers(request, proof, now)?;
-        let parts = self.split(request.body, &headers).map_err(|_| Refusal::Malformed)?;
+        let parts = self.split(request.body, &headers);
         Ok(VerifiedDelivery {
             provider_id: self.id.clone(),
             body: request.body.to_vec(),
             body_sha256: Sha256::digest(request.body).into(),
             headers,
             secret_index: proof.secret_index(),
-            contents: Contents::of(parts).ok_or(Refusal::Malformed)?,
+            contents: Contents::of(parts),
         })
     }
 }

@@ -27,7 +27,7 @@ pub enum Refusal {
     /// A header that the check needs is too long or not text.
     #[error("a header cannot be read")]
     HeaderMalformed,
-    /// The request is authentic but has no readable dedup key, or a handshake is incomplete.
+    /// A handshake is incomplete.
     #[error("the request cannot be read")]
     Malformed,
     /// The provider does not send this method.

@@ -95,6 +95,22 @@ impl Source {
         }
     }
 
+    /// True when the value is a field of a form.
+    pub(crate) fn is_of_form(&self) -> bool {
+        match self {
+            Self::Form(_) | Self::FormXml { .. } => true,
+            Self::HashOf(inner) => inner.is_of_form(),
+            Self::Json(_)
+            | Self::Header(_)
+            | Self::Query(_)
+            | Self::Setting(_)
+            | Self::SignedAt
+            | Self::RequestSha256
+            | Self::Sha256
+            | Self::DeliverySha256 => false,
+        }
+    }
+
     /// The kept header that holds the value, whether the request had it or the receiver added it.
     pub(crate) fn header(&self) -> Option<&str> {
         match self {
@@ -182,34 +198,43 @@ impl<'a> Facets<'a> {
         }
     }
 
+    pub(crate) const fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
     /// The body as JSON, parsed once on first use.
     pub(crate) fn root(&self) -> Result<Node<'a>, JsonError> {
         *self.root.get_or_init(|| Node::parse(self.body))
     }
 
-    /// The non-empty text of a source, if any. A body that cannot be read has none.
-    pub(crate) fn text(&self, source: &Source) -> Result<Option<String>, JsonError> {
+    /// The non-empty text of a source, if any. A body, or a part of one, that cannot be read has none.
+    pub(crate) fn text(&self, source: &Source) -> Option<String> {
         let text = match source {
             Source::Header(_) | Source::SignedAt | Source::RequestSha256 => {
                 source.header().and_then(|name| self.headers.get(name)).cloned()
             }
-            Source::HashOf(inner) => self.text(inner)?.map(|text| hex::encode(Sha256::digest(text))),
+            Source::HashOf(inner) => self.text(inner).map(|text| hex::encode(Sha256::digest(text))),
             Source::FormXml { field, element } => self.form_field(field).and_then(|text| xml_text(&text, element)),
-            Source::Json(path) => self.node(path)?.and_then(|node| node.scalar()),
+            Source::Json(path) => self.node(path).and_then(|node| node.scalar()),
             Source::Form(name) => self.form_field(name).map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
             Source::Sha256 => Some(hex::encode(self.sha256())),
             Source::DeliverySha256 => self.pruned_sha256.map(hex::encode),
             Source::Query(_) | Source::Setting(_) => None,
         };
-        Ok(text.filter(|text| !text.is_empty()))
+        text.filter(|text| !text.is_empty())
     }
 
     /// True when a source has a value, even an object or an array.
-    pub(crate) fn is_present(&self, source: &Source) -> Result<bool, JsonError> {
+    pub(crate) fn is_present(&self, source: &Source) -> bool {
         match source {
-            Source::Json(path) => Ok(self.node(path)?.is_some_and(|node| node.text() != "null")),
-            other => Ok(self.text(other)?.is_some()),
+            Source::Json(path) => self.node(path).is_some_and(|node| node.text() != "null"),
+            other => self.text(other).is_some(),
         }
+    }
+
+    /// True when the body is not JSON, or one object in it has a key twice at the top.
+    pub(crate) fn is_no_document(&self) -> bool {
+        self.root().and_then(|root| root.members()).is_err()
     }
 
     /// The SHA-256 of one event's own text, or of the whole body.
@@ -217,16 +242,14 @@ impl<'a> Facets<'a> {
         self.item.map_or_else(|| Sha256::digest(self.body), |item| Sha256::digest(item.text())).into()
     }
 
-    pub(crate) fn node(&self, path: &Path) -> Result<Option<Node<'a>>, JsonError> {
-        match path.root {
-            Root::Item => self.item.map_or(Ok(None), |item| path.find(item)),
-            Root::Body => match self.root() {
-                Ok(root) => path.find(root),
-                // The next alternative may need no JSON: Slack's slash commands are forms.
-                Err(JsonError::NotUtf8 | JsonError::NotJson) => Ok(None),
-                Err(error) => Err(error),
-            },
-        }
+    /// The node at a path. A part that cannot be read has none: the next alternative may need no JSON, as Slack's slash
+    /// commands are forms.
+    fn node(&self, path: &Path) -> Option<Node<'a>> {
+        let start = match path.root {
+            Root::Item => self.item?,
+            Root::Body => self.root().ok()?,
+        };
+        path.find(start).ok().flatten()
     }
 
     fn form_field(&self, name: &str) -> Option<String> {

@@ -1,91 +1,60 @@
 //! Reads the events of a delivery, only from its body and kept headers.
+//!
+//! This never fails. A verified delivery is authentic, and the provider may send it only once, so it is kept even if it
+//! has no id or cannot be read. [`EventPart::fallback`] says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{EventKey, EventPart, UNKNOWN_EVENT_TYPE};
-use crate::items::{Expansion, FoundEvent, ItemError, Read};
-use crate::json::{JsonError, Node, compact_sha256};
+use crate::event::{EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
+use crate::items::{Expansion, FoundEvent, Read};
+use crate::json::{Node, compact_sha256};
 use crate::key::KeyRule;
-use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX, KEY_BYTES_MAX};
+use crate::limits::{EVENTS_MAX, KEY_BYTES_MAX};
 use crate::provider::{ItemRule, Provider};
-use crate::source::Facets;
+use crate::source::{Facets, Source};
 use crate::template::TextTemplate;
-
-/// Why the events of a delivery cannot be read. It contains nothing of the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SplitError {
-    /// The provider sends JSON, but this is not JSON, is nested too deeply, or has a key twice.
-    #[error("the body is not a JSON document of the provider's form")]
-    Body,
-    /// Neither the delivery's id nor an alternative to it is present.
-    #[error("an event has no dedup key")]
-    KeyMissing,
-    /// The id is longer than any that a provider sends.
-    #[error("a dedup key is longer than {KEY_BYTES_MAX} bytes")]
-    KeyTooLong,
-    /// More events than any provider puts into one delivery.
-    #[error("the delivery holds more than {EVENTS_MAX} events")]
-    TooManyEvents,
-    /// Each event keeps what surrounds it, and the sum is too large.
-    #[error("the events of the delivery take more than {EXPANDED_BYTES_MAX} bytes")]
-    TooLarge,
-}
-
-impl From<JsonError> for SplitError {
-    fn from(_: JsonError) -> Self {
-        Self::Body
-    }
-}
-
-impl From<ItemError> for SplitError {
-    fn from(error: ItemError) -> Self {
-        match error {
-            ItemError::Json(_) => Self::Body,
-            ItemError::TooMany => Self::TooManyEvents,
-            ItemError::TooLarge => Self::TooLarge,
-        }
-    }
-}
+use sha2::{Digest, Sha256};
 
 impl Provider {
-    /// The events of a verified delivery: one for most providers, several for those that batch.
+    /// The events of a verified delivery, at least one: one for most providers, several for those that batch.
     ///
     /// `headers` are the kept headers of the delivery, names in lower case. The parts come back the same whether they
-    /// are taken from the delivery or from one of their own bodies.
-    ///
-    /// # Errors
-    /// [`SplitError`] when an event or its key cannot be read. There is never an empty key.
-    pub fn split(&self, body: &[u8], headers: &BTreeMap<String, String>) -> Result<Vec<EventPart>, SplitError> {
+    /// are taken from the delivery or from one of their own bodies. There is never an empty key.
+    pub fn split(&self, body: &[u8], headers: &BTreeMap<String, String>) -> Vec<EventPart> {
         let facets = Facets::new(body, headers);
         if !self.batches() {
-            let rules = self.schemes.iter().map(|entry| (self.keys_of(entry), self.events_of(entry)));
-            for (keys, events) in rules {
-                if let Some(key) = first_key(keys, &facets)? {
-                    let event_type = first_event(events, &facets)?;
-                    let sha256 = facets.sha256();
-                    return Ok(vec![EventPart {
-                        key: EventKey::Delivery(key),
-                        event_type,
-                        body: body.to_vec(),
-                        sha256,
-                    }]);
-                }
-            }
-            return Err(SplitError::KeyMissing);
+            return vec![self.single(body, &facets)];
         }
-        if let Some(lines) = self.lines(body) {
-            return self.line_parts(&lines, headers);
+        let parts = match self.lines(body) {
+            Some(lines) => self.line_parts(&lines, headers),
+            None => self.document_parts(&facets, headers),
+        };
+        parts.unwrap_or_else(|fallback| vec![unreadable(EventKey::Event, body, &facets, fallback)])
+    }
+
+    /// The event that the whole delivery is.
+    fn single(&self, body: &[u8], facets: &Facets<'_>) -> EventPart {
+        let rules = || self.schemes.iter().map(|entry| (self.keys_of(entry), self.events_of(entry)));
+        let mut identified = rules().filter_map(|(keys, events)| Some((first_key(keys, facets)?, events)));
+        let (key, events) = match identified.next() {
+            Some((key, events)) => (Some(key), first_event(events, facets)),
+            None => (None, rules().find_map(|(_, events)| first_event(events, facets))),
+        };
+        let is_lost = key.is_none() || events.is_none();
+        if is_lost && rules().any(|(keys, events)| wants_a_document(keys, events, facets)) {
+            return EventPart {
+                key: EventKey::Delivery(key.map_or_else(|| hash_key(facets.sha256()), |key| key.text)),
+                ..unreadable(EventKey::Delivery, body, facets, Fallback::BodyUnreadable)
+            };
         }
-        let root = facets.root()?;
-        if !root.is_object() && !root.is_array() {
-            return Err(SplitError::Body);
+        let key = key.unwrap_or_else(|| FoundKey::hashed(facets.sha256(), Fallback::IdMissing));
+        EventPart {
+            key: EventKey::Delivery(key.text),
+            event_type: events.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
+            body: body.to_vec(),
+            sha256: facets.sha256(),
+            fallback: key.fallback,
         }
-        let read = self.item_tree.read(root)?;
-        let found = read.events()?;
-        if found.is_empty() {
-            return Ok(vec![self.whole(body.to_vec(), headers)?]);
-        }
-        self.parts(&read, &found, &facets, headers)
     }
 
     /// The lines of a body with one object per line, or its single object; `None` for an array.
@@ -100,36 +69,57 @@ impl Provider {
         Some(text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).collect())
     }
 
-    fn line_parts(&self, lines: &[&[u8]], headers: &BTreeMap<String, String>) -> Result<Vec<EventPart>, SplitError> {
-        let rule = self.item_rules.first().ok_or(SplitError::Body)?;
+    fn line_parts(&self, lines: &[&[u8]], headers: &BTreeMap<String, String>) -> Result<Vec<EventPart>, Fallback> {
+        let rule = self.item_rules.first().ok_or(Fallback::BodyUnreadable)?;
+        let object = |line: &[u8]| Node::parse(line).is_ok_and(|node| node.is_object());
+        // Alone, a line with a bracket would be read as an array.
+        if !lines.iter().any(|line| object(line)) || lines.iter().any(|line| line.starts_with(b"[")) {
+            return Err(Fallback::BodyUnreadable);
+        }
         if lines.len() > EVENTS_MAX {
-            return Err(SplitError::TooManyEvents);
+            return Err(Fallback::TooManyEvents);
         }
-        let mut parts = Vec::with_capacity(lines.len());
-        let mut seen = BTreeSet::new();
-        for line in lines {
-            let node = Node::parse(line)?;
-            if !node.is_object() {
-                return Err(SplitError::Body);
+        let parts = lines.iter().map(|line| match Node::parse(line) {
+            Ok(node) if node.is_object() => {
+                let facets = Facets::new(line, headers).at_item(node, line);
+                event_part(rule, &facets, line.to_vec(), || Sha256::digest(node.canonical()).into())
             }
-            let facets = Facets::new(line, headers).at_item(node, line);
-            let part = event_part(rule, &facets, line.to_vec())?;
-            if seen.insert((part.key.clone(), part.sha256)) {
-                parts.push(part);
-            }
+            _ => unreadable(EventKey::Event, line, &Facets::new(line, headers), Fallback::BodyUnreadable),
+        });
+        Ok(without_twins(parts))
+    }
+
+    fn document_parts(
+        &self,
+        facets: &Facets<'_>,
+        headers: &BTreeMap<String, String>,
+    ) -> Result<Vec<EventPart>, Fallback> {
+        let root = facets.root().map_err(|_| Fallback::BodyUnreadable)?;
+        if facets.is_no_document() || !(root.is_object() || root.is_array()) {
+            return Err(Fallback::BodyUnreadable);
         }
-        if parts.is_empty() { Err(SplitError::Body) } else { Ok(parts) }
+        let read = self.item_tree.read(root)?;
+        let found = read.events()?;
+        if found.is_empty() {
+            return Ok(vec![self.whole(facets.body().to_vec(), headers)]);
+        }
+        self.parts(&read, &found, facets, headers)
     }
 
     /// An event without an id, such as an account update from a provider that batches messages.
     ///
     /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them. So
     /// the event has the same hash alone and among others.
-    fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>) -> Result<EventPart, SplitError> {
-        let event_type = first_event(&self.event, &Facets::new(&body, headers))?;
+    fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>) -> EventPart {
+        let event_type = first_event(&self.event, &Facets::new(&body, headers));
         let sha256 = compact_sha256(&body);
-        let key = EventKey::Event(format!("sha256:{}", hex::encode(sha256)));
-        Ok(EventPart { key, event_type, body, sha256 })
+        EventPart {
+            key: EventKey::Event(hash_key(sha256)),
+            event_type: event_type.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
+            body,
+            sha256,
+            fallback: None,
+        }
     }
 
     fn parts<'a>(
@@ -138,47 +128,85 @@ impl Provider {
         found: &[FoundEvent<'a>],
         facets: &Facets<'a>,
         headers: &BTreeMap<String, String>,
-    ) -> Result<Vec<EventPart>, SplitError> {
+    ) -> Result<Vec<EventPart>, Fallback> {
         let mut parts = Vec::with_capacity(found.len());
-        let mut seen = BTreeSet::new();
         let mut expansion = Expansion::new();
         for item in found {
             let body = read.prune(item).into_bytes();
             expansion.add(body.len())?;
-            let part = match item.rule.and_then(|rule| self.item_rules.get(rule)) {
-                None => self.whole(body, headers)?,
-                Some(rule) => event_part(rule, &facets.at_item(item.node, &body), body)?,
-            };
-            // The same event twice is one event. Two texts under one key are both kept; the store decides.
-            if seen.insert((part.key.clone(), part.sha256)) {
-                parts.push(part);
-            }
+            parts.push(match item.rule.and_then(|rule| self.item_rules.get(rule)) {
+                None => self.whole(body, headers),
+                Some(rule) => event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()),
+            });
         }
-        Ok(parts)
+        Ok(without_twins(parts))
     }
 }
 
-/// One event of a batch; `facets` look at it.
-fn event_part(rule: &ItemRule, facets: &Facets<'_>, body: Vec<u8>) -> Result<EventPart, SplitError> {
-    let key = first_key(&rule.key, facets)?.ok_or(SplitError::KeyMissing)?;
-    let event_type = first_event(&rule.event, facets)?;
-    Ok(EventPart { key: EventKey::Event(key), event_type, body, sha256: facets.sha256() })
+/// The same event twice is one event. Two texts under one key are both kept; the store decides.
+fn without_twins(parts: impl IntoIterator<Item = EventPart>) -> Vec<EventPart> {
+    let mut seen = BTreeSet::new();
+    parts.into_iter().filter(|part| seen.insert((part.key.clone(), part.sha256))).collect()
 }
 
-fn first_key(rules: &[KeyRule], facets: &Facets<'_>) -> Result<Option<String>, SplitError> {
-    for rule in rules {
-        if let Some(key) = rule.key(facets)? {
-            return if key.len() > KEY_BYTES_MAX { Err(SplitError::KeyTooLong) } else { Ok(Some(key)) };
-        }
+/// One event of a batch; `facets` look at it. Without an id, its key is the hash of its canonical form.
+fn event_part(rule: &ItemRule, facets: &Facets<'_>, body: Vec<u8>, canonical: impl Fn() -> [u8; 32]) -> EventPart {
+    let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(canonical(), Fallback::IdMissing));
+    EventPart {
+        key: EventKey::Event(key.text),
+        event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
+        body,
+        sha256: facets.sha256(),
+        fallback: key.fallback,
     }
-    Ok(None)
 }
 
-fn first_event(templates: &[TextTemplate], facets: &Facets<'_>) -> Result<String, SplitError> {
-    for template in templates {
-        if let Some(event) = template.render(facets)?.filter(|event| event.len() <= KEY_BYTES_MAX) {
-            return Ok(event);
-        }
+/// A body, or a line of one, that cannot be read.
+fn unreadable(kind: fn(String) -> EventKey, body: &[u8], facets: &Facets<'_>, fallback: Fallback) -> EventPart {
+    let sha256 = facets.sha256();
+    EventPart {
+        key: kind(hash_key(sha256)),
+        event_type: UNREADABLE_EVENT_TYPE.to_owned(),
+        body: body.to_vec(),
+        sha256,
+        fallback: Some(fallback),
     }
-    Ok(UNKNOWN_EVENT_TYPE.to_owned())
+}
+
+/// The key of an event, and what was missing in it.
+struct FoundKey {
+    text: String,
+    fallback: Option<Fallback>,
+}
+
+impl FoundKey {
+    fn hashed(sha256: [u8; 32], fallback: Fallback) -> Self {
+        Self { text: hash_key(sha256), fallback: Some(fallback) }
+    }
+}
+
+fn hash_key(sha256: [u8; 32]) -> String {
+    format!("sha256:{}", hex::encode(sha256))
+}
+
+fn first_key(rules: &[KeyRule], facets: &Facets<'_>) -> Option<FoundKey> {
+    let text = rules.iter().find_map(|rule| rule.key(facets))?;
+    Some(if text.len() > KEY_BYTES_MAX {
+        FoundKey::hashed(Sha256::digest(text).into(), Fallback::IdTooLong)
+    } else {
+        FoundKey { text, fallback: None }
+    })
+}
+
+fn first_event(templates: &[TextTemplate], facets: &Facets<'_>) -> Option<String> {
+    let mut events = templates.iter().filter_map(|template| template.render(facets));
+    events.find(|event| event.len() <= KEY_BYTES_MAX)
+}
+
+/// True when these rules read a document and the body is none: neither JSON, nor a form with one of their fields.
+fn wants_a_document(keys: &[KeyRule], events: &[TextTemplate], facets: &Facets<'_>) -> bool {
+    let sources = || keys.iter().flat_map(|rule| &rule.0).chain(events.iter().flat_map(TextTemplate::sources));
+    let wants = sources().any(Source::needs_structure);
+    let is_form = || sources().any(|source| source.is_of_form() && facets.is_present(source));
+    wants && facets.is_no_document() && !is_form()
 }

@@ -3,7 +3,6 @@
 //! The signed text: `{ts}.{body}`. An event type: `status.{json:@.status}`. The answer to a handshake:
 //! `sha256={hmac:query:crc_token}`. `{?json:@.message}` adds nothing and only requires that the value is present.
 
-use crate::json::JsonError;
 use crate::path::{Path, Root};
 use crate::source::{Facets, Source};
 
@@ -144,20 +143,17 @@ impl TextTemplate {
     }
 
     /// The text for one delivery or event; `None` when a value is missing.
-    pub(crate) fn render(&self, facets: &Facets<'_>) -> Result<Option<String>, JsonError> {
+    pub(crate) fn render(&self, facets: &Facets<'_>) -> Option<String> {
         let mut text = String::new();
         for part in &self.0 {
             match part {
                 TextPart::Literal(literal) => text.push_str(literal),
-                TextPart::Value(source) => match facets.text(source)? {
-                    Some(value) => text.push_str(&value),
-                    None => return Ok(None),
-                },
-                TextPart::Present(source) if facets.is_present(source)? => {}
-                TextPart::Present(_) | TextPart::Hmac(_) => return Ok(None),
+                TextPart::Value(source) => text.push_str(&facets.text(source)?),
+                TextPart::Present(source) if facets.is_present(source) => {}
+                TextPart::Present(_) | TextPart::Hmac(_) => return None,
             }
         }
-        Ok((!text.is_empty()).then_some(text))
+        (!text.is_empty()).then_some(text)
     }
 }
 
@@ -185,7 +181,7 @@ mod tests {
     fn a_text_applies_only_when_every_value_is_there() {
         let headers = BTreeMap::new();
         let facets = Facets::new(br#"{"type":"a","object":{},"none":null,"empty":""}"#, &headers);
-        let render = |text: &str| TextTemplate::parse(text).unwrap().render(&facets).unwrap();
+        let render = |text: &str| TextTemplate::parse(text).unwrap().render(&facets);
         assert_eq!(render("x.{json:$.type}").as_deref(), Some("x.a"));
         assert_eq!(render("x{?json:$.object}").as_deref(), Some("x"));
         assert_eq!(render("x{?json:$.none}"), None);

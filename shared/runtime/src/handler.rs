@@ -27,6 +27,8 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
 
     /// Reads an event. Returns `None` if the handler does not want it; then the next handler is asked.
     ///
+    /// An authentic delivery that cannot be read comes as an event of type `unreadable`, with its raw body.
+    ///
     /// # Errors
     /// [`HandlerError`] when the handler wants the event but cannot read it.
     fn recognise(&self, event: &Event) -> Result<Option<Self::Fact>, HandlerError>;

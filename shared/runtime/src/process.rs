@@ -199,7 +199,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         let raw = body::decompress(stored).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
         // Retryable: a later deployment may put the provider back into the catalog.
         let provider = self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable("PROVIDER_UNKNOWN"))?;
-        provider.split(&raw, &record.headers).map_err(|_| Failure::permanent("BODY_UNREADABLE"))
+        Ok(provider.split(&raw, &record.headers))
     }
 
     /// Splits an envelope's body into events.

@@ -95,13 +95,6 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     for (index, handshake) in file.handshake.iter().enumerate() {
         handshakes.push(self::handshake(handshake).map_err(within(&format!("handshake[{index}]")))?);
     }
-    let mut key_rules = key.iter().chain(schemes.iter().flat_map(|entry| &entry.key));
-    let word_has_key = item_tree.is_empty() && key_rules.any(|rule| !rule.0.iter().any(Source::needs_structure));
-    if let Some(index) = handshakes.iter().position(Handshake::signs_for_strangers).filter(|_| word_has_key) {
-        let problem = "`{hmac:...}` is answered to anyone, so a signed word must never be a delivery: let every key need \
-                       a `json:` or `form:` value";
-        return Err((format!("handshake[{index}]"), problem.to_owned()));
-    }
     settings_fit(&file)?;
     Ok(Provider {
         id: id.to_owned(),

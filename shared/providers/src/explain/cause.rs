@@ -2,7 +2,9 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::event::Fallback;
 use crate::keyring::KeyringError;
+use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX};
 
 /// A likely cause of a refusal. It never holds a secret or a signature.
 /// It prints as a sentence that says what to do.
@@ -100,10 +102,12 @@ pub enum Cause {
     /// A header is too long or not printable text.
     #[error("A header that the check needs is too long or not printable text.")]
     HeaderMalformed,
-    /// The request is authentic, but has no dedup key in the expected place.
-    #[error("The request is authentic, but has no dedup key at {}.", looked_for.join(", or "))]
-    KeyUnreadable {
-        /// The places of a dedup key.
+    /// The delivery is accepted, but lacks something.
+    #[error("{}", fallback_sentence(*fallback, looked_for))]
+    Fallback {
+        /// What it lacks.
+        fallback: Fallback,
+        /// The places of an event's id.
         looked_for: Vec<String>,
     },
     /// A handshake lacks a part.
@@ -157,12 +161,35 @@ impl Cause {
             Self::Skew { .. } => "skew",
             Self::DuplicateHeader => "duplicate_header",
             Self::HeaderMalformed => "header_malformed",
-            Self::KeyUnreadable { .. } => "key_unreadable",
+            Self::Fallback { fallback, .. } => fallback.code(),
             Self::IncompleteHandshake => "incomplete_handshake",
             Self::Method => "method",
             Self::SettingMissing { .. } => "setting_missing",
             Self::KeyToFetch { .. } => "key_to_fetch",
         }
+    }
+}
+
+/// What an accepted delivery lacks, and how it is kept.
+fn fallback_sentence(fallback: Fallback, looked_for: &[String]) -> String {
+    match fallback {
+        Fallback::IdMissing => {
+            format!("An event has no id at {}. It is kept under a hash of its content.", looked_for.join(", or "))
+        }
+        Fallback::IdTooLong => "The id of an event is too long. The event is kept under the id's hash.".to_owned(),
+        Fallback::BodyUnreadable => {
+            "The body cannot be read. It is kept as an event of type `unreadable`, which no handler takes by default."
+                .to_owned()
+        }
+        Fallback::TooManyEvents => {
+            format!(
+                "The delivery holds more than {EVENTS_MAX} events. It is kept whole, as an event of type `unreadable`."
+            )
+        }
+        Fallback::TooLarge => format!(
+            "The events of the delivery take more than {EXPANDED_BYTES_MAX} bytes. It is kept whole, as an event of type \
+             `unreadable`."
+        ),
     }
 }
 

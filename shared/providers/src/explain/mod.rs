@@ -7,6 +7,7 @@
 mod cause;
 mod rewrite;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use hookonce_protocol::time::{EpochSec, Millis};
@@ -15,14 +16,15 @@ use serde::Serialize;
 pub use cause::Cause;
 
 use crate::catalog::Catalog;
+use crate::event::Fallback;
 use crate::keyring::Keyring;
 use crate::provider::Provider;
-use crate::receive::Received;
+use crate::receive::{Received, VerifiedDelivery};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
-use crate::scheme::proof::Context;
+use crate::scheme::proof::{Context, Verification};
 use crate::scheme::tools::Place;
 use crate::settings::{PUBLIC_URL, Settings, VERIFY_TOKEN};
 
@@ -34,13 +36,15 @@ const ANY_AGE: Millis = Millis(i64::MAX);
 pub struct Explanation {
     /// The provider's id.
     pub provider: String,
+    /// Whether the request carries a valid signature of the provider.
+    pub authentic: bool,
     /// The refusal's code; `None` for a request that was accepted or answered.
     pub code: Option<&'static str>,
     /// The scheme that decided, in one line.
     pub scheme: String,
     /// What it looked for.
     pub looked_for: Vec<Finding>,
-    /// The likely causes of a refusal, most likely first.
+    /// The likely causes of a refusal, most likely first; or what an accepted delivery lacks.
     pub causes: Vec<Cause>,
 }
 
@@ -89,13 +93,19 @@ impl Provider {
         let mut causes: Vec<Cause> = keyring.err().map(Cause::from).into_iter().collect();
         match &outcome {
             Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
-            Ok(Received::Handshake(_) | Received::Delivery(_)) => causes.clear(),
+            Ok(Received::Handshake(_)) => causes.clear(),
+            Ok(Received::Delivery(delivery)) => causes = case.fallbacks(delivery),
             Err(refusal) => causes.extend(case.causes_of(*refusal)),
         }
         // As the endpoint would answer: without usable secrets it checks nothing.
         let refusal = outcome.err().map(|refusal| if is_configured { refusal } else { Refusal::NotConfigured });
         Explanation {
             provider: self.id.clone(),
+            authentic: is_configured
+                && matches!(
+                    self.authenticate(request, &usable, settings, tolerance, now),
+                    Ok(Some(Verification::Authentic(_)))
+                ),
             code: refusal.map(Refusal::code),
             scheme: case.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
             looked_for: case.findings(),
@@ -116,11 +126,11 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// True when the signature matches, at any age, and even if no event can be read from the body.
+    /// True when the signature matches, at any age.
     fn fits(&self) -> bool {
         let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
-        let outcome = self.provider.receive(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
-        matches!(outcome, Ok(Received::Delivery(_) | Received::Handshake(_)) | Err(Refusal::Malformed))
+        let outcome = self.provider.authenticate(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
+        matches!(outcome, Ok(Some(Verification::Authentic(_))))
     }
 
     fn fits_with_secrets(&self, secrets: &[String]) -> bool {
@@ -168,7 +178,7 @@ impl Case<'_> {
             Refusal::TimestampOutOfRange => vec![self.skew()],
             Refusal::DuplicateHeader => vec![Cause::DuplicateHeader],
             Refusal::HeaderMalformed => vec![Cause::HeaderMalformed],
-            Refusal::Malformed => vec![self.unreadable()],
+            Refusal::Malformed => vec![Cause::IncompleteHandshake],
             Refusal::MethodNotAllowed => vec![Cause::Method],
             Refusal::NotConfigured => self.unconfigured(),
         }
@@ -280,20 +290,22 @@ impl Case<'_> {
         Cause::Skew { age_seconds, tolerance_seconds }
     }
 
-    /// Why an authentic request could not be read.
-    fn unreadable(&self) -> Cause {
-        if self.request.method != "POST" {
-            return Cause::IncompleteHandshake;
-        }
+    /// What an authentic delivery lacks, each kind once.
+    fn fallbacks(&self, delivery: &VerifiedDelivery) -> Vec<Cause> {
+        let found: BTreeSet<Fallback> = delivery.contents().events().iter().filter_map(|part| part.fallback).collect();
+        found.into_iter().map(|fallback| Cause::Fallback { fallback, looked_for: self.key_rules() }).collect()
+    }
+
+    /// Where the id of an event is looked for.
+    fn key_rules(&self) -> Vec<String> {
         let entry = self.provider.addressed_scheme(self.request).map(|(_, entry)| entry);
         let items = self.provider.item_rules.iter().flat_map(|rule| &rule.key);
         let own = entry.map(|entry| self.provider.keys_of(entry)).unwrap_or_default();
-        let rules: Vec<String> = if self.provider.batches() {
+        if self.provider.batches() {
             items.map(ToString::to_string).collect()
         } else {
             own.iter().map(ToString::to_string).collect()
-        };
-        Cause::KeyUnreadable { looked_for: rules }
+        }
     }
 
     fn unconfigured(&self) -> Vec<Cause> {
@@ -331,7 +343,9 @@ impl fmt::Display for Explanation {
             write!(formatter, "\n  {} {}: {state}", finding.what, finding.place)?;
         }
         match self.code {
-            None => formatter.write_str("\nThe request is authentic.")?,
+            None if self.authentic => formatter.write_str("\nThe request is authentic.")?,
+            None => formatter.write_str("\nThe request is a handshake that needs no signature.")?,
+            Some(code) if self.authentic => write!(formatter, "\nThe request is authentic, but refused: {code}.")?,
             Some(code) => write!(formatter, "\nRefused: {code}.")?,
         }
         for cause in &self.causes {

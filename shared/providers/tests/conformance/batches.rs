@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_providers::{Catalog, EventKey, EventPart, SplitError};
+use hookonce_providers::{Catalog, EventKey, EventPart, Fallback};
 use sha2::{Digest, Sha256};
 
-fn split(provider: &str, body: &str) -> Result<Vec<EventPart>, SplitError> {
+fn split(provider: &str, body: &str) -> Vec<EventPart> {
     Catalog::built_in().provider(provider).unwrap().split(body.as_bytes(), &BTreeMap::new())
 }
 
@@ -20,7 +20,7 @@ fn keys(parts: &[EventPart]) -> Vec<&str> {
 /// Splitting a part again must give that part.
 fn assert_stable(provider: &str, parts: &[EventPart]) {
     for part in parts {
-        let again = split(provider, std::str::from_utf8(&part.body).unwrap()).unwrap();
+        let again = split(provider, std::str::from_utf8(&part.body).unwrap());
         assert_eq!(again.len(), 1);
         assert_eq!((&again[0].key, &again[0].event_type, again[0].sha256), (&part.key, &part.event_type, part.sha256));
         assert_eq!(again[0].body, part.body);
@@ -35,7 +35,7 @@ const MIXED: &str = r#"{"object":"whatsapp_business_account", "entry":[
 
 #[test]
 fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
-    let parts = split("meta_whatsapp", MIXED).unwrap();
+    let parts = split("meta_whatsapp", MIXED);
     assert_eq!(keys(&parts)[..3], ["wamid.A", "wamid.B", "wamid.C:read:2:49"]);
     assert_eq!(keys(&parts)[4], "wamid.C:sent:1:49");
     let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
@@ -50,7 +50,7 @@ fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
 
 #[test]
 fn what_holds_no_event_is_not_lost_beside_events() {
-    let parts = split("meta_whatsapp", MIXED).unwrap();
+    let parts = split("meta_whatsapp", MIXED);
     assert!(matches!(&parts[3].key, EventKey::Event(key) if key.starts_with("sha256:")));
     assert!(bodies(&parts)[3].contains("VERIFIED") && !bodies(&parts)[3].contains("wamid"));
 }
@@ -58,7 +58,7 @@ fn what_holds_no_event_is_not_lost_beside_events() {
 #[test]
 fn a_delivery_without_events_is_one_delivery() {
     let body = r#"{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"account_update","value":{}}]}]}"#;
-    let parts = split("meta_whatsapp", body).unwrap();
+    let parts = split("meta_whatsapp", body);
     let sha256 = hex::encode(Sha256::digest(body));
     assert_eq!(parts[0].key, EventKey::Event(format!("sha256:{sha256}")));
     assert_eq!((parts[0].event_type.as_str(), bodies(&parts)), ("account_update", vec![body]));
@@ -71,12 +71,12 @@ const UPDATE: &str = r#"{"field":"account_update","value":{"event":"VERIFIED"}}"
 #[test]
 fn what_has_no_id_has_the_same_key_alone_and_in_any_company() {
     let of = |changes: &str| format!(r#"{{"object":"w","entry":[{{"id":"1","time":2,"changes":[{changes}]}}]}}"#);
-    let alone = split("meta_whatsapp", &of(UPDATE)).unwrap();
+    let alone = split("meta_whatsapp", &of(UPDATE));
     let message = r#"{"value":{"messages":[{"id":"wamid.A"}]},"field":"messages"}"#;
     let other = r#"{"field":"account_update","value":{"event":"DISABLED"}}"#;
     let indented = of(UPDATE).replace('[', "[\n  ").replace(',', ",\n ").replace(':', ": ");
     for company in [of(&[message, UPDATE].join(",")), of(&[other, UPDATE].join(", ")), indented] {
-        let parts = split("meta_whatsapp", &company).unwrap();
+        let parts = split("meta_whatsapp", &company);
         let same = parts.last().unwrap();
         assert_eq!((&same.key, same.sha256), (&alone[0].key, alone[0].sha256), "{company}");
         assert!(parts.iter().rev().skip(1).all(|part| part.key != same.key), "{company}");
@@ -87,7 +87,7 @@ fn what_has_no_id_has_the_same_key_alone_and_in_any_company() {
 #[test]
 fn a_single_event_keeps_the_whole_delivery() {
     let body = "{ \"entry\" : [ {\"changes\":[ {\"value\":{\"messages\":[ {\"id\":\"wamid.A\"} ]}} ]} ] } ";
-    let parts = split("meta_whatsapp", body).unwrap();
+    let parts = split("meta_whatsapp", body);
     assert_eq!((keys(&parts), bodies(&parts)), (vec!["wamid.A"], vec![body.trim_end()]));
     assert_stable("meta_whatsapp", &parts);
 }
@@ -95,37 +95,89 @@ fn a_single_event_keeps_the_whole_delivery() {
 #[test]
 fn an_event_keeps_its_key_and_hash_in_any_company() {
     let alone =
-        split("meta_whatsapp", r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"wamid.B","t":"\u00e4"}]}}]}]}"#)
-            .unwrap();
-    let among = split("meta_whatsapp", MIXED).unwrap();
+        split("meta_whatsapp", r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"wamid.B","t":"\u00e4"}]}}]}]}"#);
+    let among = split("meta_whatsapp", MIXED);
     assert_eq!((&alone[0].key, alone[0].sha256), (&among[1].key, among[1].sha256));
 }
 
 #[test]
 fn the_same_event_twice_is_one_event() {
     let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"A"},{"id":"A"}]}},{"value":{"messages":[{"id":"A"}]}}]}]}"#;
-    assert_eq!(keys(&split("meta_whatsapp", body).unwrap()), ["A"]);
+    assert_eq!(keys(&split("meta_whatsapp", body)), ["A"]);
 }
 
 #[test]
 fn two_texts_under_one_key_are_both_kept() {
     let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"A"},{"id":"A","x":1}]}}]}]}"#;
-    assert_eq!(keys(&split("meta_whatsapp", body).unwrap()), ["A", "A"]);
+    assert_eq!(keys(&split("meta_whatsapp", body)), ["A", "A"]);
 }
 
 #[test]
-fn an_event_without_a_key_is_refused() {
-    for item in [r#"{"id":""}"#, r#"{"id":null}"#, r#"{"id":{}}"#, "{}", "1"] {
-        let body = format!(r#"{{"entry":[{{"changes":[{{"value":{{"messages":[{item}]}}}}]}}]}}"#);
-        assert_eq!(split("meta_whatsapp", &body), Err(SplitError::KeyMissing), "{item}");
+fn an_event_without_an_id_is_kept_by_its_content_and_its_siblings_are_untouched() {
+    for item in [r#"{"id":""}"#, r#"{"id":null}"#, r#"{"id":{}}"#, "{}", "1", r#"{"id":"A","id":"B"}"#] {
+        let of =
+            |items: &str| format!(r#"{{"entry":[{{"id":"7","changes":[{{"value":{{"messages":[{items}]}}}}]}}]}}"#);
+        let sibling = r#"{"id":"wamid.S"}"#;
+        let alone = split("meta_whatsapp", &of(item));
+        let parts = split("meta_whatsapp", &of(&[sibling, item].join(",")));
+        assert_eq!((parts[0].key.as_str(), parts[0].fallback), ("wamid.S", None), "{item}");
+        assert_eq!((parts.len(), parts[1].fallback), (2, Some(Fallback::IdMissing)), "{item}");
+        assert_eq!((&alone[0].key, alone[0].sha256), (&parts[1].key, parts[1].sha256), "{item}");
+        assert_stable("meta_whatsapp", &parts);
+    }
+}
+
+/// What a delivery says about itself may change with every retry; what an event says and whose it is may not.
+#[test]
+fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
+    let okta = |delivery: &str, items: &str| format!(r#"{{"eventId":"{delivery}","data":{{"events":[{items}]}}}}"#);
+    let event = r#"{"eventType":"user.login","published":"1"}"#;
+    let rewritten = "{ \"published\" : \"1\",\n \"eventType\":\"user\\u002elogin\" }";
+    let key = |body: &str| split("okta", body).last().unwrap().key.clone();
+    let alone = key(&okta("first", event));
+    assert_eq!(alone, key(&okta("second", &[r#"{"uuid":"other"}"#, rewritten].join(","))));
+    assert_ne!(alone, key(&okta("first", r#"{"eventType":"user.login","published":"2"}"#)));
+    let page = |id: &str| {
+        let message = r#"{"id":"","text":"hello"}"#;
+        split(
+            "meta_whatsapp",
+            &format!(r#"{{"entry":[{{"id":"{id}","changes":[{{"value":{{"messages":[{message}]}}}}]}}]}}"#),
+        )
+    };
+    assert_ne!(page("1")[0].key, page("2")[0].key, "the same words to two accounts are two facts");
+}
+
+#[test]
+fn what_is_no_document_is_one_unreadable_event() {
+    for body in ["", "x", "1", "\"a\"", "{\"entry\":", r#"{"entry":[],"entry":[]}"#, &"[".repeat(200)] {
+        let parts = split("meta_whatsapp", body);
+        let sha256 = hex::encode(Sha256::digest(body));
+        assert_eq!(keys(&parts), [format!("sha256:{sha256}")], "{body}");
+        assert_eq!((parts[0].event_type.as_str(), parts[0].fallback), ("unreadable", Some(Fallback::BodyUnreadable)));
+        assert_stable("meta_whatsapp", &parts);
     }
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
-    for body in ["", "x", "1", "\"a\"", "{\"entry\":", r#"{"entry":[],"entry":[]}"#] {
-        assert_eq!(split("meta_whatsapp", body), Err(SplitError::Body), "{body}");
-    }
+fn a_part_that_cannot_be_read_costs_no_other() {
+    let body = r#"{"entry":[{"id":"1","id":"2"},{"id":"3","changes":[{"value":{"messages":[{"id":"wamid.A"}]}}]}]}"#;
+    let parts = split("meta_whatsapp", body);
+    assert_eq!((parts.len(), parts[1].key.as_str()), (2, "wamid.A"));
+    assert_stable("meta_whatsapp", &parts);
+    let lines = "{\"log_id\":\"a\",\"data\":{\"log_id\":\"a\"}}\nnot json\n{\"log_id\":\"b\"}";
+    let parts = split("auth0", lines);
+    let types: Vec<_> = parts.iter().map(|part| part.event_type == "unreadable").collect();
+    assert_eq!(types, [false, true, false]);
+    assert_stable("auth0", &parts);
+}
+
+#[test]
+fn more_events_than_anyone_sends_are_kept_as_one() {
+    let messages = vec![r#"{"id":"wamid.A"}"#; 10_001].join(",");
+    let body = format!(r#"{{"entry":[{{"changes":[{{"value":{{"messages":[{messages}]}}}}]}}]}}"#);
+    let parts = split("meta_whatsapp", &body);
+    assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)));
+    assert_stable("meta_whatsapp", &parts);
 }
 
 #[test]
@@ -134,7 +186,7 @@ fn messenger_events_are_named_by_what_they_hold() {
         {"sender":{"id":"1"},"message":{"mid":"m1"}},{"sender":{"id":"1"},"timestamp":2,"read":{"watermark":3}}]},
         {"id":"p","time":2,"changes":[{"field":"feed","value":{"a":1}},{"field":"feed","value":{"a":1}}]},
         {"id":"p","time":3,"changes":[{"field":"feed","value":{"a":1}}]}]}"#;
-    let parts = split("meta_messenger_instagram", body).unwrap();
+    let parts = split("meta_messenger_instagram", body);
     let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
     assert_eq!(types, ["message", "read", "feed", "feed"], "equal changes of different times are different");
     assert_eq!(parts[0].key.as_str(), "m1");
@@ -146,7 +198,7 @@ fn a_part_of_a_large_batch_holds_its_own_event_alone() {
     let messages: Vec<String> =
         (0..1_000).map(|n| format!(r#"{{"id":"wamid.{n}","text":"{}"}}"#, "x".repeat(2_000))).collect();
     let body = format!(r#"{{"entry":[{{"changes":[{{"value":{{"messages":[{}]}}}}]}}]}}"#, messages.join(","));
-    let parts = split("meta_whatsapp", &body).unwrap();
+    let parts = split("meta_whatsapp", &body);
     assert_eq!(parts.len(), 1_000);
     let bytes: usize = parts.iter().map(|part| part.body.len()).sum();
     assert!(bytes < body.len() * 2, "each part holds its own event alone");

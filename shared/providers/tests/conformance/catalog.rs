@@ -115,11 +115,6 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("[facts]", "[[handshake]]\nmethod = \"PUT\"\n[facts]", "handshake[0].method"),
         ("[facts]", "[[handshake]]\nmethod = \"GET\"\n[facts]", "handshake[0].when"),
         ("[facts]", "[[handshake]]\nmethod = \"GET\"\nunsigned = true\n[facts]", "handshake[0].unsigned"),
-        (
-            "key = [\"json:$.id\"]",
-            "key = [\"sha256\"]\nhandshake = [{ method = \"GET\", when = { \"query:a\" = \"*\" }, text = \"{hmac:query:a}\" }]",
-            "handshake[0]",
-        ),
         ("event = [\"{json:$.type}\"]", "keep = [\"x-acme-token\"]", "keep[0]"),
         ("event = [\"{json:$.type}\"]", "keep = [\"x-hookonce-signed-at\"]", "keep[0]"),
         ("event = [\"{json:$.type}\"]", "lines = true", "lines"),

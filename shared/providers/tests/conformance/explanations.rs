@@ -151,10 +151,15 @@ fn what_is_missing_or_twice_is_said() {
 }
 
 #[test]
-fn an_authentic_request_without_a_key_says_where_it_was_looked_for() {
+fn an_authentic_request_without_an_id_says_where_it_was_looked_for() {
     let explanation = Case { signed_body: "{}", body: "{}".to_owned(), ..Case::of("stripe") }.explain();
-    assert_eq!((explanation.code, explanation.causes[0].code()), (Some("malformed"), "key_unreadable"));
+    assert_eq!((explanation.authentic, explanation.code), (true, None));
+    assert_eq!(explanation.causes[0].code(), "id_missing");
     assert!(explanation.causes[0].to_string().contains("json:$.id"));
+    let garbage = Case { signed_body: "}{", body: "}{".to_owned(), ..Case::of("stripe") }.explain();
+    assert_eq!((garbage.authentic, garbage.causes[0].code()), (true, "body_unreadable"));
+    let forged = Case { signed_body: "{}", body: "[]".to_owned(), ..Case::of("stripe") }.explain();
+    assert_eq!((forged.authentic, forged.code), (false, Some("signature_mismatch")));
 }
 
 #[test]

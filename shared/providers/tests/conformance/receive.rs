@@ -151,16 +151,6 @@ fn a_header_that_decides_something_may_come_once() {
 }
 
 #[test]
-fn a_missing_key_is_a_refusal() {
-    for body in [r#"{"type":"x"}"#, r#"{"id":""}"#, r#"{"id":null}"#, "not json", ""] {
-        let sent = Sent::by("stripe", "s", NOW, &[], body);
-        assert_eq!(sent.received("stripe", &["s"], None).unwrap_err(), Refusal::Malformed, "{body}");
-    }
-    let empty = Sent::by("github", "s", NOW, &[("x-github-delivery", "")], "{}");
-    assert_eq!(empty.received("github", &["s"], None).unwrap_err(), Refusal::Malformed);
-}
-
-#[test]
 fn kept_headers_hold_no_signature_and_nothing_unasked() {
     let sent = Sent::by("github", "s", NOW, &[("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")], "{}")
         .with("authorization", "hunter2")
@@ -180,7 +170,7 @@ fn an_id_that_the_signature_does_not_cover_never_replaces_one_that_it_does() {
     let delivery = replay.received("svix", &[secret], None).unwrap();
     assert_eq!(delivery.contents().events()[0].key.as_str(), "msg_1");
     assert!(!delivery.headers().contains_key("svix-id"));
-    let again = provider("svix").split(delivery.body(), delivery.headers()).unwrap();
+    let again = provider("svix").split(delivery.body(), delivery.headers());
     assert_eq!(again, delivery.contents().events());
 }
 
@@ -199,7 +189,7 @@ fn equal_pings_are_deliveries_of_their_own() {
     let sent = Sent::by("dropbox", "s", NOW, &[], r#"{"list_folder":{"accounts":["a"]}}"#);
     let key = |sent: &Sent| {
         let delivery = sent.received("dropbox", &["s"], None).unwrap();
-        let again = provider("dropbox").split(delivery.body(), delivery.headers()).unwrap();
+        let again = provider("dropbox").split(delivery.body(), delivery.headers());
         assert_eq!(again, delivery.contents().events());
         delivery.contents().events()[0].key.clone()
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{CapturedRequest, Catalog, Explanation, Provider, Received, Refusal, VerifiedDelivery};
+use hookonce_providers::{CapturedRequest, Catalog, Cause, Explanation, Provider, Received, Refusal, VerifiedDelivery};
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
 use serde::Serialize;
@@ -23,6 +23,15 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// How the inbox would answer, and why.
+#[derive(Serialize)]
+struct Printed<'a> {
+    authentic: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+    causes: &'a [Cause],
 }
 
 /// How the inbox would answer.
@@ -62,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
     if arguments.json {
-        output::json(&report);
+        output::json(&Printed { authentic: explanation.authentic, report: &report, causes: &explanation.causes });
     } else {
         print(&report, &explanation);
     }

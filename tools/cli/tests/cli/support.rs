@@ -17,9 +17,14 @@ pub(crate) fn root() -> PathBuf {
 
 /// A provider's valid delivery, from its conformance vectors.
 pub(crate) fn valid(provider: &str) -> Value {
+    vector(provider, "valid")
+}
+
+/// A provider's conformance vector.
+pub(crate) fn vector(provider: &str, case: &str) -> Value {
     let file = std::fs::read(root().join(format!("events/vectors/{provider}.jsonl"))).unwrap();
     let mut vectors = serde_json::Deserializer::from_slice(&file).into_iter().map(Result::<Value, _>::unwrap);
-    vectors.find(|vector| vector["id"] == format!("{provider}/valid")).unwrap()
+    vectors.find(|vector| vector["id"] == format!("{provider}/{case}")).unwrap()
 }
 
 /// A folder to run commands in, with a link to the repository's `events`.

@@ -34,6 +34,22 @@ fn a_tampered_request_is_rejected_with_its_code() {
 }
 
 #[test]
+fn a_program_learns_whether_the_signature_holds_and_why_not() {
+    let (_, forged) = verify(&captured());
+    assert_eq!((&forged["authentic"], &forged["causes"][0]["code"]), (&json!(false), &json!("other_secret_or_body")));
+    assert!(forged["causes"][0]["sentence"].as_str().unwrap().contains("No secret matches"), "{forged}");
+    let (exit, valid) = verify(&genuine());
+    assert_eq!((exit, &valid["authentic"], &valid["causes"]), (Some(0), &json!(true), &json!([])));
+    let (exit, keyless) = verify(&vector("circleci", "missing-key"));
+    assert_eq!((exit, &keyless["authentic"], &keyless["verdict"]), (Some(0), &json!(true), &json!("accepted")));
+    assert_eq!((&keyless["matched_secret"], &keyless["causes"][0]["code"]), (&json!(0), &json!("id_missing")));
+    let output = Workspace::new()
+        .run_with_input(&["verify", "--request", "-"], &vector("circleci", "non-utf8-body-without-key").to_string());
+    let said = text(&output);
+    assert!(said.contains("is authentic") && said.contains("cannot be read"), "{said}");
+}
+
+#[test]
 fn a_handshake_is_answered_with_its_challenge() {
     let request = json!({
         "provider": "meta_whatsapp", "method": "GET", "headers": {}, "body_base64": "", "now_unix": 1_767_225_600,
@@ -54,10 +70,15 @@ fn a_capture_of_another_form_is_wrong_usage() {
 
 /// The request as Stripe's own library signed it, before anyone touched its body.
 fn genuine() -> Value {
-    let mut vector = crate::support::valid("stripe");
+    vector("stripe", "valid")
+}
+
+/// The request of a conformance vector.
+fn vector(provider: &str, case: &str) -> Value {
+    let mut vector = crate::support::vector(provider, case);
     let names = ["method", "url", "headers", "body_base64", "secrets", "now_unix"];
     let mut request: Value = names.into_iter().map(|name| (name.to_owned(), vector[name].take())).collect();
-    request["provider"] = json!("stripe");
+    request["provider"] = json!(provider);
     request
 }
 
