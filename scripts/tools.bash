@@ -3,13 +3,9 @@
 
 tools="$PWD/target/tools"
 
-# The versions of all tools.
+# The versions of the tools from crates.io. Those from PyPI are in scripts/locks.
 cargo_deny=0.20.2
 cargo_fuzz=0.13.1
-cargo_lambda=1.9.2
-typos=1.52.0
-aws_sam_cli=1.170.0
-ziglang=0.17.1
 
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
@@ -17,18 +13,20 @@ need_python() {
     apt-get install -y -qq --no-install-recommends python3 python3-venv
 }
 
-# Installs a Python package, with other pinned packages that it needs, into its own environment, if it is missing.
+# Installs the Python packages of scripts/locks/NAME.txt into an environment of their own, unless they are there. Each
+# file that pip downloads must have a hash from that list.
 python_tool() {
-    local environment="$tools/$1" package=$2 version=$3
-    if [ "$("$environment/bin/pip" show "$package" 2>/dev/null | sed -n 's/^Version: //p')" = "$version" ]; then
+    local environment="$tools/$1" lock="scripts/locks/$1.txt"
+    if cmp --silent "$lock" "$environment/lock.txt"; then
         return
     fi
     need_python
     python3 -m venv --clear "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check "$package==$version" "${@:4}"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
+    cp "$lock" "$environment/lock.txt"
 }
 
 # `cargo lambda`. With zig it builds for any processor and any glibc.
 need_cargo_lambda() {
-    python_tool cargo-lambda cargo-lambda "$cargo_lambda" "ziglang==$ziglang"
+    python_tool cargo-lambda
 }

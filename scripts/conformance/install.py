@@ -19,7 +19,8 @@ def reenter_with_python_packages():
     if not stamp.exists() or stamp.read_text() != wanted:
         PLACE.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", PLACE / "venv"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", HERE / "requirements.txt"], check=True)
+        locked = ["--require-hashes", "--no-deps", "-r", HERE / "requirements.txt"]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *locked], check=True)
         stamp.write_text(wanted)
     if pathlib.Path(sys.prefix).resolve() != (PLACE / "venv").resolve():
         os.execv(python, [str(python), *sys.argv])
@@ -27,12 +28,15 @@ def reenter_with_python_packages():
 
 def node_modules():
     """Installs the pinned npm packages; their install scripts are not run."""
-    wanted = (HERE / "package.json").read_text()
-    package = PLACE / "package.json"
-    if not package.exists() or package.read_text() != wanted or not (PLACE / "node_modules").exists():
+    wanted = (HERE / "package-lock.json").read_text()
+    # It remembers what was installed, so it is written last.
+    stamp = PLACE / "installed.json"
+    if not stamp.exists() or stamp.read_text() != wanted or not (PLACE / "node_modules").exists():
         PLACE.mkdir(parents=True, exist_ok=True)
-        package.write_text(wanted)
-        subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=PLACE, check=True)
+        for name in ("package.json", "package-lock.json"):
+            (PLACE / name).write_text((HERE / name).read_text())
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=PLACE, check=True)
+        stamp.write_text(wanted)
     return PLACE
 
 

@@ -1,5 +1,7 @@
 //! Documents link only to what exists.
 
+use std::collections::BTreeMap;
+
 use super::{Files, has_extension, none, planted, project};
 
 /// Relative links of Markdown files that lead nowhere.
@@ -17,17 +19,28 @@ fn dead_links(files: &Files) -> Vec<String> {
     findings
 }
 
-/// Tools that a document installs in a version other than the scripts do.
-fn other_pins(files: &Files) -> Vec<String> {
-    let pinned = files.get("scripts/tools.bash").map_or("", String::as_str);
+/// Python packages that a document or a script installs without their hashes.
+fn unlocked(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
-    for (path, text) in files.iter().filter(|(path, _)| has_extension(path, "md")) {
-        for pin in text.split_whitespace() {
-            let Some((tool, version)) = pin.split_once("==") else { continue };
-            let assignment = format!("{}={version}", tool.replace('-', "_"));
-            let is_version = version.starts_with(|first: char| first.is_ascii_digit());
-            if is_version && !pinned.lines().any(|line| line == assignment) {
-                findings.push(format!("{path} installs {pin}, which scripts/tools.bash does not"));
+    for (path, text) in files.iter().filter(|(path, _)| !has_extension(path, "rs")) {
+        let installs = |line: &&str| line.contains("pip") && line.contains(" install ");
+        for line in text.lines().filter(installs).filter(|line| !line.contains("--require-hashes")) {
+            findings.push(format!("{path} installs without hashes: {}", line.trim()));
+        }
+    }
+    findings
+}
+
+/// Tools that two environments have in different versions.
+fn differing_pins(files: &Files) -> Vec<String> {
+    let mut versions = BTreeMap::new();
+    let mut findings = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| path.starts_with("scripts/locks/") && has_extension(path, "in"))
+    {
+        for (package, version) in text.lines().filter_map(|line| line.split_once("==")) {
+            let first = *versions.entry(package).or_insert(version);
+            if first != version {
+                findings.push(format!("{path} has {package} {version}, another environment has {first}"));
             }
         }
     }
@@ -68,11 +81,18 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn a_tool_has_one_version() {
-    none(&other_pins(&project()));
+fn every_python_package_is_installed_by_its_hash() {
+    none(&unlocked(&project()));
     let files = planted([
-        ("docs/a.md", "pip install cargo-lambda==1.2.3 ziglang==1.0.0"),
-        ("scripts/tools.bash", "cargo_lambda=1.2.3\nziglang=1.0.1"),
+        ("docs/a.md", "pip install --require-hashes --no-deps --requirement scripts/locks/a.txt"),
+        ("scripts/b", "  \"$tools/bin/pip\" install cargo-lambda==1.2.3"),
     ]);
-    assert_eq!(other_pins(&files), ["docs/a.md installs ziglang==1.0.0, which scripts/tools.bash does not"]);
+    assert_eq!(unlocked(&files).len(), 1);
+}
+
+#[test]
+fn a_tool_has_one_version() {
+    none(&differing_pins(&project()));
+    let files = planted([("scripts/locks/a.in", "one==1.0\ntwo==2.0"), ("scripts/locks/b.in", "one==1.1\ntwo==2.0")]);
+    assert_eq!(differing_pins(&files), ["scripts/locks/b.in has one 1.1, another environment has 1.0"]);
 }

@@ -1,0 +1,274 @@
+"""Deploys template.yaml on a mock of AWS and checks what was created. Then breaks the template once for each kind of
+resource: each break must be found.
+
+What the mock's CloudFormation does not know is made with the call that CloudFormation would make, or listed."""
+
+import ast
+import json
+import os
+import re
+import sys
+
+os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
+
+from mock import ACCOUNT, ANSWERS, REGION, STACK, client, deployed  # noqa: E402
+
+DAY = 86_400
+
+
+def tables(stack):
+    dynamodb = client("dynamodb")
+    indexes = {"InboxTable": {"due": ("due_shard", "due_at"), "journal": ("journal_shard", "received_at")}, "DomainTable": {}}
+    for logical, expected in indexes.items():
+        name = stack.ids[logical]
+        table = dynamodb.describe_table(TableName=name)["Table"]
+        found = {
+            index["IndexName"]: tuple(key["AttributeName"] for key in index["KeySchema"])
+            for index in table["GlobalSecondaryIndexes"] if index["Projection"] == {"ProjectionType": "KEYS_ONLY"}}
+        ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+        backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+        yield logical, "key", [key["AttributeName"] for key in table["KeySchema"]], ["pk"]
+        yield logical, "indexes of keys only", found, expected
+        yield logical, "billing", table["BillingModeSummary"]["BillingMode"], "PAY_PER_REQUEST"
+        yield logical, "deletion protection", table["DeletionProtectionEnabled"], True
+        yield logical, "time to live", ttl, {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+        recovery = backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
+        yield logical, "point-in-time recovery", recovery, "ENABLED"
+
+
+def queues(stack):
+    hints, dead = attributes(stack, "HintQueue"), attributes(stack, "DeadLetterQueue")
+    redrive = {"deadLetterTargetArn": dead["QueueArn"], "maxReceiveCount": 100}
+    yield "HintQueue", "redrive", json.loads(hints.get("RedrivePolicy", "null")), redrive
+    yield "DeadLetterQueue", "redrive", dead.get("RedrivePolicy"), None
+    roles = {name: role_arn(stack, name) for name in stack.resources("AWS::IAM::Role")}
+    users = {"HintQueue": sorted(roles.values()), "DeadLetterQueue": [roles["RelayRole"]]}
+    for logical, found, days in (("HintQueue", hints, 7), ("DeadLetterQueue", dead, 14)):
+        yield logical, "retention", found["MessageRetentionPeriod"], str(days * DAY)
+        yield logical, "visibility timeout", found["VisibilityTimeout"], "360"
+        yield logical, "largest message", found["MaximumMessageSize"], "1048576"
+        yield logical, "encryption", found["SqsManagedSseEnabled"], "true"
+        policy = json.loads(found.get("Policy", '{"Statement": []}'))
+        yield logical, "policy's resources", {str(item["Resource"]) for item in policy["Statement"]}, {found["QueueArn"]}
+        arns = [item["Condition"].get("ArnNotEquals", {}).get("aws:PrincipalArn") for item in policy["Statement"]]
+        allowed = sorted(arn for entry in arns if entry for arn in entry)
+        yield logical, "principals", allowed, sorted([*users[logical], ANSWERS["OperatorArn"]])
+
+
+def attributes(stack, logical):
+    return client("sqs").get_queue_attributes(QueueUrl=stack.ids[logical], AttributeNames=["All"])["Attributes"]
+
+
+def role_arn(stack, logical):
+    return client("iam").get_role(RoleName=stack.ids[logical])["Role"]["Arn"]
+
+
+def functions(stack):
+    expected = {"WebhookFunction": ("hookonce-webhook", 3), "WorkerFunction": ("hookonce-worker", 60),
+                "RelayFunction": ("hookonce-relay", 60)}
+    yield "the stack", "functions", sorted(stack.resources("AWS::Lambda::Function")), sorted(expected)
+    groups = {group["logGroupName"] for group in client("logs").describe_log_groups()["logGroups"]}
+    for logical, (handler, seconds) in expected.items():
+        found = client("lambda").get_function(FunctionName=stack.ids[logical])["Configuration"]
+        environment = found["Environment"]["Variables"]
+        trusted = client("iam").get_role(RoleName=stack.ids[logical.replace("Function", "Role")])["Role"]
+        yield logical, "binary", found["Handler"], handler
+        yield logical, "runtime", found["Runtime"], "provided.al2023"
+        yield logical, "time-out", found["Timeout"], seconds
+        yield logical, "role", found["Role"], trusted["Arn"]
+        service = [item["Principal"] for item in trusted["AssumeRolePolicyDocument"]["Statement"]]
+        yield logical, "who may take the role", service, [{"Service": "lambda.amazonaws.com"}]
+        yield logical, "inbox table", environment.get("HOOKONCE_INBOX_TABLE"), stack.ids["InboxTable"]
+        yield logical, "domain table", environment.get("HOOKONCE_DOMAIN_TABLE"), stack.ids["DomainTable"]
+        yield logical, "queue", environment.get("HOOKONCE_QUEUE_URL"), stack.ids["HintQueue"]
+        yield logical, "namespace of metrics", environment.get("HOOKONCE_METRICS_NAMESPACE"), f"hookonce/{STACK}"
+        yield logical, "unresolved variables", [name for name, value in environment.items() if "${" in str(value)], []
+        # The mock's functions keep neither of these two, so they are read from the template's translation.
+        properties = stack.properties(logical)
+        yield logical, "processor", properties["Architectures"] in (["arm64"], ["x86_64"]), True
+        yield logical, "log group exists", properties["LoggingConfig"]["LogGroup"] in groups, True
+    found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
+    prefix = found["Environment"]["Variables"].get("HOOKONCE_ENDPOINTS")
+    yield "WebhookFunction", "endpoints", prefix, f"ssm:/hookonce/{STACK}/endpoints/"
+
+
+def roles(stack):
+    """Each statement names things that exist in this stack, or the prefix of its endpoints."""
+    # CloudFormation's name of a log group ends in `:*`, the mock's does not.
+    known = {stack.attribute([name, "Arn"]).removesuffix(":*") for kind in ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
+             for name in stack.resources(kind)}
+    known |= {f"{stack.attribute(['InboxTable', 'Arn'])}/index/{name}" for name in ("due", "journal")}
+    known.add(f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/endpoints/*")
+    known |= {value for value in ANSWERS.values() if ":kms:" in value}
+    for logical in stack.resources("AWS::IAM::Role"):
+        name = stack.ids[logical]
+        named = set()
+        for policy in client("iam").list_role_policies(RoleName=name)["PolicyNames"]:
+            document = client("iam").get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
+            # The mock hands back a policy that CloudFormation wrote as Python's text of it.
+            document = ast.literal_eval(document) if isinstance(document, str) else document
+            # And it keeps a place for a statement that its condition left out.
+            for statement in filter(None, document["Statement"]):
+                resources = statement["Resource"]
+                named |= {resources} if isinstance(resources, str) else set(resources)
+        yield logical, "is not empty", bool(named), True
+        yield logical, "names what is not in this stack", sorted({name.removesuffix(":*") for name in named} - known), []
+
+
+def event_sources(stack):
+    found = {mapping["EventSourceArn"]: mapping for mapping in client("lambda").list_event_source_mappings()["EventSourceMappings"]}
+    concurrency = int(ANSWERS["WorkerConcurrencyMax"])
+    expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2)}
+    yield "the stack", "event sources", len(found), len(expected)
+    for queue, (function, concurrency) in expected.items():
+        mapping = found.get(attributes(stack, queue)["QueueArn"], {})
+        yield queue, "function", mapping.get("FunctionArn"), stack.attribute([function, "Arn"])
+        yield queue, "batch", (mapping.get("BatchSize"), mapping.get("MaximumBatchingWindowInSeconds")), (10, 0)
+        yield queue, "partial failures", mapping.get("FunctionResponseTypes"), ["ReportBatchItemFailures"]
+        yield queue, "concurrency", mapping.get("ScalingConfig"), {"MaximumConcurrency": concurrency}
+        yield queue, "state", mapping.get("State"), "Enabled"
+
+
+def gateway(stack):
+    api = {"ApiId": stack.ids["Gateway"]}
+    routes = client("apigatewayv2").get_routes(**api)["Items"]
+    yield "Gateway", "routes", [route["RouteKey"] for route in routes], ["ANY /webhooks/{endpoint}"]
+    integration, = client("apigatewayv2").get_integrations(**api)["Items"]
+    yield "Gateway", "payload", integration["PayloadFormatVersion"], "2.0"
+    yield "Gateway", "time-out", integration["TimeoutInMillis"], 2_500
+    webhook = stack.attribute(["WebhookFunction", "Arn"])
+    yield "Gateway", "function", f"/{webhook}/" in integration["IntegrationUri"], True
+    stage, = client("apigatewayv2").get_stages(**api)["Items"]
+    yield "Gateway", "stage", (stage["StageName"], stage["AutoDeploy"]), ("$default", True)
+    limits = {name: stage["DefaultRouteSettings"].get(name) for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")}
+    yield "Gateway", "throttle", limits, {"ThrottlingRateLimit": 1_000.0, "ThrottlingBurstLimit": 500}
+    yield "Gateway", "access log", stage["AccessLogSettings"]["DestinationArn"], stack.attribute(["GatewayLogs", "Arn"])
+    logged = json.loads(stage["AccessLogSettings"]["Format"])
+    leaks = [value for value in logged.values() if "body" in value.lower() or "query" in value.lower() or "header" in value.lower()]
+    yield "Gateway", "what the log must not hold", leaks, []
+    # The mock does not know the gateway's name when it makes the permission, so this reads the translation.
+    permission = stack.properties("WebhookFunctionDeliveryPermission")
+    source = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Gateway']}/*/*/webhooks/*"
+    granted = permission["Principal"], permission["FunctionName"], permission["SourceArn"]
+    yield "Gateway", "permission", granted, ("apigateway.amazonaws.com", stack.ids["WebhookFunction"], source)
+
+
+def schedule(stack):
+    rules = client("events").list_rules()["Rules"]
+    yield "the schedule", "rules", [(rule["ScheduleExpression"], rule["State"]) for rule in rules], [("rate(1 minute)", "ENABLED")]
+    targets = client("events").list_targets_by_rule(Rule=rules[0]["Name"])["Targets"]
+    yield "the schedule", "target", [target["Arn"] for target in targets], [stack.attribute(["RelayFunction", "Arn"])]
+    yield "the schedule", "retries", [target["RetryPolicy"]["MaximumRetryAttempts"] for target in targets], [0]
+    invoked = client("lambda").get_function_event_invoke_config(FunctionName=stack.ids["RelayFunction"])
+    yield "the schedule", "retries of Lambda", invoked["MaximumRetryAttempts"], 0
+    policy = json.loads(client("lambda").get_policy(FunctionName=stack.ids["RelayFunction"])["Policy"])
+    granted = [(item["Principal"], item["Condition"]["ArnLike"]["AWS:SourceArn"]) for item in policy["Statement"]]
+    yield "the schedule", "permission", granted, [({"Service": "events.amazonaws.com"}, rules[0]["Arn"])]
+
+
+def alarms(stack):
+    """Each alarm reaches the topic, and each of its dimensions that names a resource names one of this stack."""
+    found = client("cloudwatch").describe_alarms()["MetricAlarms"]
+    yield "the stack", "alarms", len(found), len(stack.resources("AWS::CloudWatch::Alarm"))
+    named = {"QueueName": {queue.rsplit("/", 1)[1] for queue in map(stack.ids.get, stack.resources("AWS::SQS::Queue"))},
+             "FunctionName": {stack.ids[name] for name in stack.resources("AWS::Lambda::Function")},
+             "ApiId": {stack.ids["Gateway"]}, "function": {"webhook", "worker", "relay"}}
+    for alarm in found:
+        name = alarm["AlarmName"]
+        yield name, "topic", alarm["AlarmActions"], [ANSWERS["AlarmTopicArn"]]
+        single = {key: alarm.get(key) for key in ("Namespace", "Dimensions")}
+        metrics = [item["MetricStat"]["Metric"] for item in alarm["Metrics"] if "MetricStat" in item] or [single]
+        for metric in metrics:
+            own = metric["Namespace"] == f"hookonce/{STACK}"
+            yield name, "namespace", own or metric["Namespace"].startswith("AWS/"), True
+            strange = [part for part in metric["Dimensions"] if part["Value"] not in named.get(part["Name"], {part["Value"]})]
+            yield name, "dimensions of another stack", strange, []
+
+
+def outputs(stack):
+    value = json.loads(client("ssm").get_parameter(Name=f"/hookonce/{STACK}/outputs")["Parameter"]["Value"])
+    expected = {"inbox_table": stack.ids["InboxTable"], "domain_table": stack.ids["DomainTable"], "queue_url": stack.ids["HintQueue"]}
+    yield "StackOutputs", "value", {name: value.get(name) for name in expected}, expected
+    for name, body in stack.template["Outputs"].items():
+        resolved = stack.resolve(body["Value"])
+        yield name, "is resolved", isinstance(resolved, str) and resolved != "" and "${" not in resolved, True
+    address = stack.resolve(stack.template["Outputs"]["WebhookUrl"]["Value"])
+    yield "WebhookUrl", "address", address, f"https://{stack.ids['Gateway']}.execute-api.{REGION}.amazonaws.com/webhooks/"
+
+
+def dashboard(stack):
+    names = [entry["DashboardName"] for entry in client("cloudwatch").list_dashboards()["DashboardEntries"]]
+    yield "the stack", "dashboards", len(names), 1
+    # The mock makes it before it knows the gateway's name, so this reads the translation.
+    body = stack.properties("Dashboard")["DashboardBody"]
+    yield "Dashboard", "names left open", sorted(set(re.findall(r"\$\{.*?\}", body))), []
+    yield "Dashboard", "graphs", len(json.loads(body)["widgets"]) > 0, True
+
+
+def logs(stack):
+    groups = client("logs").describe_log_groups()["logGroups"]
+    yield "the stack", "log groups", len(groups), len(stack.resources("AWS::Logs::LogGroup"))
+    for group in groups:
+        yield group["logGroupName"], "retention in days", group.get("retentionInDays"), 30
+
+
+KINDS = (tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, dashboard, logs)
+
+# One break for each kind, and what must then be found.
+BREAKS = {
+    "tables": ("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
+    "queues": ("                  - !GetAtt WorkerRole.Arn\n", "", "HintQueue: principals"),
+    "functions": ("HOOKONCE_QUEUE_URL: !Ref HintQueue", "HOOKONCE_QUEUE_URL: !Ref DeadLetterQueue", "Function: queue"),
+    "roles": ("Resource: !GetAtt RelayLogs.Arn", 'Resource: "*"', "RelayRole: names what is not"),
+    "event_sources": ("[ReportBatchItemFailures]", "[]", "HintQueue: partial failures"),
+    "gateway": ("Path: /webhooks/{endpoint}", "Path: /hooks/{endpoint}", "Gateway: routes"),
+    "schedule": ("rate(1 minute)", "rate(5 minutes)", "the schedule: rules"),
+    "alarms": ("Value: !Ref WorkerFunction }", "Value: Worker }", "dimensions of another stack"),
+    "outputs": ('"queue_url":"${HintQueue}"', '"queue_url":"${DeadLetterQueue}"', "StackOutputs: value"),
+    "dashboard": ("DashboardBody: !Sub |", "DashboardBody: |", "Dashboard: names left open"),
+    "logs": ("      RetentionInDays: !Ref LogRetentionDays\n", "", "retention in days"),
+}
+
+
+def findings(stack):
+    found = []
+    for kind in KINDS:
+        for what, rule, is_so, should_be in kind(stack):
+            findings.count += 1
+            if is_so != should_be:
+                found.append(f"{what}: {rule} is {is_so!r} and should be {should_be!r}")
+    return found, sorted(stack.made_by_hand), sorted(stack.not_made)
+
+
+findings.count = 0
+
+
+def main():
+    with open("template.yaml", encoding="utf-8") as file:
+        text = file.read()
+    found, by_hand, not_made = deployed(text, findings)
+    rules = findings.count
+    for finding in found:
+        print(finding)
+    print(f"made with the call that CloudFormation would make: {', '.join(by_hand)}")
+    print(f"NOT made, because the mock cannot: {', '.join(not_made) or 'nothing'}")
+    print("NOT checked here: whether AWS takes each value, rights, order and roll-back of a deployment, sizes of policies")
+    missed = [] if found else missed_breaks(text)
+    for miss in missed:
+        print(miss)
+    print(json.dumps({"part": "deployment", "rules": rules, "broken": len(BREAKS), "violations": len(found) + len(missed)}))
+    return 1 if found or missed else 0
+
+
+def missed_breaks(text):
+    missed = [f"no break for {kind.__name__}" for kind in KINDS if kind.__name__ not in BREAKS]
+    for kind, (old, new, expected) in BREAKS.items():
+        if old not in text:
+            missed.append(f"{kind}: the template has no {old!r}")
+        elif not any(expected in finding for finding in deployed(text.replace(old, new, 1), findings)[0]):
+            missed.append(f"{kind}: nothing is found after {old!r} became {new!r}")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
