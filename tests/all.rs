@@ -19,6 +19,7 @@ mod real_grid;
 mod refusals;
 mod regressions;
 mod relay;
+mod repetitions;
 mod samples;
 mod support;
 mod template;

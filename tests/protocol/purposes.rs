@@ -38,6 +38,22 @@ fn every_purpose_but_four_is_in_a_transition_of_the_model() {
     assert_eq!(unseen, NOT_IN_THE_MODEL);
 }
 
+/// Purposes that are no single writes: their transaction is repeated under its token, and then counts as carried out.
+const IN_TRANSACTIONS: [Purpose; 3] = [Purpose::Settle, Purpose::DomainKey, Purpose::DomainWrite];
+
+/// Purposes whose replies do not matter.
+const BEST_EFFORT: [Purpose; 2] = [Purpose::CountDuplicate, Purpose::MarkDue];
+
+#[test]
+fn every_single_write_of_the_model_is_repeated_there_and_refused_for_good() {
+    let outside = [&NOT_IN_THE_MODEL[..], &IN_TRANSACTIONS[..]].concat();
+    for purpose in Purpose::ALL.iter().filter(|purpose| !outside.contains(purpose)) {
+        let seen = |result: &str| TRANSITIONS.lines().any(|label| label.ends_with(&format!(": {purpose} -> {result}")));
+        assert!(seen("found itself"), "{purpose} is never repeated");
+        assert!(seen("invalid") || BEST_EFFORT.contains(purpose), "{purpose} is never refused for good");
+    }
+}
+
 #[test]
 fn the_four_are_made_all_the_same() {
     let (timing, moment) = (Timing::standard(), Moment { now: EpochMs(0), entropy: 0 });
@@ -60,6 +76,11 @@ fn the_four_are_made_all_the_same() {
     };
     let orders = carry_out(&settled, &Trail::default(), &order, "id", &timing, moment).unwrap();
     assert_eq!([mark.purpose, orders[0].purpose, orders[1].purpose, note.purpose], NOT_IN_THE_MODEL);
+    for (write, before) in [(mark, Some(a_record("in#a#x").encode())), (note, None)] {
+        assert!(!write.stands_in(before.as_ref()));
+        let after = write.apply(before.as_ref()).unwrap();
+        assert!(write.stands_in(after.as_ref()), "{} finds itself", write.purpose);
+    }
 }
 
 #[test]

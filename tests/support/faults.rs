@@ -168,33 +168,42 @@ impl Script {
         std::future::pending().await
     }
 
-    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable, `conflict` the reply while a
-    /// transaction is in the way, if the call can meet one.
-    async fn carry<T>(
+    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable.
+    async fn carry<T, F: Future<Output = T>>(&self, operation: Operation, refused: T, call: impl Fn() -> F) -> T {
+        self.carry_write(operation, Replies { refused, conflict: None, invalid: None }, call).await
+    }
+
+    /// Carries out one call that may meet what only writes meet.
+    async fn carry_write<T, F: Future<Output = T>>(
         &self,
         operation: Operation,
-        refused: T,
-        conflict: Option<T>,
-        call: impl Future<Output = T>,
+        replies: Replies<T>,
+        call: impl Fn() -> F,
     ) -> T {
+        let Replies { refused, conflict, invalid } = replies;
         let _turn = match &self.0.turn {
             Some(turn) => Some(turn.acquire().await.unwrap()),
             None => None,
         };
         let fault = match self.next(operation) {
-            None => return call.await,
+            None => return call().await,
             Some(Interference::Held(gate)) => {
                 gate.pass().await;
-                return call.await;
+                return call().await;
             }
             Some(Interference::Fault(fault)) => fault,
         };
         match fault {
             Fault::Refused => refused,
             Fault::ReplyLost => {
-                let _ = call.await;
+                let _ = call().await;
                 refused
             }
+            Fault::Repeated => {
+                let _ = call().await;
+                call().await
+            }
+            Fault::Invalid => invalid.unwrap_or_else(|| panic!("{operation:?} is no single write")),
             Fault::CrashBefore => self.die().await,
             Fault::Conflict => conflict.unwrap_or_else(|| panic!("{operation:?} meets no transaction")),
             Fault::Late
@@ -209,6 +218,16 @@ impl Script {
             | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),
         }
     }
+}
+
+/// What a call is told that is not carried out.
+struct Replies<T> {
+    /// By a side that is unavailable.
+    refused: T,
+    /// While a transaction is in the way, if the call can meet one.
+    conflict: Option<T>,
+    /// By a store that can never carry it out, if that can be.
+    invalid: Option<T>,
 }
 
 /// A store or a queue behind a script.
@@ -230,61 +249,65 @@ impl<S: Store> Store for Faulty<S> {
             Action::Put(_) => Operation::Put,
             Action::Update(_) | Action::Delete => Operation::Update,
         };
-        let conflict = Some(Written::TransactionConflict);
-        self.script.carry(operation, Written::Unavailable, conflict, self.inner.write(write)).await
+        let replies = Replies {
+            refused: Written::Unavailable,
+            conflict: Some(Written::TransactionConflict),
+            invalid: Some(Written::Invalid),
+        };
+        self.script.carry_write(operation, replies, || self.inner.write(write)).await
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {
         let conflict = Some(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]));
-        self.script.carry(Operation::Commit, Committed::Unavailable, conflict, self.inner.commit(writes)).await
+        let replies = Replies { refused: Committed::Unavailable, conflict, invalid: Some(Committed::Invalid) };
+        self.script.carry_write(Operation::Commit, replies, || self.inner.commit(writes)).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
-        self.script.carry(Operation::Read, Err(Unavailable), None, self.inner.read(key)).await
+        self.script.carry(Operation::Read, Err(Unavailable), || self.inner.read(key)).await
     }
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadEach, refused, None, self.inner.read_each(keys)).await
+        self.script.carry(Operation::ReadEach, refused, || self.inner.read_each(keys)).await
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadHeads, refused, None, self.inner.read_heads(keys)).await
+        self.script.carry(Operation::ReadHeads, refused, || self.inner.read_heads(keys)).await
     }
 
     async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
         if keys.is_empty() {
             return self.inner.read_domain(keys).await; // This makes no remote call.
         }
-        self.script.carry(Operation::ReadDomain, Err(Unavailable), None, self.inner.read_domain(keys)).await
+        self.script.carry(Operation::ReadDomain, Err(Unavailable), || self.inner.read_domain(keys)).await
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
-        let call = self.inner.query_due(query);
-        self.script.carry(Operation::QueryDue, Err(Unavailable), None, call).await
+        self.script.carry(Operation::QueryDue, Err(Unavailable), || self.inner.query_due(query)).await
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
-        let call = self.inner.count_received(shard, from, until);
-        self.script.carry(Operation::CountReceived, Err(Unavailable), None, call).await
+        let call = || self.inner.count_received(shard, from, until);
+        self.script.carry(Operation::CountReceived, Err(Unavailable), call).await
     }
 }
 
 impl<Q: Queue> Queue for Faulty<Q> {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        self.script.carry(Operation::Send, Err(Unavailable), None, self.inner.send(message)).await
+        self.script.carry(Operation::Send, Err(Unavailable), || self.inner.send(message)).await
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let refused = vec![Err(Unavailable); messages.len()];
-        self.script.carry(Operation::SendEach, refused, None, self.inner.send_each(messages)).await
+        self.script.carry(Operation::SendEach, refused, || self.inner.send_each(messages)).await
     }
 
     /// Hides it for long, whatever the length: the queue's clock does not stand still, and the test decides when the
     /// message comes back.
     async fn hide(&self, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
-        let call = self.inner.hide(receipt_handle, VISIBILITY_MAX);
-        self.script.carry(Operation::Hide, Err(Unavailable), None, call).await
+        let call = || self.inner.hide(receipt_handle, VISIBILITY_MAX);
+        self.script.carry(Operation::Hide, Err(Unavailable), call).await
     }
 }

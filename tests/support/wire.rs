@@ -180,7 +180,9 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector)
                 return closed(&mut caller).await;
             }
             Some(
-                fault @ (Fault::Stale
+                fault @ (Fault::Repeated
+                | Fault::Invalid
+                | Fault::Stale
                 | Fault::Partial
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood

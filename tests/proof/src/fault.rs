@@ -3,6 +3,7 @@
 //! | fault | model | simulator | grid | tests with a script | grid on servers, wire |
 //! |---|---|---|---|---|---|
 //! | `Refused`, `ReplyLost`, `CrashBefore` | yes | yes | yes | yes | yes |
+//! | `Repeated`, `Invalid` | yes | yes | yes | yes | |
 //! | `CrashAfter`, `Late` | yes | yes | yes | | yes |
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
@@ -12,13 +13,18 @@
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
 //! call.
 
-/// A fault of one remote call.
+/// A fault of one remote call. A transaction that is repeated is told by its token that it was carried out, so that only
+/// single writes can meet [`Fault::Repeated`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// It is not carried out, and the other side is unavailable. A store that throttles answers the same.
     Refused,
     /// It is carried out, and its reply is lost.
     ReplyLost,
+    /// It is a write: it is carried out, its reply is lost, and the store's client repeats it.
+    Repeated,
+    /// It is a write, and the store says that it can never carry it out.
+    Invalid,
     /// Its caller gives up, and it is carried out later: a zombie.
     Late,
     /// Its caller gives up, and it is carried out when everything else has come to rest.

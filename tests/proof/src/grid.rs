@@ -117,13 +117,11 @@ impl GridScenario {
 
 /// Every call from `from` on, with every fault that it can meet.
 fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
-    let faults = |edge: &CallEdge| {
-        // A read whose reply is lost or late counts as refused.
-        let can = |fault: &Fault, changes: bool| changes || !matches!(fault, Fault::ReplyLost | Fault::Late);
-        let changes = edge.changes;
-        GRID.into_iter().filter(move |fault| can(fault, changes))
-    };
     let calls = edges.iter().enumerate().skip(from);
+    let faults = |edge: &CallEdge| {
+        let edge = *edge;
+        GRID.into_iter().filter(move |fault| edge.can_meet(*fault))
+    };
     calls.flat_map(|(number, edge)| faults(edge).map(move |fault| (number, fault))).collect()
 }
 

@@ -87,6 +87,11 @@ pub fn kind(message: &Message) -> &'static str {
     }
 }
 
+/// The label of a write that was repeated after its reply was lost.
+pub fn repeated(role: Role, write: &Write) -> String {
+    format!("{role}: {} -> found itself", write.purpose)
+}
+
 /// The labels of one call and its reply: one, or one for each part.
 pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
     let one = |ask: &str, answer: &str| vec![format!("{role}: {ask} -> {answer}")];

@@ -1,5 +1,7 @@
 //! A few due records: read, re-armed, sent and repaired together.
 
+use std::collections::BTreeMap;
+
 use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Written};
 use crate::key::RecordKey;
 use crate::message::Message;
@@ -62,6 +64,10 @@ impl Chunk {
     /// Starts on up to [`CHUNK_MAX`] due records.
     pub fn start(entries: Vec<DueEntry>, timing: Timing) -> Step<Self, ChunkReport> {
         let report = ChunkReport { entries: entries.len(), ..ChunkReport::default() };
+        // A stale index may show a record at two due times. Of its two re-arms one must fail, but with the same time and
+        // the same draw it would take the other for itself. The later due time is the record's own.
+        let latest: BTreeMap<_, _> = entries.into_iter().map(|entry| (entry.key, entry.due_at)).collect();
+        let entries: Vec<_> = latest.into_iter().map(|(key, due_at)| DueEntry { key, due_at }).collect();
         let keys = entries.iter().map(|entry| entry.key.clone()).collect();
         Step::call(Self { timing, state: State::Reading { entries }, report }, Call::ReadHeads(keys))
     }

@@ -9,7 +9,7 @@ use hookonce_protocol::worker::Worker;
 use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
 
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, Advanced, End};
+use super::process::{Actor, Advanced, End, RelayRun};
 use super::rule::Rule;
 use super::scenario::Clock;
 use super::state::{Budget, SLOTS, State};
@@ -150,7 +150,7 @@ impl Model {
 
     fn operator_action(world: &World, state: &State, operator_action: OperatorAction, slot: usize) -> Option<Call> {
         let record = world.item(state.items[slot])?.record.as_ref()?;
-        let (timing, moment) = (&world.timing, world.moment(state.now));
+        let (timing, moment) = (&world.timing, world.moment(state.now, 0));
         let write = match operator_action {
             OperatorAction::Retry => operator::retry(record, false, timing, moment),
             OperatorAction::Pardon => operator::retry(record, true, timing, moment),
@@ -272,6 +272,7 @@ impl Model {
             state.spend(Budget::Tick);
         }
         state.now = next;
+        state.runs = 0;
         for late in &mut state.late {
             if late.call.is_some() && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
                 *late = super::state::LateWrite::default();
@@ -370,20 +371,7 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
     let mut fault = |fault| actions.push(Action::Step(byte(index), Some(fault)));
     let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
     match view.class {
-        Class::Write { best_effort, .. } => {
-            if refuse {
-                fault(Fault::Refused);
-                if !best_effort {
-                    fault(Fault::ReplyLost);
-                }
-            }
-            if late {
-                fault(Fault::Late);
-            }
-            if !best_effort && state.may(Budget::Conflict) {
-                fault(Fault::Conflict);
-            }
-        }
+        Class::Write { best_effort, .. } => write_faults(state, best_effort, view.repeats, &mut fault),
         Class::Commit { .. } => {
             if refuse {
                 fault(Fault::Refused);
@@ -428,6 +416,18 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
     if crash && view.role != Role::Operator {
         crashes(&view.class, late, fault);
     }
+}
+
+fn write_faults(state: &State, best_effort: bool, repeats: bool, mut fault: impl FnMut(Fault)) {
+    let faults = [
+        (Fault::Refused, state.may(Budget::Refuse)),
+        (Fault::ReplyLost, state.may(Budget::Refuse) && !best_effort),
+        (Fault::Repeated, state.may(Budget::Repeat) && !repeats),
+        (Fault::Invalid, state.may(Budget::Invalid) && !best_effort),
+        (Fault::Late, state.may(Budget::Late)),
+        (Fault::Conflict, state.may(Budget::Conflict) && !best_effort),
+    ];
+    faults.into_iter().filter(|(_, may)| *may).for_each(|(one, _)| fault(one));
 }
 
 /// Where a process can die around its current call.
@@ -481,7 +481,7 @@ fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bo
         state.dequeue(index);
     }
     let message = world.message(Role::Worker, number);
-    let moment = world.moment(state.now);
+    let moment = world.moment(state.now, 0);
     let first = Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number);
     let outcome = world.begin(first, state.now);
     enter(state, outcome)
@@ -491,7 +491,7 @@ fn bury(world: &mut World, state: &mut State, index: usize) -> bool {
     let number = state.dead[index];
     state.exhume(index);
     let message = world.message(Role::DeadLetter, number);
-    let moment = world.moment(state.now);
+    let moment = world.moment(state.now, 0);
     let first = Actor::dead_letter(DeadLetter::start(Ok(message), world.timing, moment), number);
     let outcome = world.begin(first, state.now);
     enter(state, outcome)
@@ -502,10 +502,12 @@ fn start_relay(world: &mut World, state: &mut State) -> bool {
     if !free {
         state.spend(Budget::Relay);
     }
-    let moment: Moment = world.moment(state.now);
+    let moment: Moment = world.moment(state.now, 0);
     let limits = Limits { deadline: EpochMs(i64::MAX), scan_max: Millis(0), chunk_max: Millis(0) };
     let run = Run::new(world.timing, RelayBudget::standard(), limits, moment);
-    let outcome = world.begin(Actor::relay_run(Box::new(run), moment), state.now);
+    let run = Box::new(RelayRun { run, draw: state.runs });
+    let outcome = world.begin(Actor::relay_run(run, moment), state.now);
+    state.runs = state.runs.saturating_add(1);
     enter(state, outcome)
 }
 

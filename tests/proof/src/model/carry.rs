@@ -29,6 +29,12 @@ impl Model {
             None => self.carry(world, state, view),
             Some(Fault::Refused) => Some(Answer::Unavailable),
             Some(Fault::ReplyLost) => self.carry(world, state, view).map(|_| Answer::Unavailable),
+            Some(Fault::Repeated) => {
+                let carried = matches!(self.carry(world, state, view), Some(Answer::Applied));
+                state.replace(place, world.repeated(proc));
+                return carried;
+            }
+            Some(Fault::Invalid) => Some(Answer::Invalid),
             Some(Fault::Late) => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
             Some(Fault::Conflict) => Some(Answer::Conflict),
             Some(Fault::Stale) => Some(shown(world, view, &state.before, state.now)),
@@ -46,7 +52,11 @@ impl Model {
             Some(fault @ (Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess)) => not_injected(fault),
         };
         let Some(answer) = answer else { return false };
-        match world.step(proc, answer, state.now) {
+        let (outcome, disowned) = world.step(proc, answer, state.now);
+        if disowned {
+            state.broken = Rule::Disowned as u8;
+        }
+        match outcome {
             Outcome::Goes(next) => {
                 state.replace(place, next);
                 true
@@ -61,6 +71,7 @@ impl Model {
     /// Carries a call out. `None` if the result would not fit into the bounds of the model.
     fn carry(&self, world: &mut World, state: &mut State, view: ProcView) -> Option<Answer> {
         match view.class {
+            Class::Write { slot, .. } if self.unstorable == Some(slot) => Some(Answer::Invalid),
             Class::Write { slot, .. } => {
                 let old = state.items[slot];
                 let (applied, new) = world.write(view.call, view.part, old);
@@ -178,6 +189,8 @@ impl Model {
 fn price(fault: Fault) -> Budget {
     match fault {
         Fault::Refused | Fault::ReplyLost | Fault::Partial => Budget::Refuse,
+        Fault::Repeated => Budget::Repeat,
+        Fault::Invalid => Budget::Invalid,
         Fault::Late => Budget::Late,
         Fault::Conflict => Budget::Conflict,
         Fault::Stale => Budget::Stale,

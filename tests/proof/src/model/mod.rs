@@ -5,7 +5,7 @@
 //!
 //! | in the model | as |
 //! |---|---|
-//! | store | linearizable conditional writes and transactions; a call is refused, or loses its reply, or lands after its caller gave up |
+//! | store | linearizable conditional writes and transactions; a call is refused, or loses its reply, or is repeated by the store's client, or lands after its caller gave up |
 //! | index | shows the state before the last change of a record |
 //! | TTL | removes an expired item at any moment, or not yet |
 //! | queue | delivers at least once, in any order; loses hints; moves messages to the dead-letter queue |
@@ -59,6 +59,8 @@ pub struct Model {
     children: [Vec<usize>; SLOTS],
     /// The fact of each event, by place.
     facts: [Option<usize>; SLOTS],
+    /// The record that the store can never take.
+    unstorable: Option<usize>,
     looked_up: Mutex<LookedUp>,
 }
 
@@ -112,9 +114,10 @@ impl Model {
             let key = key_of(&endpoint, delivery).alternate(&body_hash(delivery.body));
             alternates.push(several.then(|| place(key)));
         }
+        let unstorable = scenario.unstorable.map(|event| place(RecordKey::event(&endpoint, event)));
         let world = World::new(&scenario, mutation, keys);
         let looked_up = LookedUp { world, sound: FxHashSet::default() };
-        Self { scenario, endpoint, slots, alternates, children, facts, looked_up: Mutex::new(looked_up) }
+        Self { scenario, endpoint, slots, alternates, children, facts, unstorable, looked_up: Mutex::new(looked_up) }
     }
 
     fn locked(&self) -> MutexGuard<'_, LookedUp> {
@@ -140,6 +143,7 @@ impl Model {
             acked: 0,
             forced: [0; FACTS],
             pardoned: [0; FACTS],
+            runs: 0,
             granted: [0; SLOTS],
             given_up: 0,
             expired: false,

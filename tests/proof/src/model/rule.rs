@@ -42,11 +42,13 @@ pub enum Rule {
     Expired,
     /// P3, A9, A11: without further faults, everything ends well.
     Stuck,
+    /// A write that the store's client repeats recognises what it wrote, and writes it once.
+    Disowned,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -59,6 +61,7 @@ impl Rule {
         Self::Storm,
         Self::Expired,
         Self::Stuck,
+        Self::Disowned,
     ];
 
     /// The rule of a code.
@@ -82,6 +85,7 @@ impl fmt::Display for Rule {
             Self::Storm => "P5/A10 more sends than granted",
             Self::Expired => "A5 the TTL took a PENDING record",
             Self::Stuck => "P3/A11 no good end without further faults",
+            Self::Disowned => "a repeated write does not recognise itself",
         })
     }
 }

@@ -82,6 +82,8 @@ pub struct Scenario {
     pub clock: Clock,
     /// The handler's plan depends on what it saw, so that plans can be overtaken.
     pub contended: bool,
+    /// An event that the store can never take: it fits into no item.
+    pub unstorable: Option<&'static str>,
     /// Run per change, not only in the long form.
     pub short: bool,
 }
@@ -123,6 +125,7 @@ impl Scenario {
             clock: Clock::Near,
             window: Millis(0),
             contended: false,
+            unstorable: None,
             short: true,
         }
     }
@@ -159,6 +162,7 @@ pub fn all() -> Vec<Scenario> {
     let mut all = deliveries();
     all.extend(horizons());
     all.extend(envelopes());
+    all.extend(repetitions());
     all
 }
 
@@ -260,5 +264,33 @@ fn envelopes() -> Vec<Scenario> {
         Scenario::new("{a,b}, dead letters and force", ab()).with("force redrive poison duplicate conflict"),
         Scenario::new("{a,b} with {b,a}, crash and zombie", ab_ba()).with("crash refuse late"),
         Scenario::new("{a,b} with {b,a}, relay and stale index", ab_ba()).with("lose stale tick relay").long(),
+    ]
+}
+
+/// The store's client repeats writes whose replies were lost, and the store can never carry out some of them. Together
+/// these hold every write of the protocol but two; a test names those.
+fn repetitions() -> Vec<Scenario> {
+    let envelope = || vec![DeliverySpec { id: "x", kind: Kind::Envelope, body: "ab", attempts: 1 }];
+    let mut mismatch = Scenario::new(
+        "another body, writes repeated",
+        vec![single(1), DeliverySpec { id: "a", body: "b", ..single(2) }],
+    );
+    mismatch.on_mismatch = OnBodyMismatch::Quarantine;
+    let mut unstorable = Scenario::new("{a,b}, b fits into no item", envelope());
+    unstorable.unstorable = Some("b");
+    vec![
+        Scenario::new("every write repeated", vec![single(2)]).with("repeat*2 refuse fail*2 duplicate invalid tick"),
+        Scenario::new("dead letters and operators, writes repeated", vec![single(1)])
+            .with("repeat*2 invalid redrive*3 poison retry force discard"),
+        Scenario::new("relay, writes repeated", vec![single(1)]).with("repeat*2 invalid refuse lose tick relay crash"),
+        Scenario::new("one fact under two ids, writes repeated", vec![single(1), other("a")])
+            .with("repeat*2 invalid fail duplicate"),
+        mismatch.with("repeat invalid refuse*2 redrive").enqueue(),
+        Scenario::new("{a,b}, writes repeated", envelope()).with("repeat*2 invalid*2 refuse duplicate"),
+        Scenario::new("over the horizon, writes repeated", vec![single(1)])
+            .with("repeat invalid refuse tick*4 lose*3 redrive")
+            .enqueue()
+            .far(),
+        unstorable.with("crash refuse duplicate repeat"),
     ]
 }

@@ -28,6 +28,10 @@ pub enum Budget {
     Crash,
     /// A call is refused, or carried out and its reply lost.
     Refuse,
+    /// A write is carried out, its reply is lost, and the store's client repeats it.
+    Repeat,
+    /// The store says that it can never carry out a write.
+    Invalid,
     /// A call is given up and carried out later, or never.
     Late,
     /// A transaction conflicts.
@@ -63,6 +67,8 @@ impl Budget {
     pub const ALL: [Self; BUDGETS] = [
         Self::Crash,
         Self::Refuse,
+        Self::Repeat,
+        Self::Invalid,
         Self::Late,
         Self::Conflict,
         Self::Duplicate,
@@ -128,6 +134,8 @@ pub struct State {
     pub forced: [u8; FACTS],
     /// Second effects that an operator accepted, per fact.
     pub pardoned: [u8; FACTS],
+    /// Relay runs that began since the clock moved. It stands for the random draw of each.
+    pub runs: u8,
     /// Re-sends that were granted by a re-arm and not yet used, per record.
     pub granted: [i8; SLOTS],
     /// Records that an operator had discarded when the TTL removed them, as bits by place.

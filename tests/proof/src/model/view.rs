@@ -7,6 +7,7 @@ use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Outcome, Record, Status, attribute};
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::{Action, Change, Write};
 
 use super::state::{FACTS, SLOTS};
 
@@ -81,12 +82,29 @@ const UNREAD: [&str; 7] = [
 
 /// The item without the attributes that nothing reads.
 pub(super) fn plain(mut item: Item) -> Item {
-    for name in UNREAD {
-        if let Some(value) = item.get_mut(name) {
-            *value = if name == attribute::LAST_ERROR { "E".into() } else { 0.into() };
-        }
-    }
+    item.iter_mut().for_each(|(name, value)| forget(name, value));
     item
+}
+
+fn forget(name: &str, value: &mut Value) {
+    if UNREAD.contains(&name) {
+        *value = if name == attribute::LAST_ERROR { "E".into() } else { 0.into() };
+    }
+}
+
+/// The write of a plain item, so that it recognises itself in one.
+pub(super) fn plain_write(write: &mut Write) {
+    match &mut write.action {
+        Action::Put(item) => *item = plain(std::mem::take(item)),
+        Action::Update(changes) => {
+            for change in changes {
+                if let Change::Set(name, value) = change {
+                    forget(name, value);
+                }
+            }
+        }
+        Action::Delete => {}
+    }
 }
 
 /// The domain table.

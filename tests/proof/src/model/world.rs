@@ -22,8 +22,8 @@ use super::pool::{CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Me
 use super::process::{Actor, Advanced, End, Proc};
 use super::scenario::Scenario;
 use super::state::SLOTS;
-use super::view::{Domain, DomainView, FACT_NAMES, ItemView, LEDGER, fact_of, plain, plain_domain};
-use crate::label::{Role, labels};
+use super::view::{Domain, DomainView, FACT_NAMES, ItemView, LEDGER, fact_of, plain, plain_domain, plain_write};
+use crate::label::{Role, labels, repeated};
 use crate::mutant::Mutation;
 
 /// What a call does, as far as the model's actions depend on it.
@@ -60,6 +60,8 @@ pub(super) enum Answer {
     Failed(ItemId),
     /// A transaction conflicts.
     Conflict,
+    /// The store can never carry out the write.
+    Invalid,
     /// No answer.
     Unavailable,
     /// The records, in the order of the read.
@@ -103,6 +105,8 @@ pub(super) struct ProcView {
     pub(super) part: usize,
     /// The message that it handles, if any.
     pub(super) message: MessageId,
+    /// Its write is a repetition.
+    pub(super) repeats: bool,
 }
 
 /// One message as the model's actions see it.
@@ -140,7 +144,7 @@ pub(super) struct World {
     pub(super) procs: Pool<Procs>,
     /// Messages.
     pub(super) messages: Pool<Messages>,
-    steps: FxHashMap<(ProcId, Answer, i64), Outcome>,
+    steps: FxHashMap<(ProcId, Answer, i64), (Outcome, bool)>,
     writes: FxHashMap<(CallId, usize, ItemId), (bool, ItemId)>,
     commits: FxHashMap<(CallId, ItemId, DomainId), (Answer, ItemId, DomainId)>,
     edges: FxHashMap<(ItemId, ItemId), Edge>,
@@ -177,8 +181,8 @@ impl World {
     }
 
     /// The moment at this time.
-    pub(super) fn moment(&self, now: i64) -> Moment {
-        Moment { now: EpochMs(now), entropy: self.entropy }
+    pub(super) fn moment(&self, now: i64, draw: u64) -> Moment {
+        Moment { now: EpochMs(now), entropy: self.entropy + draw }
     }
 
     /// The place of a record.
@@ -253,9 +257,15 @@ impl World {
                     if let Some(change) = self.mutation.call {
                         change(actor.role(), &mut call);
                     }
+                    match &mut call {
+                        Call::Write(write) | Call::WriteBestEffort(write) => plain_write(write),
+                        Call::WriteEach(writes) => writes.iter_mut().for_each(plain_write),
+                        _ => {}
+                    }
                     let Some(reply) = immediate(&call) else { return Outcome::Goes(self.intern_proc(*actor, call)) };
                     self.labels.extend(labels(actor.role(), &call, &reply));
-                    advanced = actor.step(reply, self.moment(now));
+                    let moment = self.moment(now, actor.draw());
+                    advanced = actor.step(reply, moment);
                 }
             }
         }
@@ -263,7 +273,7 @@ impl World {
 
     fn intern_proc(&mut self, actor: Actor, call: Call) -> ProcId {
         let call = self.calls.find(&call).unwrap_or_else(|| self.calls.insert(call, ()));
-        self.intern_waiting(Proc { actor, call, done: Vec::new() })
+        self.intern_waiting(Proc { actor, call, done: Vec::new(), repeats: false })
     }
 
     fn intern_waiting(&mut self, proc: Proc) -> ProcId {
@@ -275,8 +285,14 @@ impl World {
             Actor::Ingress(..) | Actor::Relay(..) | Actor::Operator => MessageId::NONE,
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
-        let class = self.class(call, part);
-        self.procs.insert(proc, ProcView { role, class, call, part, message })
+        let (class, repeats) = (self.class(call, part), proc.repeats);
+        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats })
+    }
+
+    /// The process after its write was carried out and the reply was lost.
+    pub(super) fn repeated(&mut self, id: ProcId) -> ProcId {
+        let proc = Proc::clone(self.procs.value(id));
+        self.intern_waiting(Proc { repeats: true, ..proc })
     }
 
     fn class(&self, call: CallId, part: usize) -> Class {
@@ -325,12 +341,7 @@ impl World {
         }
         let current = self.item_value(item).cloned();
         let shared = Arc::clone(self.calls.value(call));
-        let write = match shared.as_ref() {
-            Call::Write(write) | Call::WriteBestEffort(write) => write,
-            Call::WriteEach(writes) => &writes[part],
-            other => unreachable!("not a write: {other:?}"),
-        };
-        let result = match write.apply(current.as_ref()) {
+        let result = match write_of(&shared, part).apply(current.as_ref()) {
             Ok(after) => (true, self.intern_item(after)),
             Err(_) => (false, item),
         };
@@ -388,8 +399,8 @@ impl World {
         edge
     }
 
-    /// The next step of a process on an answer.
-    pub(super) fn step(&mut self, proc: ProcId, answer: Answer, now: i64) -> Outcome {
+    /// The next step of a process on an answer, and whether the answer takes its own write for another's.
+    pub(super) fn step(&mut self, proc: ProcId, answer: Answer, now: i64) -> (Outcome, bool) {
         if let Some(known) = self.steps.get(&(proc, answer, now)) {
             return *known;
         }
@@ -398,14 +409,23 @@ impl World {
         outcome
     }
 
-    fn work_out(&mut self, id: ProcId, answer: Answer, now: i64) -> Outcome {
+    fn work_out(&mut self, id: ProcId, answer: Answer, now: i64) -> (Outcome, bool) {
         let mut proc = Proc::clone(self.procs.value(id));
         let call = Arc::clone(self.calls.value(proc.call));
-        let mut reply = self.reply(&call, answer);
+        let mut reply = self.reply(&call, proc.done.len(), answer);
+        let mut disowned = false;
+        if std::mem::take(&mut proc.repeats) {
+            let write = write_of(&call, proc.done.len());
+            if reply == Reply::Written(Written::Applied) {
+                self.labels.insert(repeated(proc.actor.role(), write));
+            }
+            disowned = matches!((&reply, answer), (Reply::Written(Written::ConditionFailed(_)), Answer::Failed(item))
+                if write.stands_in(self.item_value(item)));
+        }
         if let (Call::WriteEach(writes), Reply::Written(written)) = (call.as_ref(), &reply) {
             proc.done.push(written.clone());
             if proc.done.len() < writes.len() {
-                return Outcome::Goes(self.intern_waiting(proc));
+                return (Outcome::Goes(self.intern_waiting(proc)), disowned);
             }
             reply = Reply::WrittenEach(std::mem::take(&mut proc.done));
         }
@@ -413,18 +433,20 @@ impl World {
             change(proc.actor.role(), &call, &mut reply);
         }
         self.labels.extend(labels(proc.actor.role(), &call, &reply));
-        let advanced = proc.actor.step(reply, self.moment(now));
-        self.begin(advanced, now)
+        let moment = self.moment(now, proc.actor.draw());
+        let advanced = proc.actor.step(reply, moment);
+        (self.begin(advanced, now), disowned)
     }
 
     fn found(&self, id: ItemId) -> Found {
         Found::from_item(self.item_value(id))
     }
 
-    fn reply(&self, call: &Call, answer: Answer) -> Reply {
+    fn reply(&self, call: &Call, part: usize, answer: Answer) -> Reply {
         match answer {
             Answer::Applied => Reply::Written(Written::Applied),
-            Answer::Failed(item) => Reply::Written(Written::ConditionFailed(self.found(item))),
+            Answer::Failed(item) => Reply::Written(self.mutation.judge(write_of(call, part), self.item_value(item))),
+            Answer::Invalid => Reply::Written(Written::Invalid),
             Answer::Conflict => match call {
                 Call::Commit(writes) => {
                     Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]))
@@ -487,6 +509,15 @@ impl World {
     /// Whether plans depend on the domain table.
     pub(super) fn contended(&self) -> bool {
         self.contended
+    }
+}
+
+/// One write of a call.
+fn write_of(call: &Call, part: usize) -> &Write {
+    match call {
+        Call::Write(write) | Call::WriteBestEffort(write) => write,
+        Call::WriteEach(writes) => &writes[part],
+        other => unreachable!("not a write: {other:?}"),
     }
 }
 

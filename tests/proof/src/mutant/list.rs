@@ -101,11 +101,12 @@ macro_rules! survivors {
     };
 }
 
-const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, timing: None };
+const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, refused: None, timing: None };
 
 /// Every mutant.
 pub fn all() -> Vec<Mutant> {
-    let mut all = ingress();
+    let mut all = writes();
+    all.extend(ingress());
     all.extend(worker());
     all.extend(failures());
     all.extend(fan_out());
@@ -114,6 +115,22 @@ pub fn all() -> Vec<Mutant> {
     all.extend(operators());
     all.extend(costs());
     all
+}
+
+fn writes() -> Vec<Mutant> {
+    mutants! {
+        "own-write-not-recognised", "every write: one that finds itself counts as carried out", &["every write repeated"],
+            Mutation { refused: Some(|_, item| Written::ConditionFailed(Found::from_item(item))), ..NOTHING };
+        "invalid-counts-as-unavailable", "every write: what the store can never carry out is not tried for ever", &["{a,b}, b fits into no item"],
+            Mutation { reply: Some(|_, _, reply| {
+                let written: &mut [Written] = match reply {
+                    Reply::Written(written) => std::slice::from_mut(written),
+                    Reply::WrittenEach(each) => each,
+                    _ => return,
+                };
+                written.iter_mut().filter(|one| **one == Written::Invalid).for_each(|one| *one = Written::Unavailable);
+            }), ..NOTHING };
+    }
 }
 
 fn ingress() -> Vec<Mutant> {
@@ -140,6 +157,12 @@ fn ingress() -> Vec<Mutant> {
             Mutation { reply: Some(|_, call, reply| {
                 if matches!(call, Call::Send(Message::Full(_))) {
                     *reply = Reply::Sent(Ok(()));
+                }
+            }), ..NOTHING };
+        "quarantine-unconditional", "G3, W1, F1, 1.8: another body is kept only once", &["another body, writes repeated"],
+            Mutation { call: Some(|role, call| {
+                for writer in [Role::Ingress, Role::Worker, Role::DeadLetter] {
+                    each(role, call, writer, &[Purpose::Quarantine], unconditional);
                 }
             }), ..NOTHING };
         "due-mark-any-status", "G2: the due mark requires PENDING", &["two deliveries"],

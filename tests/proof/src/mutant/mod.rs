@@ -4,9 +4,11 @@ mod list;
 
 pub use list::all;
 
-use hookonce_protocol::call::{Call, Reply};
+use hookonce_protocol::call::{Call, Reply, Written};
+use hookonce_protocol::item::Item;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Write;
 
 use crate::label::Role;
 
@@ -20,8 +22,17 @@ pub struct Mutation {
     pub reply: Option<fn(Role, &Call, &mut Reply)>,
     /// Rewrites a message before its reader sees it.
     pub message: Option<fn(Role, &mut Message)>,
+    /// Decides what it means that the condition of a write did not hold.
+    pub refused: Option<fn(&Write, Option<&Item>) -> Written>,
     /// Changes the durations.
     pub timing: Option<fn(&mut Timing)>,
+}
+
+impl Mutation {
+    /// What it means that the condition of a write did not hold for this item.
+    pub fn judge(&self, write: &Write, item: Option<&Item>) -> Written {
+        self.refused.map_or_else(|| Written::refused(write, item), |judge| judge(write, item))
+    }
 }
 
 /// A clause of the contract, and how it is taken out.

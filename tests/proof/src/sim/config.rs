@@ -243,7 +243,15 @@ impl Config {
 
 fn draw_rates(rng: &mut Rng) -> Rates {
     let mut rate = |most: i64| u32::try_from(if rng.chance(6_000) { rng.between(0, most) } else { 0 }).unwrap_or(0);
-    Rates { refused: rate(400), reply_lost: rate(400), late: rate(300), crash: rate(500), conflict: rate(400) }
+    Rates {
+        refused: rate(400),
+        reply_lost: rate(400),
+        late: rate(300),
+        crash: rate(500),
+        conflict: rate(400),
+        repeated: rate(400),
+        invalid: rate(100),
+    }
 }
 
 fn draw_outages(rng: &mut Rng) -> Vec<Outage> {

@@ -1,11 +1,22 @@
 //! Which calls of a day meet which fault.
 
+use hookonce_protocol::purpose::Purpose;
+
 use super::rng::Rng;
 use crate::fault::Fault;
 use crate::label::Role;
 
 /// The faults of the grid.
-pub const GRID: [Fault; 5] = [Fault::Refused, Fault::ReplyLost, Fault::Late, Fault::CrashBefore, Fault::CrashAfter];
+pub const GRID: [Fault; 8] = [
+    Fault::Refused,
+    Fault::ReplyLost,
+    Fault::Repeated,
+    Fault::Invalid,
+    Fault::Conflict,
+    Fault::Late,
+    Fault::CrashBefore,
+    Fault::CrashAfter,
+];
 
 /// Which side a call goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +40,23 @@ pub struct CallEdge {
     pub side: Side,
 }
 
+impl CallEdge {
+    /// Whether the call can meet this fault.
+    pub fn can_meet(&self, fault: Fault) -> bool {
+        match fault {
+            // Only a single write is repeated or refused for good, and only a write meets a transaction.
+            Fault::Repeated | Fault::Invalid => Purpose::parse(self.purpose).is_some(),
+            Fault::Conflict => self.purpose == COMMIT || Purpose::parse(self.purpose).is_some(),
+            // A read whose reply is lost or late counts as refused.
+            Fault::ReplyLost | Fault::Late => self.changes,
+            _ => true,
+        }
+    }
+}
+
+/// What a transaction is for, where a single write has its purpose.
+pub const COMMIT: &str = "commit";
+
 /// A span in which a side refuses every call.
 #[derive(Debug, Clone, Copy)]
 pub struct Outage {
@@ -47,6 +75,10 @@ pub struct Rates {
     pub refused: u32,
     /// [`Fault::ReplyLost`].
     pub reply_lost: u32,
+    /// [`Fault::Repeated`].
+    pub repeated: u32,
+    /// [`Fault::Invalid`].
+    pub invalid: u32,
     /// [`Fault::Late`].
     pub late: u32,
     /// The three crashes together.
@@ -79,6 +111,8 @@ impl FaultPlan {
             (rates.refused, Fault::Refused),
             (rates.reply_lost, Fault::ReplyLost),
             (rates.late, Fault::Late),
+            (rates.repeated, Fault::Repeated),
+            (rates.invalid, Fault::Invalid),
             (crash, Fault::CrashBefore),
             (crash, Fault::CrashAfter),
             (crash, Fault::CrashDuring),

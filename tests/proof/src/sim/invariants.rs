@@ -63,6 +63,11 @@ impl InvariantChecker {
         self.violations.insert(Violation { rule, what: what.to_owned() });
     }
 
+    /// A write met the item as it leaves it, and was taken for another's or changed the item once more.
+    pub fn disowned(&mut self, write: &Write) {
+        self.break_rule(Rule::Disowned, &write.key);
+    }
+
     /// A single write was carried out.
     pub fn intent(&mut self, write: &Write) {
         match write.purpose {

@@ -19,14 +19,27 @@ use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
-use super::fault::{CallEdge, Side};
+use super::fault::{COMMIT, CallEdge, Side};
 use super::interference::interfere;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::fault::Fault;
 use crate::label::{self, Role, labels};
 
-/// What the other side does on a call.
-type Effect<T> = Box<dyn FnOnce(&mut Inner, i64) -> T + Send>;
+/// What is said about a call that is not carried out.
+struct Answers<T> {
+    /// The other side does not answer, or not in time.
+    refused: T,
+    /// A transaction is in the way, where that can be.
+    conflict: Option<T>,
+    /// The other side can never carry it out, where that can be.
+    invalid: Option<T>,
+}
+
+impl<T> Answers<T> {
+    fn only(refused: T) -> Self {
+        Self { refused, conflict: None, invalid: None }
+    }
+}
 
 /// The ports of one process.
 #[derive(Debug, Clone)]
@@ -115,25 +128,25 @@ impl Ports {
         });
     }
 
-    /// One call: `effect` is what the other side does, `refused` what is said when it does not answer, `conflict` what is
-    /// said when a transaction is in the way, where that can be.
+    fn carry_out_now<T>(&self, edge: CallEdge, effect: impl FnOnce(&mut Inner, i64) -> T) -> T {
+        let now = self.world.now();
+        let reply = effect(&mut self.world.lock(), now);
+        if edge.side == Side::Queue {
+            self.world.sent.notify_one();
+        }
+        reply
+    }
+
+    /// One call: `effect` is what the other side does, `answers` what is said when it does not do it.
     async fn call<T: Send + 'static>(
         &self,
         edge: CallEdge,
-        refused: T,
-        conflict: Option<T>,
-        effect: impl FnOnce(&mut Inner, i64) -> T + Send + 'static,
+        answers: Answers<T>,
+        effect: impl FnOnce(&mut Inner, i64) -> T + Clone + Send + 'static,
     ) -> T {
-        let carry_out_now = |effect: Effect<T>| {
-            let now = self.world.now();
-            let reply = effect(&mut self.world.lock(), now);
-            if edge.side == Side::Queue {
-                self.world.sent.notify_one();
-            }
-            reply
-        };
+        let Answers { refused, conflict, invalid } = answers;
         if self.undisturbed {
-            return carry_out_now(Box::new(effect));
+            return self.carry_out_now(edge, effect);
         }
         let elapsed = self.world.elapsed();
         let (fault, there, back) = {
@@ -142,17 +155,26 @@ impl Ports {
         };
         match fault {
             Some(Fault::CrashBefore) => self.die().await,
-            Some(Fault::Refused) => {
+            Some(answer @ (Fault::Refused | Fault::Conflict | Fault::Invalid)) => {
                 sleep(there).await;
-                refused
+                let special = match answer {
+                    Fault::Conflict => conflict,
+                    Fault::Invalid => invalid,
+                    _ => None,
+                };
+                special.unwrap_or(refused)
             }
-            Some(Fault::Conflict) => {
+            Some(Fault::Repeated) => {
                 sleep(there).await;
-                conflict.unwrap_or(refused)
+                self.carry_out_now(edge, effect.clone());
+                sleep(there + back).await;
+                let reply = self.carry_out_now(edge, effect);
+                sleep(back).await;
+                reply
             }
             Some(Fault::CrashAfter) => {
                 sleep(there).await;
-                carry_out_now(Box::new(effect));
+                self.carry_out_now(edge, effect);
                 self.die().await
             }
             Some(late @ (Fault::Late | Fault::CrashDuring)) => {
@@ -170,7 +192,7 @@ impl Ports {
                     return refused;
                 }
                 sleep(there).await;
-                let reply = carry_out_now(Box::new(effect));
+                let reply = self.carry_out_now(edge, effect);
                 let late = fault.is_some() || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
                 if late { refused } else { reply }
@@ -306,6 +328,36 @@ fn only_write(call: &Call) -> Option<&Write> {
     }
 }
 
+/// One write, as the store carries it out. A write that finds itself has been repeated by the store's client; it must say
+/// so, and change nothing more.
+fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &Write) -> Written {
+    let seen_at = inner.index_seen_at(now);
+    let before = inner.tables.get(write.table, &write.key).cloned();
+    let itself = write.stands_in(before.as_ref());
+    if itself && release == Release::Current {
+        inner.labels.insert(label::repeated(role, write));
+    }
+    match inner.tables.write(write, seen_at) {
+        Ok(change) => {
+            if itself && change.before != change.after {
+                inner.invariants.disowned(write);
+            }
+            inner.invariants.intent(write);
+            inner.changed(&[change], now);
+            Written::Applied
+        }
+        Err(item) => match inner.mutation.judge(write, item.as_ref()) {
+            Written::ConditionFailed(_) => {
+                if itself {
+                    inner.invariants.disowned(write);
+                }
+                Written::ConditionFailed(seen_by(release, item.as_ref()))
+            }
+            written => written,
+        },
+    }
+}
+
 impl Store for Ports {
     async fn write(&self, write: &Write) -> Written {
         let call = self.mutated(Self::call_of(write.clone()));
@@ -316,23 +368,15 @@ impl Store for Ports {
         }
         self.let_others_in(&carried).await;
         let edge = self.edge(purpose.as_str(), true, Side::Store);
-        let release = self.release;
+        let (role, release) = (self.role, self.release);
         let carried = self.dressed(carried);
-        let effect = move |inner: &mut Inner, now: i64| {
-            let seen_at = inner.index_seen_at(now);
-            match inner.tables.write(&carried, seen_at) {
-                Ok(change) => {
-                    inner.invariants.intent(&carried);
-                    inner.changed(&[change], now);
-                    Written::Applied
-                }
-                Err(item) => match Written::refused(&carried, item.as_ref()) {
-                    Written::ConditionFailed(_) => Written::ConditionFailed(seen_by(release, item.as_ref())),
-                    itself => itself,
-                },
-            }
+        let effect = move |inner: &mut Inner, now: i64| carry_out(inner, now, role, release, &carried);
+        let answers = Answers {
+            refused: Written::Unavailable,
+            conflict: Some(Written::TransactionConflict),
+            invalid: Some(Written::Invalid),
         };
-        let written = self.call(edge, Written::Unavailable, Some(Written::TransactionConflict), effect).await;
+        let written = self.call(edge, answers, effect).await;
         match &call {
             Call::WriteEach(_) => self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
             Call::WriteBestEffort(_) => {
@@ -356,8 +400,9 @@ impl Store for Ports {
         if let Some(record) = writes.first() {
             self.let_others_in(record).await;
         }
-        let edge = self.edge("commit", true, Side::Store);
-        let committed = self.call(edge, Committed::Unavailable, Some(conflict), effect).await;
+        let edge = self.edge(COMMIT, true, Side::Store);
+        let answers = Answers { conflict: Some(conflict), ..Answers::only(Committed::Unavailable) };
+        let committed = self.call(edge, answers, effect).await;
         self.note_reply(&call, Reply::Committed(committed)).committed()
     }
 
@@ -365,7 +410,7 @@ impl Store for Ports {
         let call = Call::Read(key.clone());
         let (key, release) = (key.clone(), self.release);
         let effect = move |inner: &mut Inner, _| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
-        let found = self.call(self.edge("read", false, Side::Store), Err(Unavailable), None, effect).await;
+        let found = self.call(self.edge("read", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
         self.note_reply(&call, Reply::Read(found)).read()
     }
 
@@ -386,7 +431,7 @@ impl Store for Ports {
             wanted.iter().map(found).collect::<Vec<_>>()
         };
         let refused = vec![Err(Unavailable); keys.len()];
-        let mut found = self.call(self.edge("read each", false, Side::Store), refused, None, effect).await;
+        let mut found = self.call(self.edge("read each", false, Side::Store), Answers::only(refused), effect).await;
         if self.drops_one()
             && let Some(last) = found.last_mut()
         {
@@ -412,7 +457,8 @@ impl Store for Ports {
             let item = |key: &String| Some((key.clone(), inner.tables.get(Table::Domain, key)?.clone()));
             Ok(Snapshot { items: keys.iter().filter_map(item).collect() })
         };
-        let read = self.call(self.edge("read domain", false, Side::Store), Err(Unavailable), None, effect).await;
+        let read =
+            self.call(self.edge("read domain", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
         if read.is_err() {
             self.saw("plan -> unavailable");
         }
@@ -422,13 +468,13 @@ impl Store for Ports {
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
         let asked = query.clone();
         let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&asked, now));
-        let due = self.call(self.edge("query due", false, Side::Store), Err(Unavailable), None, effect).await;
+        let due = self.call(self.edge("query due", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
         self.note_reply(&Call::QueryDue(query.clone()), Reply::Due(due)).due()
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
         let effect = move |inner: &mut Inner, _| Ok(inner.tables.count_received(shard, from, until));
-        self.call(self.edge("count received", false, Side::Store), Err(Unavailable), None, effect).await
+        self.call(self.edge("count received", false, Side::Store), Answers::only(Err(Unavailable)), effect).await
     }
 }
 
@@ -441,7 +487,9 @@ impl Queue for Ports {
             inner.invariants.sent(role, &key);
             Ok(())
         };
-        let sent = self.call(self.edge(label::kind(message), true, Side::Queue), Err(Unavailable), None, effect).await;
+        let sent = self
+            .call(self.edge(label::kind(message), true, Side::Queue), Answers::only(Err(Unavailable)), effect)
+            .await;
         self.note_reply(&call, Reply::Sent(sent)).sent()
     }
 
@@ -460,7 +508,7 @@ impl Queue for Ports {
             (0..count).map(|index| if index < kept { Ok(()) } else { Err(Unavailable) }).collect()
         };
         let refused = vec![Err(Unavailable); messages.len()];
-        let sent = self.call(self.edge("send hints", true, Side::Queue), refused, None, effect).await;
+        let sent = self.call(self.edge("send hints", true, Side::Queue), Answers::only(refused), effect).await;
         self.note_reply(&call, Reply::SentEach(sent)).sent_each(messages.len())
     }
 
@@ -470,7 +518,7 @@ impl Queue for Ports {
             inner.queue.hide(handle, length, now);
             Ok(())
         };
-        self.call(self.edge("hide", true, Side::Queue), Err(Unavailable), None, effect).await
+        self.call(self.edge("hide", true, Side::Queue), Answers::only(Err(Unavailable)), effect).await
     }
 }
 
