@@ -1,13 +1,17 @@
 //! Requests that must be refused: the documented answer, a metric with the same code, nothing written, nothing queued,
 //! and no byte of the request or of a secret in the log.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::record::Status;
 use hookonce_protocol::time::EpochSec;
+use hookonce_runtime::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENT_BYTES_RESERVED};
 use serde_json::{Value, json};
 
 use crate::support::clock::START;
 use crate::support::delivery::{gateway_event, secret};
 use crate::support::logs::Logs;
-use crate::support::samples::{invoice_paid, noise};
+use crate::support::samples::{invoice_paid, noise, whatsapp_message, whatsapp_of};
 use crate::support::{Answer, Clock, Delivery, Harness, body, word};
 
 /// Part of bodies and of secrets, as it is or in base64. It must appear nowhere else.
@@ -279,6 +283,85 @@ async fn the_largest_body_that_fits_one_item_goes_all_the_way() {
     println!("the largest incompressible body that is taken has {taken} bytes");
     assert!(taken > 395 * 1024, "{taken}");
     assert!(!harness.tables().await.verdict::<&str>(&[]).is_alarming());
+}
+
+/// A body that compresses well is limited by what the gateway can pass on: 6 MB with all headers.
+#[tokio::test]
+async fn the_largest_body_of_all_fits_the_event_of_its_gateway_and_every_later_step() {
+    let harness = Harness::with(crate::support::counting::counting).await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", json!("enqueue"));
+    let of = |id: &str, length: usize| {
+        let mut body = br#"{"type":"count.once","fact":"order-1","rows":["#.to_vec();
+        body.extend(br#"{"amount":100,"currency":"eur"},"#.iter().cycle().take(length - body.len() - 4));
+        body.extend(br#""]} "#);
+        // Not JSON any more, but as compressible; the gateway passes it on as base64.
+        body[length / 2] = 0xff;
+        Delivery::new("standard_webhooks", body)
+            .header("webhook-id", id)
+            .header("content-type", "application/octet-stream")
+    };
+    let full_headers = |mut delivery: Delivery| {
+        delivery.headers.push(("x-filler".to_owned(), "\"".repeat(9_000)));
+        delivery
+    };
+    let largest = full_headers(of("msg_1", BODY_BYTES_MAX)).event(&harness.clock);
+    let event_bytes = largest.to_string().len();
+    println!("the largest body has {BODY_BYTES_MAX} bytes, its event {event_bytes}");
+    assert!(largest["isBase64Encoded"] == true && event_bytes <= EVENT_BYTES_MAX, "{event_bytes}");
+    let fits = full_headers(of("msg_1", BODY_BYTES_MAX + 3 * EVENT_BYTES_RESERVED / 4)).event(&harness.clock);
+    assert!(fits.to_string().len() > EVENT_BYTES_MAX, "the reserve is no larger than it has to be");
+    let taken = harness.webhook(&crate::support::Script::none()).handle(largest).await;
+    assert_eq!(word(&taken), (200, "accepted".to_owned()));
+    let more = of("msg_2", BODY_BYTES_MAX + 1).event(&harness.clock);
+    let refused = harness.webhook(&crate::support::Script::none()).handle(more).await;
+    assert_eq!(word(&refused), (413, "body_too_large".to_owned()));
+    let while_down = of("msg_3", BODY_BYTES_MAX).event(&harness.clock);
+    let queued = harness.webhook(&crate::support::Script::store_outage()).handle(while_down).await;
+    assert_eq!(word(&queued), (200, "accepted".to_owned()), "as a message");
+    harness.settle().await;
+    assert_eq!(harness.tables().await.records.len(), 2);
+}
+
+/// An envelope may fit into an item although one of its events, which also holds its own names, does not.
+#[tokio::test]
+async fn an_event_that_fits_no_record_kills_its_envelope_before_a_sibling_is_written() {
+    let harness = Harness::new().await;
+    let of = |length: usize| {
+        let mut large = whatsapp_message(&"x".repeat(480));
+        large["text"]["body"] = json!(STANDARD.encode(noise(length)));
+        whatsapp_of(vec![large, whatsapp_message("B")])
+    };
+    let mut length = 400 * 1024;
+    while word(&harness.deliver(&of(length)).await).0 == 413 {
+        length -= 256;
+    }
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let records: Vec<_> = tables.records.values().collect();
+    assert_eq!((records.len(), records[0].status), (1, Status::Dead), "nothing was written beside the envelope");
+    assert_eq!(records[0].last_error.as_deref(), Some("EVENT_TOO_LARGE"));
+    assert!(records[0].body.is_some());
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_counted_and_logged_by_endpoint() {
+    let harness = Harness::new().await;
+    let logs = Logs::catch("info");
+    harness.endpoints.change("github", "body_bytes_max", json!(500));
+    harness.deliver(&crate::support::samples::push("push-1", "c1")).await;
+    harness.deliver(&Delivery::new("standard_webhooks", noise(600 * 1024)).header("webhook-id", "msg_1")).await;
+    let lines: Vec<Value> = harness.metric_lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let counted: Vec<_> = lines.iter().filter(|line| line["code"] == "body_too_large").collect();
+    assert_eq!(
+        counted.iter().map(|line| line["endpoint"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["github", "standard_webhooks"]
+    );
+    let said: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<_> = said.iter().filter(|line| line["message"] == "the body is too long to be kept").collect();
+    assert_eq!(
+        (said.len(), &said[1]["endpoint.id"], &said[1]["body_bytes"]),
+        (2, &json!("standard_webhooks"), &json!(614_400))
+    );
 }
 
 #[tokio::test]

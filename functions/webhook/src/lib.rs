@@ -92,15 +92,15 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     async fn answer(&self, request: Result<Inbound, Malformed>, counts: &mut Counts) -> Result<Outbound, Denial> {
         let inbound = request.map_err(|Malformed| Denial::Malformed)?;
+        counts.property("request_id", inbound.request_id.as_str());
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
         let endpoint = self.endpoint(&id).await?;
         counts.property("endpoint", id.as_str());
-        counts.property("request_id", inbound.request_id.as_str());
         if !endpoint.allows_source(inbound.source) {
             return Err(Denial::SourceNotAllowed);
         }
         if inbound.body.len() > endpoint.body_bytes_max {
-            return Err(Denial::BodyTooLarge);
+            return Err(too_large(&endpoint, inbound.body.len()));
         }
         let (endpoint, received) = self.receive(endpoint, &inbound).await?;
         match received {
@@ -214,7 +214,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
                 tracing::error!(error = %Report::new(&error), "preparing a delivery for storage failed");
                 return Denial::StoreUnavailable(endpoint.provider.answers().retry_please);
             }
-            Denial::BodyTooLarge
+            too_large(endpoint, delivery.body().len())
         })?;
         counts.signals(&ingested.driven.signals);
         let answers = endpoint.provider.answers();
@@ -235,6 +235,13 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         );
         Ok(answer::delivered(ingested.driven.output, &ingested.key, answers))
     }
+}
+
+/// The refusal of a body that is too long. The log names the endpoint: its provider may never send the event again.
+fn too_large(endpoint: &Endpoint, body_bytes: usize) -> Denial {
+    let body_bytes_max = endpoint.body_bytes_max;
+    tracing::warn!(endpoint.id = %endpoint.id, body_bytes, body_bytes_max, "the body is too long to be kept");
+    Denial::BodyTooLarge
 }
 
 /// The events of a delivery that lack something, by what it is.

@@ -7,12 +7,21 @@ use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// The default limit for a raw body, in bytes.
-pub const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
+/// The longest event that Lambda passes to a function, in bytes. The gateway itself takes 10 MB.
+pub const EVENT_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// The highest limit for a raw body that a document may set, in bytes. A Lambda request holds 6 MB, including the
-/// base64 overhead.
-pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What the event of a request needs beside the body, in bytes, at most: 10,240 bytes of request line and headers, each
+/// of which may be escaped and stand in the event twice, and what the gateway adds.
+pub const EVENT_BYTES_RESERVED: usize = 64 * 1024;
+
+/// The longest raw body, in bytes: the largest whose base64 fits into an event. A document may set less.
+///
+/// A gateway passes text on as JSON text. Text with many quotation marks or line breaks may therefore exceed the event
+/// earlier, from half the event on; the gateway then answers before this function runs.
+pub const BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 4 * 3;
+
+/// What is always read back: a longer stored body counts as a decompression bomb.
+const _: () = assert!(BODY_BYTES_MAX as u64 <= crate::body::BODY_BYTES_MAX);
 
 /// An endpoint's configuration, stored as one JSON document.
 ///
@@ -48,7 +57,7 @@ pub struct EndpointDocument {
 }
 
 fn body_bytes_default() -> usize {
-    BODY_BYTES_DEFAULT
+    BODY_BYTES_MAX
 }
 
 impl fmt::Debug for EndpointDocument {

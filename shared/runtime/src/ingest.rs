@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::call::ChildEvent;
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::{Answer, Ingress};
 use hookonce_protocol::item::size_bytes;
 use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Contents, VerifiedDelivery};
 
 use crate::ambient::Ambient;
 use crate::body::{self, BodyError};
+use crate::config::MESSAGE_BYTES_MAX;
 use crate::drive::{Driven, Remote, drive};
 use crate::endpoint::Policy;
 use crate::port::{Queue, Store};
@@ -20,6 +23,12 @@ pub const ITEM_BYTES_MAX: usize = 400 * 1024;
 
 /// Space that later updates of a record may need, in bytes: error codes, counters, times.
 pub const ITEM_BYTES_RESERVED: usize = 2 * 1024;
+
+/// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
+const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;
+
+/// An item always fits into a message, as base64 with quotation marks and escapes around it.
+const _: () = assert!(ITEM_BYTES_MAX / 3 * 4 + 64 * 1024 < MESSAGE_BYTES_MAX);
 
 /// The parts that ingress needs.
 #[derive(Debug)]
@@ -81,7 +90,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             Contents::Several(parts) => (format!("batch.{}", parts.len()), delivery.body(), delivery.body_sha256()),
         };
         let now = self.ambient.moment().now;
-        let claim = Claim {
+        let mut claim = Claim {
             pk: delivery.record_key(endpoint),
             claim_id: self.ambient.claim_id(),
             provider: delivery.provider_id().to_owned(),
@@ -94,7 +103,22 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
             quarantine_mismatch: policy.quarantines(),
         };
-        let fits = size_bytes(&claim.record(&self.timing, now).encode()) + ITEM_BYTES_RESERVED <= ITEM_BYTES_MAX;
-        if fits { Ok(claim) } else { Err(IngestError::TooLarge) }
+        if stored_bytes(&mut claim, &self.timing) <= ITEM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
     }
+}
+
+/// The size of a claim's record in the table, in bytes, with what later updates may add. It copies no body.
+fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
+    let body = std::mem::take(&mut claim.body);
+    let head = size_bytes(&claim.record(timing, claim.received_at).encode());
+    claim.body = body;
+    head + claim.body.len() + ITEM_BYTES_RESERVED
+}
+
+/// The first event of an envelope whose own record would not fit into an item.
+pub(crate) fn too_large<'a>(envelope: &Record, events: &'a [ChildEvent]) -> Option<&'a ChildEvent> {
+    let mut head = envelope.encode();
+    head.remove(attribute::BODY);
+    let head = size_bytes(&head) + CHILD_KEYS_BYTES_MAX + ITEM_BYTES_RESERVED;
+    events.iter().find(|event| head + event.body.len() + event.event_type.len() > ITEM_BYTES_MAX)
 }

@@ -23,6 +23,7 @@ use crate::ambient::Ambient;
 use crate::body;
 use crate::drive::{Carry, Driven, Remote, drive};
 use crate::handler::{HandlerError, Handlers};
+use crate::ingest::too_large;
 use crate::port::{Queue, Store};
 
 /// The most domain items that a handler may ask for.
@@ -211,7 +212,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
             Ok(ChildEvent { event_id, event_type: part.event_type, body, sha256: part.sha256 })
         };
-        match self.parts(record).and_then(|parts| parts.into_iter().map(child).collect()) {
+        match self.parts(record).and_then(|parts| parts.into_iter().map(child).collect::<Result<Vec<_>, _>>()) {
+            Ok(events) if too_large(record, &events).is_some() => Split::Failed(Failure::permanent("EVENT_TOO_LARGE")),
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
         }

@@ -13,7 +13,7 @@ use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, Provider};
-use hookonce_runtime::document::{BODY_BYTES_DEFAULT, EndpointDocument};
+use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
 use serde_json::json;
 
@@ -187,7 +187,7 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
         on_store_outage: OnStoreOutage::default(),
         on_body_mismatch: OnBodyMismatch::default(),
         tolerance_seconds: None,
-        body_bytes_max: BODY_BYTES_DEFAULT,
+        body_bytes_max: BODY_BYTES_MAX,
         source_ranges: Vec::new(),
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use hookonce_providers::{Catalog, Provider};
+use hookonce_runtime::document::BODY_BYTES_MAX;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -36,7 +37,7 @@ pub(crate) fn find(catalog: &'static Catalog, id: &str) -> Result<&'static Provi
 
 fn list(catalog: &Catalog, json: bool) {
     if json {
-        return output::json(&catalog.iter().collect::<Vec<_>>());
+        return output::json(&catalog.iter().map(described).collect::<Vec<_>>());
     }
     let mut table = output::table(&["id", "name", "deadline", "retries"]);
     for provider in catalog.iter() {
@@ -56,16 +57,24 @@ fn short(fact: &str) -> &str {
 
 fn show(provider: &Provider, json: bool) {
     if json {
-        return output::json(provider);
+        return output::json(&described(provider));
     }
     let mut table = output::table(&[]);
-    let value = serde_json::to_value(provider).unwrap_or_default();
     let mut rows = Vec::new();
-    flatten("", &value, &mut rows);
+    flatten("", &described(provider), &mut rows);
     for (name, value) in rows {
         table.add_row([name, value]);
     }
     output::print(&table);
+}
+
+/// The provider's file, and the longest body that an endpoint takes from it, in bytes.
+fn described(provider: &Provider) -> serde_json::Value {
+    let mut value = serde_json::to_value(provider).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("body_bytes_max".to_owned(), BODY_BYTES_MAX.into());
+    }
+    value
 }
 
 fn flatten(prefix: &str, value: &serde_json::Value, rows: &mut Vec<(String, String)>) {

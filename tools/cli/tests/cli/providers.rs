@@ -41,6 +41,7 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
             assert!(!facts[fact].is_null(), "{}: {fact}", id(provider));
         }
         assert!(provider["answers"]["retry_please"]["status"].is_u64(), "{}", id(provider));
+        assert_eq!(provider["body_bytes_max"], 4_669_440, "{}", id(provider));
     }
     let one = Workspace::new().run(&["providers", "zendesk", "--json"]);
     assert_eq!(json(&one)["answers"]["retry_please"]["status"], 409);
