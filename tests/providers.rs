@@ -100,7 +100,7 @@ async fn every_provider_hears_what_it_understands() {
 fn can_be_configured(provider: &Provider, vector: &Value) -> bool {
     let secrets: Vec<String> = serde_json::from_value(vector["secrets"].clone()).unwrap();
     let settings: BTreeMap<String, String> = serde_json::from_value(vector["settings"].clone()).unwrap_or_default();
-    provider.configure(&secrets, settings.into()).is_ok()
+    provider.configure(&secrets, settings.into(), &[]).is_ok()
 }
 
 /// What is authentic is kept, even without an id and even if nobody can read it: one record, which the worker settles.

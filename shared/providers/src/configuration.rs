@@ -1,9 +1,9 @@
 //! Checks what an endpoint holds before it is used: secrets and settings.
 
 use crate::keyring::{Keyring, KeyringError};
-use crate::provider::Provider;
+use crate::provider::{Provider, SchemeEntry};
 use crate::scheme::kind::SecretReading;
-use crate::settings::{PUBLIC_URL, SettingRule, Settings};
+use crate::settings::{ENVIRONMENT, PRODUCTION, PUBLIC_URL, SANDBOX, SettingRule, Settings};
 
 /// Why an endpoint cannot be configured so. It names the field, never the value of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,8 +37,14 @@ pub enum ConfigurationError {
         /// The setting's name.
         name: String,
     },
-    /// A setting is empty, or has white space around it.
-    #[error("settings.{name} is empty or has white space around it")]
+    /// A scheme that the provider does not have, or that is listed twice.
+    #[error("schemes: {} is not a scheme of this provider, or is listed twice", name.escape_debug())]
+    SchemeUnknown {
+        /// The scheme's name.
+        name: String,
+    },
+    /// A setting is empty, has white space around it, or is none of the allowed words.
+    #[error("settings.{name} is empty, has white space around it, or is not an allowed word")]
     SettingMalformed {
         /// The setting's name.
         name: String,
@@ -49,10 +55,17 @@ impl Provider {
     /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here and
     /// not at the first delivery.
     ///
+    /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that are not weaker than another one.
+    ///
     /// # Errors
     /// [`ConfigurationError`] names the first field that is wrong.
-    pub fn configure(&self, secrets: &[String], settings: Settings) -> Result<(Keyring, Settings), ConfigurationError> {
-        let keyring = self.keyring(secrets)?;
+    pub fn configure(
+        &self,
+        secrets: &[String],
+        settings: Settings,
+        schemes: &[String],
+    ) -> Result<(Keyring, Settings), ConfigurationError> {
+        let keyring = self.keyring(secrets)?.for_schemes(self.taken(schemes)?);
         for (index, secret) in secrets.iter().enumerate() {
             self.check_secret(index, secret)?;
         }
@@ -61,7 +74,8 @@ impl Provider {
             if !self.reads_setting(&name) {
                 return Err(ConfigurationError::SettingUnknown { name });
             }
-            if value.is_empty() || value.trim() != value {
+            let is_word = name != ENVIRONMENT || [PRODUCTION, SANDBOX].contains(&value);
+            if value.is_empty() || value.trim() != value || !is_word {
                 return Err(ConfigurationError::SettingMalformed { name });
             }
         }
@@ -69,6 +83,25 @@ impl Provider {
             Some(rule) => Err(ConfigurationError::SettingMissing { name: rule.name.clone() }),
             None => Ok((keyring, settings)),
         }
+    }
+
+    /// The schemes that an endpoint takes, by their place in the catalog file.
+    fn taken(&self, names: &[String]) -> Result<Vec<usize>, ConfigurationError> {
+        let mut taken = Vec::new();
+        for name in names {
+            let unknown = || ConfigurationError::SchemeUnknown { name: name.clone() };
+            let named = |entry: &SchemeEntry| !name.is_empty() && entry.name == *name;
+            let index = self.schemes.iter().position(named).ok_or_else(unknown)?;
+            if taken.contains(&index) {
+                return Err(unknown());
+            }
+            taken.push(index);
+        }
+        if taken.is_empty() {
+            taken =
+                self.schemes.iter().enumerate().filter(|(_, entry)| !entry.weaker).map(|(index, _)| index).collect();
+        }
+        Ok(taken)
     }
 
     /// The first setting that an endpoint with these secrets still needs.

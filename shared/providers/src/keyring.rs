@@ -6,12 +6,17 @@ use crate::material::Material;
 /// The secrets of one endpoint, newest first. [`Provider::keyring`](crate::Provider::keyring) makes it. It does
 /// not print.
 ///
+/// [`Provider::configure`](crate::Provider::configure) makes the one of an endpoint, which takes only the endpoint's
+/// schemes. Any other takes every scheme of the provider, as `verify` does with a captured request.
+///
 /// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts keys from the provider's own
 /// hosts; see [`Material`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
     provider_id: String,
     secrets: Vec<String>,
+    /// The schemes that the endpoint takes, by their place in the catalog file; every one if it is not set.
+    schemes: Option<Vec<usize>>,
     material: Option<Material>,
 }
 
@@ -35,7 +40,7 @@ pub enum KeyringError {
 impl Keyring {
     /// A ring whose secrets may be unusable, to find out what is wrong with them.
     pub(crate) fn unchecked(provider_id: &str, secrets: &[String]) -> Self {
-        Self { provider_id: provider_id.to_owned(), secrets: secrets.to_vec(), material: None }
+        Self { provider_id: provider_id.to_owned(), secrets: secrets.to_vec(), schemes: None, material: None }
     }
 
     /// The same ring with a certificate or key that was fetched because
@@ -53,6 +58,16 @@ impl Keyring {
     /// True for a ring that uses only fetched keys.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
+    }
+
+    /// The same ring for these schemes only.
+    pub(crate) fn for_schemes(self, schemes: Vec<usize>) -> Self {
+        Self { schemes: Some(schemes), ..self }
+    }
+
+    /// True for a scheme that the endpoint takes.
+    pub(crate) fn takes_scheme(&self, index: usize) -> bool {
+        self.schemes.as_ref().is_none_or(|schemes| schemes.contains(&index))
     }
 
     pub(crate) fn belongs_to(&self, provider_id: &str) -> bool {

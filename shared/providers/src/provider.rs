@@ -37,6 +37,10 @@ pub struct Provider {
 /// A scheme, and its own rules for key and event type where they differ from the provider's.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeEntry {
+    /// The name by which an endpoint lists it; empty for an only scheme.
+    pub(crate) name: String,
+    /// Taken only by an endpoint that lists it.
+    pub(crate) weaker: bool,
     pub(crate) scheme: Scheme,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
@@ -47,6 +51,19 @@ pub(crate) struct SchemeEntry {
 pub(crate) struct ItemRule {
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
+}
+
+#[cfg(feature = "tools")]
+impl SchemeEntry {
+    /// The scheme in one line, with the name by which an endpoint lists it.
+    pub(crate) fn summary(&self) -> String {
+        let summary = self.scheme.tools().summary();
+        match (self.name.as_str(), self.weaker) {
+            ("", _) => summary,
+            (name, false) => format!("{name}: {summary}"),
+            (name, true) => format!("{name}, only for an endpoint that lists it in `schemes`: {summary}"),
+        }
+    }
 }
 
 impl Provider {
@@ -79,7 +96,7 @@ impl Provider {
     /// The schemes, each described in one line, strongest first.
     #[cfg(feature = "tools")]
     pub fn schemes(&self) -> Vec<String> {
-        self.schemes.iter().map(|entry| entry.scheme.tools().summary()).collect()
+        self.schemes.iter().map(SchemeEntry::summary).collect()
     }
 
     /// True when one delivery can hold several events, each of which is claimed on its own.

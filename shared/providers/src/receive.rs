@@ -149,6 +149,10 @@ impl Provider {
             return Err(Refusal::NotConfigured);
         }
         let Some((scheme_index, entry)) = self.addressed_scheme(request) else { return Ok(None) };
+        // The sender chooses the scheme by the headers that it leaves out, so the endpoint says which it takes.
+        if !keyring.takes_scheme(scheme_index) {
+            return Err(Refusal::SchemeNotTaken);
+        }
         // Some providers let anyone have a word signed with the endpoint's secret, so a signed word proves nothing.
         if is_word(request.body) && self.handshakes.iter().any(Handshake::signs_for_strangers) {
             return Err(Refusal::SignatureMismatch);

@@ -12,6 +12,9 @@ pub enum Refusal {
     /// No signature matches any current secret.
     #[error("the signature does not match")]
     SignatureMismatch,
+    /// The request has a signature of the provider, but only one that is weaker than the endpoint asks for.
+    #[error("the endpoint does not take this scheme")]
+    SchemeNotTaken,
     /// The scheme needs a timestamp and the request has none.
     #[error("the request has no timestamp")]
     TimestampMissing,
@@ -41,10 +44,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal, for tables and tests.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SignatureMissing,
         Self::SignatureMalformed,
         Self::SignatureMismatch,
+        Self::SchemeNotTaken,
         Self::TimestampMissing,
         Self::TimestampMalformed,
         Self::TimestampOutOfRange,
@@ -61,6 +65,7 @@ impl Refusal {
             Self::SignatureMissing => "signature_missing",
             Self::SignatureMalformed => "signature_malformed",
             Self::SignatureMismatch => "signature_mismatch",
+            Self::SchemeNotTaken => "scheme_not_taken",
             Self::TimestampMissing => "timestamp_missing",
             Self::TimestampMalformed => "timestamp_malformed",
             Self::TimestampOutOfRange => "timestamp_out_of_range",
@@ -78,6 +83,7 @@ impl Refusal {
             Self::SignatureMissing
             | Self::SignatureMalformed
             | Self::SignatureMismatch
+            | Self::SchemeNotTaken
             | Self::TimestampMissing
             | Self::TimestampMalformed
             | Self::TimestampOutOfRange

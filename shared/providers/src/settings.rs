@@ -16,6 +16,11 @@ pub const VERIFY_TOKEN: &str = "verify_token";
 /// The id of a PayPal webhook; it is part of what PayPal signs.
 pub const WEBHOOK_ID: &str = "webhook_id";
 
+/// Which environment of PayPal or Plaid the endpoint belongs to: [`PRODUCTION`], which is the default, or [`SANDBOX`].
+pub(crate) const ENVIRONMENT: &str = "environment";
+pub(crate) const PRODUCTION: &str = "production";
+pub(crate) const SANDBOX: &str = "sandbox";
+
 /// The public key of a Braintree gateway; it names the signature to check.
 pub const PUBLIC_KEY: &str = "public_key";
 

@@ -99,7 +99,7 @@ impl Endpoint {
             return Err(EndpointError::OutOfRange);
         }
         let (keyring, settings) = provider
-            .configure(&document.secrets, Settings::from(document.settings))
+            .configure(&document.secrets, Settings::from(document.settings), &document.schemes)
             .map_err(EndpointError::Configuration)?;
         Ok(Self {
             id,

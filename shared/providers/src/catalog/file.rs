@@ -9,7 +9,7 @@ use crate::scheme::encoding::{Encoding, SecretForm};
 use crate::scheme::hash::Hash;
 use crate::scheme::jwt::{JwtKey, PLAID_SETTINGS};
 use crate::scheme::timestamp::TimestampUnit;
-use crate::settings::{PUBLIC_KEY, SettingRule, TOPIC_ARNS, WEBHOOK_ID};
+use crate::settings::{ENVIRONMENT, PUBLIC_KEY, SettingRule, TOPIC_ARNS, WEBHOOK_ID};
 
 /// What requests are judged by: the file without what only people read.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct ProviderFile {
     #[serde(default)]
     pub(crate) lines: bool,
     /// The ways to prove a request, strongest first.
-    pub(crate) scheme: Vec<SchemeFile>,
+    pub(crate) scheme: Vec<NamedSchemeFile>,
     /// What an endpoint configures besides secrets.
     #[serde(default)]
     pub(crate) setting: Vec<SettingRule>,
@@ -42,6 +42,19 @@ pub(crate) struct ProviderFile {
     pub(crate) handshake: Vec<HandshakeFile>,
     #[serde(default)]
     pub(crate) answers: Answers,
+}
+
+/// One way to prove a request, under a name if there are several.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct NamedSchemeFile {
+    /// The name by which an endpoint lists the scheme.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// Proves less than another scheme with the same secret, so only an endpoint that lists it takes it.
+    #[serde(default)]
+    pub(crate) weaker: bool,
+    #[serde(flatten)]
+    pub(crate) scheme: SchemeFile,
 }
 
 /// One way to prove a request.
@@ -71,7 +84,7 @@ impl SchemeFile {
                 JwtKey::Secret => jwt.issuer_setting.iter().map(String::as_str).collect(),
                 JwtKey::Plaid => PLAID_SETTINGS.to_vec(),
             },
-            Self::Paypal(_) => vec![WEBHOOK_ID],
+            Self::Paypal(_) => vec![WEBHOOK_ID, ENVIRONMENT],
             Self::Braintree(_) => vec![PUBLIC_KEY],
             Self::AwsSns(_) => vec![TOPIC_ARNS],
             Self::Hmac(_)

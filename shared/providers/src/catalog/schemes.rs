@@ -2,7 +2,7 @@
 
 use hookonce_protocol::time::Millis;
 
-use super::file::{FormatFile, JwtFile, SchemeFile, SignedFile};
+use super::file::{FormatFile, JwtFile, NamedSchemeFile, SchemeFile, SignedFile};
 use super::problem::{Problem, at};
 use super::rules::{events, keys};
 use crate::path::Root;
@@ -27,9 +27,9 @@ use crate::source::{Source, header_name};
 use crate::template::{SignedPart, signed_parts};
 
 /// Checks one scheme.
-pub(super) fn scheme_entry(file: &SchemeFile) -> Result<SchemeEntry, Problem> {
+pub(super) fn scheme_entry(file: &NamedSchemeFile) -> Result<SchemeEntry, Problem> {
     let none: &[String] = &[];
-    let (scheme, key, event) = match file {
+    let (scheme, key, event) = match &file.scheme {
         SchemeFile::Hmac(signed) => (signed_scheme(signed, Kind::Hmac)?, &*signed.key, &*signed.event),
         SchemeFile::Digest(signed) => (signed_scheme(signed, Kind::Digest)?, &*signed.key, &*signed.event),
         SchemeFile::EcdsaP256(signed) => (signed_scheme(signed, Kind::EcdsaP256)?, &*signed.key, &*signed.event),
@@ -47,7 +47,13 @@ pub(super) fn scheme_entry(file: &SchemeFile) -> Result<SchemeEntry, Problem> {
             (Scheme::Contentful(ContentfulScheme { tolerance }), none, none)
         }
     };
-    Ok(SchemeEntry { scheme, key: keys("key", key, Root::Body)?, event: events("event", event, Root::Body)? })
+    Ok(SchemeEntry {
+        name: file.name.clone().unwrap_or_default(),
+        weaker: file.weaker,
+        scheme,
+        key: keys("key", key, Root::Body)?,
+        event: events("event", event, Root::Body)?,
+    })
 }
 
 /// The kinds that sign a message.
@@ -72,7 +78,7 @@ fn signed_scheme(file: &SignedFile, kind: Kind) -> Result<Scheme, Problem> {
         (Kind::Digest, true) | (Kind::Hmac | Kind::EcdsaP256 | Kind::Ed25519, false) => {}
     }
     let format = format(&file.format)?;
-    let timestamp = timestamp(file, &format)?;
+    let timestamp = timestamp(file, &format, touches_neighbour(&signs))?;
     let many = matches!(format, Format::Pairs(_)) || file.signature.ends_with('*');
     if many && matches!(primitive, Primitive::Public(_)) {
         let problem = "each comparison with a public key hashes the whole message, so a request may have one signature";
@@ -157,7 +163,14 @@ fn format(file: &FormatFile) -> Result<Format, Problem> {
     }
 }
 
-fn timestamp(file: &SignedFile, format: &Format) -> Result<Option<Timestamp>, Problem> {
+/// True when the timestamp and another value are signed without a text between them.
+fn touches_neighbour(signs: &[SignedPart]) -> bool {
+    let is_time = |part: &SignedPart| *part == SignedPart::Timestamp;
+    let is_value = |part: &SignedPart| !matches!(part, SignedPart::Literal(_));
+    signs.windows(2).any(|pair| pair.iter().any(is_time) && pair.iter().all(is_value))
+}
+
+fn timestamp(file: &SignedFile, format: &Format, fixed_width: bool) -> Result<Option<Timestamp>, Problem> {
     let Some(timestamp) = &file.timestamp else { return Ok(None) };
     let source = if let Some(name) = timestamp.from.strip_prefix("pair:") {
         match format {
@@ -180,7 +193,7 @@ fn timestamp(file: &SignedFile, format: &Format) -> Result<Option<Timestamp>, Pr
         }
     };
     let tolerance = tolerance("timestamp.tolerance_seconds", timestamp.tolerance_seconds)?;
-    Ok(Some(Timestamp { source, unit: timestamp.unit, tolerance }))
+    Ok(Some(Timestamp { source, unit: timestamp.unit, tolerance, fixed_width }))
 }
 
 fn tolerance(field: &str, seconds: Option<u32>) -> Result<Option<Millis>, Problem> {

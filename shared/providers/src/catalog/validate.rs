@@ -76,6 +76,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     for (index, scheme) in file.scheme.iter().enumerate() {
         schemes.push(scheme_entry(scheme).map_err(within(&format!("scheme[{index}]")))?);
     }
+    scheme_names(&schemes)?;
     let (item_tree, item_rules) = items(&file.items)?;
     if file.lines && !matches!(file.items.as_slice(), [only] if only.path == "$[*]") {
         return Err((
@@ -115,6 +116,21 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     })
 }
 
+/// An endpoint lists schemes by their names, so each of several needs one of its own. One of them is never weaker.
+fn scheme_names(schemes: &[SchemeEntry]) -> Result<(), Problem> {
+    let names: BTreeSet<&str> = schemes.iter().map(|entry| entry.name.as_str()).collect();
+    let plain =
+        |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if schemes.len() > 1 && (names.len() < schemes.len() || names.contains("")) || !names.iter().all(plain) {
+        let problem = "each of several schemes needs a name of its own, in lower-case letters, digits and hyphens";
+        return Err(("scheme.name".to_owned(), problem.to_owned()));
+    }
+    if schemes.first().is_some_and(|entry| entry.weaker) {
+        return Err(("scheme[0].weaker".to_owned(), "the first scheme is the strongest".to_owned()));
+    }
+    Ok(())
+}
+
 /// An endpoint may only have declared settings, so every setting that is read must be declared.
 fn settings_fit(file: &ProviderFile) -> Result<(), Problem> {
     let is_declared = |name: &str| file.setting.iter().any(|rule| rule.name == name);
@@ -122,7 +138,7 @@ fn settings_fit(file: &ProviderFile) -> Result<(), Problem> {
         Err((field, format!("the setting `{name}` is not declared; add a `[[setting]]` with this name")))
     };
     for (index, scheme) in file.scheme.iter().enumerate() {
-        if let Some(name) = scheme.settings().into_iter().find(|name| !is_declared(name)) {
+        if let Some(name) = scheme.scheme.settings().into_iter().find(|name| !is_declared(name)) {
             return undeclared(format!("scheme[{index}]"), name);
         }
     }

@@ -82,6 +82,11 @@ pub enum Cause {
     /// The signature does not have the provider's form.
     #[error("The signature does not have this provider's form. It is cut off, or of another kind.")]
     SignatureMalformed,
+    /// The endpoint does not take the scheme.
+    #[error(
+        "The request has only a weaker signature. If the provider has no stronger one, list the scheme in `schemes`."
+    )]
+    SchemeNotTaken,
     /// The request has no timestamp.
     #[error("The timestamp of the signature is missing.")]
     TimestampMissing,
@@ -156,6 +161,7 @@ impl Cause {
             Self::SignatureMissing => "signature_missing",
             Self::OtherProvider { .. } => "other_provider",
             Self::SignatureMalformed => "signature_malformed",
+            Self::SchemeNotTaken => "scheme_not_taken",
             Self::TimestampMissing => "timestamp_missing",
             Self::TimestampMalformed => "timestamp_malformed",
             Self::Skew { .. } => "skew",

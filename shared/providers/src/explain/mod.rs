@@ -173,6 +173,7 @@ impl Case<'_> {
         match refusal {
             Refusal::SignatureMissing => self.missing(),
             Refusal::SignatureMismatch | Refusal::SignatureMalformed => self.mismatch(refusal),
+            Refusal::SchemeNotTaken => vec![Cause::SchemeNotTaken],
             Refusal::TimestampMissing => vec![Cause::TimestampMissing],
             Refusal::TimestampMalformed => vec![Cause::TimestampMalformed],
             Refusal::TimestampOutOfRange => vec![self.skew()],

@@ -157,7 +157,7 @@ impl Envelope {
             (None, Some(_)) => Err(Refusal::TimestampMissing),
             (None, None) => Ok(None),
             (Some(text), tolerance) => {
-                let at = timestamp.unit.parse(text)?;
+                let at = timestamp.read(text)?;
                 Ok(tolerance.map(|tolerance| (at, tolerance)))
             }
         }

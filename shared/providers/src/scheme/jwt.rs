@@ -27,6 +27,7 @@ use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::check_skew;
 #[cfg(feature = "tools")]
 use crate::scheme::tools::{Lookup, SchemeTools};
+use crate::settings::{ENVIRONMENT, PRODUCTION, SANDBOX};
 use crate::source::Source;
 
 /// Whose key signs the token.
@@ -145,13 +146,11 @@ fn seconds(claims: &[u8], name: &str) -> Result<Option<i64>, Refusal> {
     member(claims, name).map(|text| text.parse().map_err(|_| Refusal::TimestampMalformed)).transpose()
 }
 
-/// The setting that says which Plaid environment the endpoint belongs to; `production` unless it says `sandbox`.
-const PLAID_ENVIRONMENT: &str = "environment";
 /// The settings with the API credentials for fetching a key.
 const PLAID_CLIENT: &str = "client_id";
 const PLAID_SECRET: &str = "api_secret";
 /// All of them.
-pub(crate) const PLAID_SETTINGS: [&str; 3] = [PLAID_ENVIRONMENT, PLAID_CLIENT, PLAID_SECRET];
+pub(crate) const PLAID_SETTINGS: [&str; 3] = [ENVIRONMENT, PLAID_CLIENT, PLAID_SECRET];
 
 /// Checks a token of Plaid with a given key, or asks for the key that it names.
 fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refusal> {
@@ -165,9 +164,9 @@ fn plaid(context: &Context<'_>, token: &Token<'_>) -> Result<Verification, Refus
     if !context.keyring.is_empty() {
         return context.first_fitting(fits).map(Verification::Authentic);
     }
-    let host = match context.settings.get(PLAID_ENVIRONMENT) {
-        None | Some("production") => "production.plaid.com",
-        Some("sandbox") => "sandbox.plaid.com",
+    let host = match context.settings.get(ENVIRONMENT) {
+        None | Some(PRODUCTION) => "production.plaid.com",
+        Some(SANDBOX) => "sandbox.plaid.com",
         Some(_) => return Err(Refusal::NotConfigured),
     };
     let cache_key = format!("plaid:{host}:{key_id}");

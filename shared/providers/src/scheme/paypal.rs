@@ -18,7 +18,7 @@ use crate::scheme::public_key::{Algorithm, PublicKey};
 use crate::scheme::timestamp::{TimestampUnit, check_skew};
 #[cfg(feature = "tools")]
 use crate::scheme::tools::{Lookup, SchemeTools};
-use crate::settings::WEBHOOK_ID;
+use crate::settings::{ENVIRONMENT, PRODUCTION, SANDBOX, Settings, WEBHOOK_ID};
 use crate::source::Source;
 
 const SIGNATURE: &str = "paypal-transmission-sig";
@@ -28,8 +28,9 @@ const ALGORITHM: &str = "paypal-auth-algo";
 const CERTIFICATE: &str = "paypal-cert-url";
 
 /// Where PayPal keeps its certificates. With any other URL, anyone could use their own certificate.
-const CERTIFICATE_FOLDERS: [&str; 2] =
-    ["https://api.paypal.com/v1/notifications/certs/", "https://api.sandbox.paypal.com/v1/notifications/certs/"];
+const LIVE_CERTIFICATES: &str = "https://api.paypal.com/v1/notifications/certs/";
+/// The same for tests, where anyone may make payments of any amount.
+const SANDBOX_CERTIFICATES: &str = "https://api.sandbox.paypal.com/v1/notifications/certs/";
 
 /// The scheme has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +40,18 @@ fn header<'a>(context: &Context<'a>, name: &str) -> Result<&'a str, Refusal> {
     context.request.plain_header(name)?.filter(|value| !value.is_empty()).ok_or(Refusal::SignatureMissing)
 }
 
-/// The certificate's address, if it is PayPal's.
-fn certificate_url(text: &str) -> Option<&str> {
-    let name = CERTIFICATE_FOLDERS.iter().find_map(|folder| text.strip_prefix(folder))?;
+/// The folder with the certificates of the endpoint's environment.
+fn certificate_folder(settings: &Settings) -> Result<&'static str, Refusal> {
+    match settings.get(ENVIRONMENT) {
+        None | Some(PRODUCTION) => Ok(LIVE_CERTIFICATES),
+        Some(SANDBOX) => Ok(SANDBOX_CERTIFICATES),
+        Some(_) => Err(Refusal::NotConfigured),
+    }
+}
+
+/// The certificate's address, if it is in this folder.
+fn certificate_url<'a>(folder: &str, text: &'a str) -> Option<&'a str> {
+    let name = text.strip_prefix(folder)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (!name.is_empty() && name.chars().all(plain)).then_some(text)
 }
@@ -56,7 +66,8 @@ impl SchemeKind for PaypalScheme {
         let signature = Encoding::Base64.decode(header(context, SIGNATURE)?).ok_or(Refusal::SignatureMalformed)?;
         let (id, time) = (header(context, ID)?, header(context, TIME)?);
         let algorithm = header(context, ALGORITHM)?;
-        let url = certificate_url(header(context, CERTIFICATE)?).ok_or(Refusal::SignatureMalformed)?;
+        let folder = certificate_folder(context.settings)?;
+        let url = certificate_url(folder, header(context, CERTIFICATE)?).ok_or(Refusal::SignatureMalformed)?;
         if algorithm != "SHA256withRSA" {
             return Err(Refusal::SignatureMalformed);
         }
@@ -116,9 +127,8 @@ mod tests {
 
     #[test]
     fn only_paypal_hosts_certificates() {
-        assert!(
-            certificate_url("https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-7a8abba8").is_some()
-        );
+        let is_certificate = |url| certificate_url(LIVE_CERTIFICATES, url).is_some();
+        assert!(is_certificate("https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-7a8abba8"));
         for url in [
             "http://api.paypal.com/v1/notifications/certs/CERT-1",
             "https://api.paypal.com.evil.example/v1/notifications/certs/CERT-1",
@@ -126,8 +136,9 @@ mod tests {
             "https://api.paypal.com/v1/notifications/certs/../../evil",
             "https://api.paypal.com/v1/notifications/certs/",
             "https://api.paypal.com/v1/notifications/certs/a?b",
+            "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-1",
         ] {
-            assert_eq!(certificate_url(url), None, "{url}");
+            assert!(!is_certificate(url), "{url}");
         }
     }
 }

@@ -31,6 +31,10 @@ pub(crate) enum TimestampUnit {
     Rfc3339,
 }
 
+/// How many digits a timestamp has that is signed directly before the body. With any number, a digit of the body could
+/// move into the timestamp, and one signature would fit two requests. Seconds have 10 digits until the year 2286.
+const FIXED_DIGITS: usize = 10;
+
 /// A scheme's timestamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Timestamp {
@@ -38,6 +42,23 @@ pub(crate) struct Timestamp {
     pub(crate) unit: TimestampUnit,
     /// How far it may be from now, in either direction; `None` if the provider publishes no limit.
     pub(crate) tolerance: Option<Millis>,
+    /// Whether it must have a fixed width, because nothing stands between it and what is signed next.
+    pub(crate) fixed_width: bool,
+}
+
+impl Timestamp {
+    /// Reads the text as milliseconds since the Unix epoch.
+    pub(crate) fn read(&self, text: &str) -> Result<i64, Refusal> {
+        let width = match self.unit {
+            TimestampUnit::Seconds => Some(FIXED_DIGITS),
+            TimestampUnit::Milliseconds => Some(FIXED_DIGITS + 3),
+            TimestampUnit::Rfc3339 => None,
+        };
+        if self.fixed_width && width.is_some_and(|width| text.len() != width) {
+            return Err(Refusal::TimestampMalformed);
+        }
+        self.unit.parse(text)
+    }
 }
 
 /// Most digits of a Unix timestamp; milliseconds have 13 until the year 2286.

@@ -1,6 +1,6 @@
 //! What an endpoint may hold: secrets and settings are checked before anyone sends a request.
 
-use hookonce_providers::{Catalog, ConfigurationError, KeyringError, Settings};
+use hookonce_providers::{Catalog, ConfigurationError, KeyringError, Refusal, Request, Settings};
 
 use crate::support::{provider, valid};
 
@@ -12,7 +12,7 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
 
 fn configured(id: &str, secrets: &[&str], pairs: &[(&str, &str)]) -> Result<(), ConfigurationError> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    provider(id).configure(&secrets, settings(pairs)).map(|_| ())
+    provider(id).configure(&secrets, settings(pairs), &[]).map(|_| ())
 }
 
 fn missing(name: &str) -> Result<(), ConfigurationError> {
@@ -28,7 +28,7 @@ fn what_every_provider_holds_in_its_vectors_is_valid() {
             .iter()
             .filter_map(|rule| Some((rule.name.as_str(), captured.settings.get(&rule.name)?)))
             .collect();
-        let configured = provider.configure(&captured.secrets, settings(&given)).map(|_| ());
+        let configured = provider.configure(&captured.secrets, settings(&given), &[]).map(|_| ());
         assert_eq!(configured, Ok(()), "{}", provider.id());
     }
 }
@@ -39,7 +39,7 @@ fn a_required_setting_is_required_even_with_a_secret() {
     for provider in Catalog::built_in().iter() {
         let secrets = &valid(provider.id()).captured.secrets;
         for rule in provider.settings().iter().filter(|rule| rule.required && !rule.to_fetch) {
-            let configured = provider.configure(secrets, Settings::none()).map(|_| ());
+            let configured = provider.configure(secrets, Settings::none(), &[]).map(|_| ());
             assert_eq!(configured, missing(&rule.name), "{}", provider.id());
             required.push(rule.name.clone());
         }
@@ -89,6 +89,50 @@ fn a_provider_that_issues_shorter_secrets_says_so_in_its_file() {
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eagc"], &[]), Ok(()));
     let error = ConfigurationError::SecretTooShort { index: 0, bytes_min: 15 };
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eag"], &[]), Err(error));
+}
+
+#[test]
+fn a_weaker_scheme_is_taken_only_by_an_endpoint_that_lists_it() {
+    let captured = &valid("github").captured;
+    let (body, secrets) = (&captured.body, &captured.secrets);
+    let provider = provider("github");
+    let judged = |schemes: &[&str], header: &str, signature: &str| {
+        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
+        let (keyring, settings) = provider.configure(secrets, Settings::none(), &schemes).unwrap();
+        let headers =
+            [(header.to_owned(), signature.as_bytes().to_vec()), ("x-github-delivery".to_owned(), b"1".to_vec())];
+        let request = Request { headers: &headers, body, ..captured.request() };
+        provider.receive(&request, &keyring, &settings, None, captured.now).map(|_| ())
+    };
+    let mac = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secrets[0].as_bytes());
+    let weak = format!("sha1={}", hex::encode(ring::hmac::sign(&mac, body)));
+    assert_eq!(judged(&[], "x-hub-signature", &weak), Err(Refusal::SchemeNotTaken));
+    assert_eq!(judged(&["sha256"], "x-hub-signature", &weak), Err(Refusal::SchemeNotTaken));
+    assert_eq!(judged(&["sha256", "sha1"], "x-hub-signature", &weak), Ok(()));
+    let strong = captured.headers.iter().find(|(name, _)| name == "x-hub-signature-256").unwrap();
+    let strong = std::str::from_utf8(&strong.1).unwrap();
+    assert_eq!(judged(&[], "x-hub-signature-256", strong), Ok(()));
+    assert_eq!(judged(&["sha1"], "x-hub-signature-256", strong), Err(Refusal::SchemeNotTaken));
+}
+
+#[test]
+fn an_unknown_scheme_and_one_that_is_listed_twice_are_refused() {
+    let secrets = &valid("hubspot").captured.secrets;
+    for names in [&["v4"][..], &["v3", "v3"], &[""]] {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let refused = provider("hubspot").configure(secrets, Settings::none(), &names).map(|_| ());
+        assert!(matches!(refused, Err(ConfigurationError::SchemeUnknown { .. })), "{names:?}");
+    }
+}
+
+#[test]
+fn the_weaker_schemes_are_the_ones_that_share_a_secret_with_a_stronger_one() {
+    let weaker: Vec<String> = Catalog::built_in()
+        .iter()
+        .flat_map(|provider| provider.schemes().into_iter().map(|scheme| format!("{} {scheme}", provider.id())))
+        .filter_map(|line| line.split_once(", only for an endpoint").map(|(name, _)| name.to_owned()))
+        .collect();
+    assert_eq!(weaker, ["github sha1", "hubspot v2", "hubspot v1"]);
 }
 
 #[test]

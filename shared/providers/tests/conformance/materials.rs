@@ -48,6 +48,25 @@ fn paypal_needs_its_certificate_and_then_its_own_alone() {
 }
 
 #[test]
+fn paypals_sandbox_makes_no_live_payment() {
+    let vector = vector("paypal", "py-paypal-valid");
+    let mut headers = vector.captured.headers.clone();
+    for (_, value) in headers.iter_mut().filter(|(name, _)| name == "paypal-cert-url") {
+        *value = b"https://api.sandbox.paypal.com/v1/notifications/certs/CERT-TEST".to_vec();
+    }
+    let request = Request { headers: &headers, ..vector.captured.request() };
+    let receive = |pairs: &[(&str, &str)]| {
+        let keyring = provider("paypal").keyring(&[]).unwrap();
+        provider("paypal").receive(&request, &keyring, &settings(pairs), None, vector.captured.now)
+    };
+    let id = ("webhook_id", "4JH86294D6297924G");
+    assert_eq!(receive(&[id]), Err(Refusal::SignatureMalformed));
+    assert_eq!(receive(&[id, ("environment", "production")]), Err(Refusal::SignatureMalformed));
+    assert_eq!(receive(&[id, ("environment", "Sandbox")]), Err(Refusal::NotConfigured));
+    needed(receive(&[id, ("environment", "sandbox")]));
+}
+
+#[test]
 fn paypal_without_its_webhook_id_asks_to_come_again() {
     let vector = vector("paypal", "py-paypal-valid");
     assert_eq!(receive("paypal", vector, &Settings::none(), None), Err(Refusal::NotConfigured));

@@ -5,6 +5,8 @@ use hookonce_providers::{
     Catalog, KeyringError, Provider, Received, Refusal, Request, Settings, UnsignedRequest, VerifiedDelivery,
 };
 
+use crate::support::SMALL;
+
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/hook";
 
@@ -49,6 +51,29 @@ impl Sent {
 }
 
 const STRIPE: &str = r#"{"id":"evt_1","type":"invoice.paid"}"#;
+
+/// A digit of the body must not move into the timestamp: `1767225600` + `1..` and `17672256001` + `..` are one text.
+#[test]
+fn a_timestamp_that_touches_the_body_has_a_fixed_width() {
+    let acme = |signs: &str, unit: &str| {
+        let text = SMALL.replace("{ts}.{body}", signs).replace("\"seconds\"", &format!("\"{unit}\""));
+        Catalog::parse([("acme.toml", text.as_str())]).unwrap().provider("acme").unwrap().clone()
+    };
+    for (signs, unit, at, code) in [
+        ("{ts}{body}", "seconds", "17672256001", "timestamp_malformed"),
+        ("{body}{ts}", "seconds", "176722560", "timestamp_malformed"),
+        ("{ts}{body}", "milliseconds", "17672256000001", "timestamp_malformed"),
+        ("{ts}{body}", "seconds", "1767225600", "signature_mismatch"),
+        ("{ts}.{body}", "seconds", "17672256001", "signature_mismatch"),
+    ] {
+        let provider = acme(signs, unit);
+        let headers = [("acme-signature".to_owned(), format!("t={at},v1={}", "00".repeat(32)).into_bytes())];
+        let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body: b"{}" };
+        let keyring = provider.keyring(&["secret".to_owned()]).unwrap();
+        let refused = provider.receive(&request, &keyring, &Settings::none(), None, EpochSec(1_767_225_600));
+        assert_eq!(refused.unwrap_err().code(), code, "{signs} {at}");
+    }
+}
 
 #[test]
 fn there_is_no_empty_key_ring() {

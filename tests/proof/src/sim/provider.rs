@@ -65,6 +65,7 @@ impl Receiver {
                 provider: provider.id.to_owned(),
                 secrets: secrets.iter().map(|secret| (*secret).to_owned()).collect(),
                 settings: std::collections::BTreeMap::new(),
+                schemes: Vec::new(),
                 on_store_outage: choices.on_store_outage,
                 on_body_mismatch: choices.on_body_mismatch,
                 tolerance_seconds: None,

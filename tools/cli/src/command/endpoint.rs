@@ -51,6 +51,9 @@ pub(crate) struct Add {
     /// Further setting of the provider, such as verify_token=…; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
+    /// Scheme to take, if not those that the provider's page calls the strongest; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    scheme: Vec<String>,
     /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
@@ -184,6 +187,7 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
         provider: provider.id().to_owned(),
         secrets: make_secret(provider).into_iter().collect(),
         settings,
+        schemes: Vec::new(),
         on_store_outage: OnStoreOutage::default(),
         on_body_mismatch: OnBodyMismatch::default(),
         tolerance_seconds: None,
@@ -238,6 +242,7 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
+    document.schemes = arguments.scheme;
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     store(&arguments.folder, &id, &document)?;
