@@ -13,7 +13,7 @@ use hookonce_runtime::operate::{Operated, operate, trails};
 use hookonce_runtime::port::Store;
 
 use crate::support::counting::{Counting, count, counted, counted_fact, counting};
-use crate::support::{Fault, Harness, Operation, Script, Verdict, word};
+use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, word};
 
 fn order(operation: Ordered, reason: &str) -> Order {
     Order { operation, accept_duplicate: false, by: "ada".to_owned(), reason: reason.to_owned() }
@@ -120,6 +120,21 @@ async fn of_two_operators_on_one_record_one_acts_and_the_other_is_told() {
     let of = |operated: Operated| both.iter().filter(|it| **it == operated).count();
     assert_eq!((of(Operated::Done), of(Operated::Overtaken)), (1, 1), "{both:?}");
     assert_eq!(trail(&harness, &dead).await.count, 1, "only what was done is in the trail");
+
+    // Both orders fit the state, but only one entry can be the first.
+    harness.deliver(&counted("msg_2", "count.later", "b")).await;
+    let pending = record(&harness, "#msg_2").await;
+    let gate = Gate::default();
+    let held = harness.operator_store(&Script::held(Operation::Commit, &gate));
+    let (late, early) = (order(Ordered::Retry, "late"), order(Ordered::Retry, "early"));
+    let both = tokio::join!(operate(&held, &pending, &late, &harness.timing, &harness.clock), async {
+        gate.reached().await;
+        let early = operate(&store, &pending, &early, &harness.timing, &harness.clock).await;
+        gate.open();
+        early
+    });
+    assert_eq!(both, (Operated::Overtaken, Operated::Done));
+    assert_eq!(trail(&harness, &pending).await.entries.len(), 1, "no entry is written over another");
 }
 
 #[tokio::test]

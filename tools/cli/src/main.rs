@@ -60,6 +60,14 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Give dead records up.
     Discard(orders::OrderArguments),
+    /// Erase stored bodies for good. The record, its hash and its dedup stay.
+    Redact(command::redact::Arguments),
+    /// Count records by state, endpoint, type and error.
+    Stats(command::stats::Arguments),
+    /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
+    Audit(command::audit::Arguments),
+    /// Run stored deliveries through this build's handlers without writing, and compare.
+    Drill(command::drill::Arguments),
 }
 
 #[tokio::main]
@@ -77,6 +85,10 @@ async fn main() -> std::process::ExitCode {
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
         Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
+        Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
+        Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
+        Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
+        Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
     };
     match result {
         Ok(exit) => exit.into(),

@@ -10,6 +10,7 @@ use hookonce_protocol::operator::{Order, Refusal};
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Operation, Trail};
+use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::operate::{Operated, operate, trails};
@@ -19,7 +20,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Page, State, error_of, find, select};
+use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select};
 use crate::target::{Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.
@@ -113,16 +114,24 @@ impl OrderArguments {
     }
 }
 
+/// What a command does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    /// To each record.
+    pub(crate) operation: Operation,
+    /// Whether an effect may be applied twice.
+    pub(crate) accept_duplicate: bool,
+    /// Whether to read the whole table if no time is named. `None` to read only what an index lists, `Some(false)` to
+    /// ask first.
+    pub(crate) scan: Option<bool>,
+}
+
 /// Runs a command.
 ///
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
-pub(crate) async fn run(
-    arguments: OrderArguments,
-    operation: Operation,
-    accept_duplicate: bool,
-) -> Result<Exit, Failure> {
-    let order = arguments.order(operation, accept_duplicate)?;
+pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, Failure> {
+    let order = arguments.order(wish.operation, wish.accept_duplicate)?;
     let store = arguments.target.store_with_domain().await?;
     let mut run = Run {
         store: &store,
@@ -137,17 +146,25 @@ pub(crate) async fn run(
         let page = named(&store, &arguments.key).await?;
         return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
     }
-    let filter = arguments.filter(operation)?;
-    // To act on pages that are as fresh as possible, read one at a time.
-    let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
-    if arguments.yes && !arguments.json && output::is_watched() {
+    let filter = arguments.filter(wish.operation)?;
+    let watched = arguments.yes && !arguments.json && output::is_watched();
+    if let (Some(agreed), None) = (wish.scan, filter.since) {
+        let items = agree_to_scan(&store, &[Table::Inbox], agreed || arguments.yes).await?;
+        if watched {
+            run.bar = output::bar(wish.operation.as_str(), items);
+        }
+        return run.all(pin!(scan(&store, &filter))).await;
+    }
+    if watched {
         let mut total = 0;
         for query in filter.queries()?.into_iter().flatten() {
             total += store.index_count(&query).await.map_err(|_| store_unavailable())?;
         }
-        run.bar = output::bar(operation.as_str(), total);
+        run.bar = output::bar(wish.operation.as_str(), total);
     }
-    let pages = select(&store, &filter, at_once)?;
+    // To act on pages that are as fresh as possible, read one at a time.
+    let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
+    let pages = select(&store, &filter, at_once, Read::Whole)?;
     run.all(pin!(pages)).await
 }
 

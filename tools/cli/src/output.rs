@@ -40,6 +40,17 @@ pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
+/// Asks a person for a yes. Where there is none, the answer is no.
+pub(crate) fn confirm(question: &str) -> bool {
+    if !is_watched() || !std::io::stdin().is_terminal() {
+        return false;
+    }
+    note(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
 /// A progress bar with rate, elapsed and remaining time, on standard error.
 pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
     let style = "{msg:>8} {bar:30} {pos}/{len}  {per_sec:.1}  {elapsed} elapsed  {eta} left";
@@ -103,4 +114,9 @@ pub(crate) fn length(length: Duration) -> String {
         _ => Duration::from_secs(seconds / 3_600 * 3_600),
     };
     humantime::format_duration(rounded).to_string()
+}
+
+/// The length of time from one moment to another. Nothing if the second is earlier.
+pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
+    length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
 }

@@ -4,19 +4,39 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use futures::{Stream, StreamExt as _};
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::sender::now_unix;
 use crate::target::store_unavailable;
 
-/// Number of records in one page. A page holds their bodies, so it is small.
-const PAGE: usize = 25;
+/// How much of each record is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Everything but the body.
+    Heads,
+    /// Everything.
+    Whole,
+}
+
+impl Read {
+    /// Number of records in one page. It is smaller with bodies.
+    const fn page(self) -> usize {
+        match self {
+            Self::Heads => 100,
+            Self::Whole => 25,
+        }
+    }
+}
 
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);
@@ -154,7 +174,7 @@ fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     hours.map(group).collect()
 }
 
-/// Some records that pass a filter, with their bodies.
+/// Some records that pass a filter.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     /// The records.
@@ -173,12 +193,13 @@ pub(crate) fn select<'a>(
     store: &'a DynamoStore,
     filter: &'a Filter,
     at_once: usize,
+    read: Read,
 ) -> Result<impl Stream<Item = Result<Page, Failure>> + 'a, Failure> {
     let queries: Vec<_> = filter.queries()?.into_iter().flatten().collect();
     let partition = move |query: IndexQuery| {
         let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
             let Some((query, from)) = at else { return Ok(None) };
-            let (page, next) = page(store, &query, from, filter).await?;
+            let (page, next) = page(store, &query, from, filter, read).await?;
             Ok(Some((page, next.map(|next| (query, Some(next))))))
         });
         Box::pin(pages)
@@ -191,17 +212,68 @@ async fn page(
     query: &IndexQuery,
     from: Option<IndexCursor>,
     filter: &Filter,
+    read: Read,
 ) -> Result<(Page, Option<IndexCursor>), Failure> {
-    let index = store.index_page(query, from, PAGE).await.map_err(|_| store_unavailable())?;
-    let mut page = Page { examined: index.keys.len(), ..Page::default() };
-    for found in store.read_each(&index.keys).await {
+    let index = store.index_page(query, from, read.page()).await.map_err(|_| store_unavailable())?;
+    let found = match read {
+        Read::Heads => store.read_heads(&index.keys).await,
+        Read::Whole => store.read_each(&index.keys).await,
+    };
+    Ok((wanted(found, index.keys.len(), filter)?, index.next))
+}
+
+/// Number of items in one page of a scan.
+const SCAN_PAGE: usize = 50;
+
+/// Reads all records of the table that pass a filter, page by page. This costs as much as the table is large.
+pub(crate) fn scan<'a>(store: &'a DynamoStore, filter: &'a Filter) -> impl Stream<Item = Result<Page, Failure>> + 'a {
+    let prefix = filter.endpoint.as_ref().map_or("in#".to_owned(), |endpoint| format!("in#{endpoint}#"));
+    let start = Some((prefix, None::<String>));
+    futures::stream::try_unfold(start, move |at| async move {
+        let Some((prefix, after)) = at else { return Ok(None) };
+        let scanned = store.scan_page(Table::Inbox, &prefix, &[], after.as_deref(), SCAN_PAGE).await;
+        let scanned = scanned.map_err(|_| store_unavailable())?;
+        let key = |item: &Item| RecordKey::parse(item.get(PARTITION_KEY).and_then(Value::as_text)?);
+        let keys: Vec<_> = scanned.items.iter().filter_map(key).collect();
+        let page = wanted(store.read_each(&keys).await, scanned.read, filter)?;
+        Ok(Some((page, scanned.next.map(|next| (prefix, Some(next))))))
+    })
+}
+
+/// Says what reading these tables as a whole costs, and asks unless the person agreed. Returns about how many items they
+/// have.
+///
+/// # Errors
+/// [`Failure`] when the person does not agree, or cannot be asked.
+pub(crate) async fn agree_to_scan(store: &DynamoStore, tables: &[Table], agreed: bool) -> Result<u64, Failure> {
+    let (mut items, mut bytes) = (0, 0);
+    for table in tables {
+        let (count, size) = store.table_size(*table).await.map_err(|_| store_unavailable())?;
+        items += u64::try_from(count).unwrap_or(0);
+        bytes += u64::try_from(size).unwrap_or(0);
+    }
+    output::note(&format!(
+        "this reads {} as a whole: about {items} item(s), {} KB, {} read units",
+        if tables.len() > 1 { "both tables" } else { "the inbox table" },
+        bytes.div_ceil(1_024),
+        bytes.div_ceil(4_096),
+    ));
+    if agreed || output::confirm("Continue?") {
+        return Ok(items);
+    }
+    Err(Failure::usage("nobody agreed to that", "pass --scan to agree, or --since to read only what an index lists"))
+}
+
+fn wanted(found: Vec<Result<Found, Unavailable>>, examined: usize, filter: &Filter) -> Result<Page, Failure> {
+    let mut page = Page { examined, ..Page::default() };
+    for found in found {
         match found.map_err(|_| store_unavailable())? {
             Found::Record(record) if filter.wants(&record) => page.records.push(*record),
             Found::Unreadable(_) => page.unreadable += 1,
             Found::Record(_) | Found::Nothing => {}
         }
     }
-    Ok((page, index.next))
+    Ok(page)
 }
 
 /// Finds a record by its endpoint and the key that `list` and the HTTP answer show.

@@ -47,6 +47,17 @@ pub struct IndexPage {
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexCursor(HashMap<String, AttributeValue>);
 
+/// A page of items of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScanPage {
+    /// How many items were read, those of other prefixes included.
+    pub read: usize,
+    /// The items.
+    pub items: Vec<Item>,
+    /// The key after which the next page begins. `None` on the last page.
+    pub next: Option<String>,
+}
+
 impl DynamoStore {
     /// Reads one page of at most `limit` keys from an index partition. The index may be stale.
     ///
@@ -97,6 +108,55 @@ impl DynamoStore {
                 .expression_attribute_values(":from", AttributeValue::N(from.0.to_string()))
                 .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
         }
+    }
+
+    /// Reads one page of a table in the order of the store, after this key. Reads only the key and these attributes, and
+    /// only items whose key begins with `prefix`.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub async fn scan_page(
+        &self,
+        table: Table,
+        prefix: &str,
+        attributes: &[&str],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ScanPage, Unavailable> {
+        let scan = self.client().scan().table_name(self.table(table)).consistent_read(true);
+        let scan = scan.limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let from = after.map(|key| HashMap::from([(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()))]));
+        let scan = scan.set_exclusive_start_key(from).expression_attribute_names("#pk", PARTITION_KEY);
+        // DynamoDB compares with no empty text.
+        let scan = if prefix.is_empty() {
+            scan
+        } else {
+            scan.filter_expression("begins_with(#pk, :prefix)")
+                .expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))
+        };
+        let names = std::iter::once("#pk".to_owned()).chain(attributes.iter().map(|name| format!("#{name}")));
+        let scan = scan.projection_expression(names.collect::<Vec<_>>().join(", "));
+        let named =
+            attributes.iter().fold(scan, |scan, name| scan.expression_attribute_names(format!("#{name}"), *name));
+        let output = named.send().await.map_err(|error| failed("Scan", &error))?;
+        let next = output.last_evaluated_key().map(from_attributes);
+        Ok(ScanPage {
+            read: usize::try_from(output.scanned_count()).unwrap_or(0),
+            items: output.items().iter().map(from_attributes).collect(),
+            next: next.and_then(|key| key.get(PARTITION_KEY)?.as_text().map(str::to_owned)),
+        })
+    }
+
+    /// About how many items a table has, and their bytes. The store counts a few times a day.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub async fn table_size(&self, table: Table) -> Result<(i64, i64), Unavailable> {
+        let described = self.client().describe_table().table_name(self.table(table)).send().await;
+        let described = described.map_err(|error| failed("DescribeTable", &error))?;
+        let table = described.table();
+        let count = |count: Option<i64>| count.unwrap_or(0);
+        Ok((count(table.and_then(|table| table.item_count())), count(table.and_then(|table| table.table_size_bytes()))))
     }
 
     /// Reads every item of a table, strongly consistent. For small tables and audits.

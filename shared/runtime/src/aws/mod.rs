@@ -21,7 +21,7 @@ use hookonce_protocol::time::Millis;
 pub use account::{SdkConfig, dynamodb_client, shared_config, sqs_client, ssm_client};
 pub use dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
-pub use inspect::{IndexCursor, IndexPage, IndexQuery};
+pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
 pub use render::{from_attributes, to_attributes};
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]

@@ -3,8 +3,8 @@
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders;
+use crate::orders::{self, Wish};
 
 pub(crate) async fn run(arguments: orders::OrderArguments) -> Result<Exit, Failure> {
-    orders::run(arguments, Operation::Discard, false).await
+    orders::run(arguments, Wish { operation: Operation::Discard, accept_duplicate: false, scan: None }).await
 }

@@ -1,12 +1,16 @@
 //! One module for each command.
 
+pub(crate) mod audit;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod discard;
+pub(crate) mod drill;
 pub(crate) mod endpoint;
 pub(crate) mod list;
 pub(crate) mod providers;
+pub(crate) mod redact;
 pub(crate) mod replay;
 pub(crate) mod send;
 pub(crate) mod show;
+pub(crate) mod stats;
 pub(crate) mod verify;

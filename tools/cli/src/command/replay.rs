@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders;
+use crate::orders::{self, Wish};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -21,5 +21,6 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let operation = if arguments.force { Operation::Force } else { Operation::Retry };
-    orders::run(arguments.order, operation, arguments.accept_duplicate).await
+    let wish = Wish { operation, accept_duplicate: arguments.accept_duplicate, scan: None };
+    orders::run(arguments.order, wish).await
 }

@@ -1,7 +1,5 @@
 //! `hookonce show`: tells the story of one record.
 
-use std::time::Duration;
-
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
@@ -265,8 +263,7 @@ fn operation(entry: &Entry) -> Value {
     })
 }
 
-/// The time between two moments, for a column.
+/// The time since the receipt, for a column.
 fn since(from: EpochMs, to: EpochMs) -> String {
-    let millis = u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0);
-    if millis == 0 { String::new() } else { format!("+{}", output::length(Duration::from_millis(millis))) }
+    if from == to { String::new() } else { format!("+{}", output::between(from, to)) }
 }

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod audits;
 mod demo;
 mod deployed;
 mod endpoints;

@@ -8,17 +8,17 @@ use crate::support::{Running, Workspace, json, root, text, wait_until};
 
 /// A running stack with some records of the payments handler.
 pub(crate) struct Stack {
-    workspace: Workspace,
+    pub(crate) workspace: Workspace,
     _running: Running,
 }
 
 /// The JSON lines on a command's standard output.
-fn lines(output: &Output) -> Vec<Value> {
+pub(crate) fn lines(output: &Output) -> Vec<Value> {
     let all = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     all.map(|line| line.unwrap_or_else(|error| panic!("{error} in {}", text(output)))).collect()
 }
 
-fn summary(output: &Output) -> Value {
+pub(crate) fn summary(output: &Output) -> Value {
     lines(output).pop().unwrap_or_else(|| panic!("{}", text(output)))["summary"].clone()
 }
 
@@ -27,29 +27,34 @@ impl Stack {
     pub(crate) fn with(sound: usize, broken: usize) -> Self {
         let workspace = Workspace::new();
         let running = workspace.dev(&["dev", "--port", "0"]);
-        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
+        let stack = Self { workspace, _running: running };
         for index in 0..sound + broken {
-            let mut event: Value = serde_json::from_slice(&sample).unwrap();
-            event["id"] = object!(format!("evt_{index}"));
-            event["data"]["object"]["id"] = object!(format!("in_{index}"));
-            if index >= sound {
-                event["data"]["object"]["amount_paid"] = object!("much");
-            }
-            let file = workspace.write("event.json", event.to_string().as_bytes());
-            let sent = workspace.run(&["send", "--provider", "stripe", "--file", &file]);
+            let sent = stack.deliver(index, index < sound);
             assert!(sent.status.success(), "{}", text(&sent));
         }
-        let stack = Self { workspace, _running: running };
         stack.wait_for("APPLIED", sound);
         stack.wait_for("DEAD", broken);
         stack
+    }
+
+    /// Delivers an invoice of its own. No handler can read one that is not sound.
+    pub(crate) fn deliver(&self, index: usize, sound: bool) -> Output {
+        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
+        let mut event: Value = serde_json::from_slice(&sample).unwrap();
+        event["id"] = object!(format!("evt_{index}"));
+        event["data"]["object"]["id"] = object!(format!("in_{index}"));
+        if !sound {
+            event["data"]["object"]["amount_paid"] = object!("much");
+        }
+        let file = self.workspace.write("event.json", event.to_string().as_bytes());
+        self.workspace.run(&["send", "--provider", "stripe", "--file", &file])
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.workspace.run(arguments)
     }
 
-    fn list(&self, state: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, state: &str) -> Vec<Value> {
         let listed = json(&self.run(&["list", "--state", state, "--limit", "1000", "--json"]));
         listed.as_array().unwrap().clone()
     }
@@ -58,7 +63,7 @@ impl Stack {
         wait_until(&format!("{count} records are {state}"), || self.list(state).len() == count);
     }
 
-    fn show(&self, key: &str) -> Value {
+    pub(crate) fn show(&self, key: &str) -> Value {
         json(&self.run(&["show", "stripe", key, "--json"]))
     }
 }

@@ -42,10 +42,14 @@ fn every_hookonce_command_of_the_runbook_runs() {
     let stack = Stack::with(1, 2);
     for command in commands {
         stack.wait_for("PENDING", 0);
+        let key = if command.contains("redact") { "stripe evt_0" } else { "stripe evt_1" };
         let here = command.replace("--stack NAME", "").replace("CODE", "INVOICE_UNREADABLE");
-        let mut words = words(&here.replace("ENDPOINT KEY", "stripe evt_1"));
+        let mut words = words(&here.replace("ENDPOINT KEY", key).replace("ENDPOINT", "stripe"));
         words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
         let ran = stack.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(ran.status.code(), Some(0), "{command}: {}", text(&ran));
+        // A drill may find something, and a dry run may refuse one of several records.
+        let no = command.starts_with("drill") || command.starts_with("redact --endpoint");
+        let expected = if no { [Some(0), Some(1)] } else { [Some(0); 2] };
+        assert!(expected.contains(&ran.status.code()), "{command}: {}", text(&ran));
     }
 }

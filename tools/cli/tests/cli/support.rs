@@ -44,6 +44,11 @@ impl Workspace {
         name.to_owned()
     }
 
+    /// Reads a file of the folder.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
         command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());

@@ -1,0 +1,302 @@
+//! `hookonce audit`: checks the protocol's invariants on all records of a live stack.
+//!
+//! It reads both tables once, at a rate, and holds eight bytes for each domain key. Whatever looks wrong is read again,
+//! consistently, because records change while it reads.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::time::Duration;
+
+use clap::Args;
+use hookonce_protocol::invariant::{RecordViolation, violations};
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey};
+use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, attribute};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Table;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::{DynamoStore, ScanPage};
+use hookonce_runtime::port::Store as _;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::select::agree_to_scan;
+use crate::target::{Target, store_unavailable};
+
+/// Number of items in one page.
+const PAGE: usize = 500;
+
+/// How long a PENDING record may be due before somebody should know.
+const OVERDUE: Millis = Millis::minutes(10);
+
+/// How long before its expiry a domain key may be gone.
+const EXPIRY_MARGIN: Millis = Millis::days(3);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Maximum number of items read per second.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// Go on after this record, as an audit that was stopped prints it.
+    #[arg(long, value_name = "RECORD")]
+    after: Option<String>,
+    /// Agree to read both tables as a whole.
+    #[arg(long)]
+    scan: bool,
+    /// Print JSON, one line for each violation and one for the summary.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What an audit finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Violation {
+    /// A3 to A6: about the record alone.
+    Record(RecordViolation),
+    /// A3: it says APPLIED, and no domain key stands for it.
+    EffectMissing,
+    /// A4: its effect stands, and it says otherwise.
+    EffectStands,
+    /// A7: not a record of this version.
+    Unreadable,
+    /// A9: due for long.
+    Overdue,
+    /// A10: sent more often than its age allows.
+    ResentTooOften,
+}
+
+impl Violation {
+    /// The invariant's name, and the section of docs/audit.md.
+    const fn section(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Record(RecordViolation::BodyMissing) => ("A4", "body-missing"),
+            Self::Record(RecordViolation::Expiry) => ("A5", "expiry"),
+            Self::Record(RecordViolation::DueEntry) => ("A6", "due-entry"),
+            Self::Record(RecordViolation::OutcomeMissing) => ("A3", "outcome-missing"),
+            Self::Record(RecordViolation::ReasonMissing) => ("A4", "reason-missing"),
+            Self::Record(RecordViolation::NegativeCounter) => ("A8", "negative-counter"),
+            Self::EffectMissing => ("A3", "effect-missing"),
+            Self::EffectStands => ("A4", "effect-stands"),
+            Self::Unreadable => ("A7", "unreadable"),
+            Self::Overdue => ("A9", "overdue"),
+            Self::ResentTooOften => ("A10", "resent-too-often"),
+        }
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let store = arguments.target.store_with_domain().await?;
+    let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan).await?;
+    let mut audit = Audit {
+        store: &store,
+        timing: Timing::standard(),
+        started: System.moment().now,
+        effects: Effects::default(),
+        pause: Duration::from_secs(1) / arguments.rate,
+        bar: if arguments.json || !output::is_watched() {
+            indicatif::ProgressBar::hidden()
+        } else {
+            output::bar("audit", items)
+        },
+        json: arguments.json,
+        records: 0,
+        found: 0,
+    };
+    let mut last = arguments.after.clone();
+    let end = tokio::select! {
+        end = audit.all(&mut last) => end,
+        _ = tokio::signal::ctrl_c() => Ok(false),
+    };
+    audit.conclude(end, last.as_deref())
+}
+
+/// The domain keys that stand, eight bytes for each: a hash of the record and the generation that applied it.
+#[derive(Default)]
+struct Effects {
+    hasher: RandomState,
+    known: HashSet<u64>,
+}
+
+impl Effects {
+    fn add(&mut self, item: &Item) {
+        let text = |name: &str| item.get(name).and_then(Value::as_text);
+        let (Some(key), Some(record)) = (text(PARTITION_KEY), text("record")) else { return };
+        self.known.insert(self.hasher.hash_one((record, generation(key, record))));
+    }
+
+    fn stand(&self, record: &Record) -> bool {
+        self.known.contains(&self.hasher.hash_one((record.key.as_str(), record.generation)))
+    }
+}
+
+/// The generation that a domain key belongs to: forced ones end with the record and the generation.
+fn generation(key: &str, record: &str) -> i64 {
+    let forced = key.rsplit_once("#g").filter(|(head, _)| head.ends_with(&format!("##{record}")));
+    forced.and_then(|(_, generation)| generation.parse().ok()).unwrap_or(0)
+}
+
+struct Audit<'a> {
+    store: &'a DynamoStore,
+    timing: Timing,
+    started: EpochMs,
+    effects: Effects,
+    pause: Duration,
+    bar: indicatif::ProgressBar,
+    json: bool,
+    records: usize,
+    found: usize,
+}
+
+impl Audit<'_> {
+    /// Reads everything, the inbox after `last`. Keeps `last` at the last record that was checked.
+    async fn all(&mut self, last: &mut Option<String>) -> Result<bool, Failure> {
+        let mut after = None;
+        loop {
+            let page = self.page(Table::Domain, DOMAIN_KEY_PREFIX, &["record"], after.as_deref()).await?;
+            page.items.iter().for_each(|item| self.effects.add(item));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        loop {
+            let page = self.page(Table::Inbox, "", &attribute::HEAD, last.as_deref()).await?;
+            self.check(&page.items).await?;
+            let Some(next) = page.next else { return Ok(true) };
+            *last = Some(next);
+        }
+    }
+
+    async fn page(
+        &self,
+        table: Table,
+        prefix: &str,
+        attributes: &[&str],
+        after: Option<&str>,
+    ) -> Result<ScanPage, Failure> {
+        let page =
+            self.store.scan_page(table, prefix, attributes, after, PAGE).await.map_err(|_| store_unavailable())?;
+        self.bar.inc(u64::try_from(page.read).unwrap_or(0));
+        tokio::time::sleep(self.pause.saturating_mul(u32::try_from(page.read).unwrap_or(u32::MAX))).await;
+        Ok(page)
+    }
+
+    async fn check(&mut self, items: &[Item]) -> Result<(), Failure> {
+        self.records += items.len();
+        let mut suspects = Vec::new();
+        for item in items {
+            match Found::from_item(Some(item)) {
+                // The body is not read: it is looked for where it is needed.
+                Found::Record(record) if record.status == Status::Pending || record.status == Status::Dead => {
+                    suspects.push(record.key);
+                }
+                Found::Record(record) if self.of(&record).is_empty() => {}
+                Found::Record(record) => suspects.push(record.key),
+                Found::Nothing | Found::Unreadable(_) => {
+                    let key = item.get(PARTITION_KEY).and_then(Value::as_text).unwrap_or_default();
+                    self.report(key, Violation::Unreadable);
+                }
+            }
+        }
+        for keys in suspects.chunks(25) {
+            for (key, found) in keys.iter().zip(self.store.read_each(keys).await) {
+                match found.map_err(|_| store_unavailable())? {
+                    Found::Record(record) => {
+                        for violation in self.of(&record) {
+                            self.report(key.as_str(), violation);
+                        }
+                    }
+                    Found::Unreadable(_) => self.report(key.as_str(), Violation::Unreadable),
+                    // It expired in between.
+                    Found::Nothing => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All violations of a record that was read whole. Without its body, BODY_MISSING is among them.
+    fn of(&self, record: &Record) -> Vec<Violation> {
+        let mut found: Vec<_> = violations(record, &self.timing).into_iter().map(Violation::Record).collect();
+        let stands = self.effects.stand(record);
+        let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
+        if applied && !stands && self.is_certain(record) {
+            found.push(Violation::EffectMissing);
+        }
+        // Of these, the protocol itself says that it does not know.
+        let unknown = record.accept_duplicate || record.dead_reason.is_some_and(DeadReason::effect_unknown);
+        if stands && !applied && !unknown {
+            found.push(Violation::EffectStands);
+        }
+        if let (Some(due), Status::Pending) = (&record.due, record.status) {
+            if due.at.0 < self.started.0 - OVERDUE.0 {
+                found.push(Violation::Overdue);
+            }
+            if record.resends > self.resends_max(record) {
+                found.push(Violation::ResentTooOften);
+            }
+        }
+        found
+    }
+
+    /// Whether the domain key of an applied record must be among those that were read: it is older than this audit, and
+    /// has not expired.
+    fn is_certain(&self, record: &Record) -> bool {
+        let Some(at) = record.processed_at else { return true };
+        let expires = at.plus(self.timing.effect_retention).0 - EXPIRY_MARGIN.0;
+        at.0 < self.started.0 - self.timing.clock_skew_max.0 && self.started.0 < expires
+    }
+
+    /// R(age) + 1: the most sends that the intervals of the relay allow.
+    fn resends_max(&self, record: &Record) -> i64 {
+        let (mut sends, mut at) = (0, record.received_at.0);
+        while at < System.moment().now.0 {
+            at += self.timing.resend_interval(sends).0.max(1);
+            sends += 1;
+        }
+        sends + 1
+    }
+
+    fn report(&mut self, key: &str, violation: Violation) {
+        self.found += 1;
+        let (invariant, section) = violation.section();
+        let shown = RecordKey::parse(key);
+        let (endpoint, key) = shown.as_ref().map_or(("-", key), RecordKey::parts);
+        let page = format!("docs/audit.md#{section}");
+        if self.json {
+            let row = json!({ "endpoint": endpoint, "key": key, "invariant": invariant, "violation": section });
+            output::json_line(&row);
+        } else {
+            self.bar.suspend(|| output::line(&format!("{invariant:<4} {section:<18} {endpoint} {key}  {page}")));
+        }
+    }
+
+    fn conclude(self, end: Result<bool, Failure>, last: Option<&str>) -> Result<Exit, Failure> {
+        self.bar.finish_and_clear();
+        let complete = matches!(end, Ok(true));
+        if self.json {
+            let after = last.filter(|_| !complete);
+            output::json_line(&json!({ "summary": {
+                "records": self.records, "domain_keys": self.effects.known.len(), "violations": self.found,
+                "complete": complete, "after": after,
+            }}));
+        } else {
+            output::note(&format!(
+                "{} record(s) and {} domain key(s) checked: {} violation(s)",
+                self.records,
+                self.effects.known.len(),
+                self.found
+            ));
+        }
+        if let (false, Some(last)) = (complete, last) {
+            output::note(&format!("stopped. Go on with --after '{last}'; the domain keys are read again"));
+        }
+        let complete = end?;
+        Ok(if complete && self.found == 0 { Exit::Done } else { Exit::No })
+    }
+}

@@ -1,0 +1,222 @@
+//! `hookonce drill`: what this build's handlers would do with stored deliveries, without writing.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use clap::Args;
+use futures::StreamExt as _;
+use hookonce_protocol::call::{HandlerPlan, Planned, Split};
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_protocol::write::{Action, Condition};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::port::Store as _;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::rehearsal::{self, Rehearsal};
+use crate::select::{Filter, Read, find, select};
+use crate::target::{Target, store_unavailable};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// One record, as `list` prints it. May be repeated.
+    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"])]
+    key: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Number of records to try.
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    /// Print JSON, one line for each record and one for the summary.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What a drill finds out about one record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Finding {
+    /// The handlers would do what was done.
+    Same,
+    /// It is not applied yet, and the handlers would apply it.
+    WouldApply,
+    /// Nobody can say: the body was erased, or an operator gave it up.
+    Skipped,
+    /// The handlers would do something else.
+    Differs(String),
+    /// The handlers fail.
+    Fails(String),
+}
+
+impl Finding {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::WouldApply => "would apply",
+            Self::Skipped => "skipped",
+            Self::Differs(_) => "differs",
+            Self::Fails(_) => "fails",
+        }
+    }
+
+    fn why(&self) -> &str {
+        match self {
+            Self::Same | Self::WouldApply | Self::Skipped => "-",
+            Self::Differs(why) | Self::Fails(why) => why,
+        }
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let store = arguments.target.store_with_domain().await?;
+    let drill = Drill { handlers: rehearsal::parts(store.clone()), store };
+    let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
+    for record in sample(&drill.store, &arguments).await? {
+        let finding = drill.of(&record).await?;
+        *tally.entry(finding.word()).or_default() += 1;
+        let (endpoint, key) = record.key.parts();
+        if arguments.json {
+            let why = Some(finding.why()).filter(|why| *why != "-");
+            let (state, result) = (record.state_word(), finding.word());
+            output::json_line(
+                &json!({ "endpoint": endpoint, "key": key, "state": state, "result": result, "why": why }),
+            );
+        } else if matches!(finding, Finding::Differs(_) | Finding::Fails(_)) {
+            let row = [finding.word(), record.state_word(), endpoint, &record.event_type, finding.why(), key];
+            table.add_row(row);
+        }
+    }
+    let bad = [Finding::Differs(String::new()).word(), Finding::Fails(String::new()).word()];
+    let failed: usize = bad.iter().filter_map(|word| tally.get(word)).sum();
+    if arguments.json {
+        output::json_line(&json!({ "summary": tally }));
+    } else {
+        if table.row_count() > 0 {
+            output::print(&table);
+        }
+        let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        output::note(&format!("{} record(s) tried: {}", tally.values().sum::<usize>(), counts.join(", ")));
+        output::note("nothing was written. The handlers are those of this build of hookonce");
+    }
+    Ok(if tally.is_empty() || failed > 0 { Exit::No } else { Exit::Done })
+}
+
+async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+    let mut records = Vec::new();
+    if !arguments.key.is_empty() {
+        for pair in arguments.key.chunks(2) {
+            let [endpoint, key] = pair else { continue };
+            match find(store, endpoint, key).await? {
+                Some(record) => records.push(record),
+                None => output::note(&format!("endpoint {endpoint} has no record {key}")),
+            }
+        }
+        return Ok(records);
+    }
+    let mut pages = pin!(select(store, &arguments.filter, 1, Read::Whole)?);
+    while records.len() < arguments.limit {
+        let Some(page) = pages.next().await.transpose()? else { break };
+        records.extend(page.records);
+    }
+    records.truncate(arguments.limit);
+    Ok(records)
+}
+
+struct Drill {
+    store: DynamoStore,
+    handlers: Rehearsal,
+}
+
+impl Drill {
+    async fn of(&self, record: &Record) -> Result<Finding, Failure> {
+        if record.body.is_none() || record.status == Status::Discarded {
+            return Ok(Finding::Skipped);
+        }
+        if record.key.kind() == RecordKind::Envelope {
+            return self.of_envelope(record).await;
+        }
+        let settled = record.status == Status::Processed;
+        match self.handlers.plan(record).await {
+            Planned::Plan(plan) => self.of_plan(record, &plan).await,
+            Planned::NoHandler if settled && record.outcome != Some(Outcome::Ignored) => {
+                Ok(Finding::Differs("no handler wants it any more".to_owned()))
+            }
+            Planned::NoHandler => Ok(Finding::Same),
+            Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
+            Planned::Unavailable => Err(store_unavailable()),
+        }
+    }
+
+    async fn of_envelope(&self, envelope: &Record) -> Result<Finding, Failure> {
+        let events = match self.handlers.split(envelope) {
+            Split::Events(events) => events,
+            Split::Failed(failure) => return Ok(Finding::Fails(failure.code)),
+        };
+        if envelope.status != Status::Processed {
+            return Ok(Finding::WouldApply);
+        }
+        let Ok(endpoint) = EndpointId::parse(envelope.key.parts().0) else { return Ok(Finding::Skipped) };
+        let keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+        for (key, found) in keys.iter().zip(self.store.read_heads(&keys).await) {
+            match found.map_err(|_| store_unavailable())? {
+                Found::Record(_) | Found::Unreadable(_) => {}
+                Found::Nothing => return Ok(Finding::Differs(format!("no record of its event {}", key.parts().1))),
+            }
+        }
+        Ok(Finding::Same)
+    }
+
+    async fn of_plan(&self, record: &Record, plan: &HandlerPlan) -> Result<Finding, Failure> {
+        let (endpoint, _) = record.key.parts();
+        if let Err(error) = plan.plan.check(endpoint) {
+            return Ok(Finding::Fails(error.to_string()));
+        }
+        let domain_key = plan.domain_key.item(&plan.handler, &record.key, record.generation);
+        let created = created(plan);
+        let keys: Vec<_> = [&domain_key].into_iter().chain(created.keys()).cloned().collect();
+        let stored = self.store.read_domain(&keys).await.map_err(|_| store_unavailable())?;
+        let by = stored.items.get(&domain_key).and_then(|item| item.get("record")).and_then(Value::as_text);
+        let mine = by == Some(record.key.as_str());
+        Ok(match (record.status, record.outcome) {
+            (Status::Pending | Status::Dead | Status::Discarded, _) => Finding::WouldApply,
+            (Status::Processed, Some(Outcome::Applied)) if !mine => {
+                Finding::Differs(format!("another business fact: {domain_key}"))
+            }
+            (Status::Processed, Some(Outcome::Applied)) => changed(&created, &stored.items),
+            (Status::Processed, Some(Outcome::Duplicate)) if by.is_some() && !mine => Finding::Same,
+            (Status::Processed, _) => Finding::Differs(format!("it would be applied: {domain_key}")),
+        })
+    }
+}
+
+/// The items that a plan creates. Only they can be compared later: an item that events share has changed since.
+fn created(plan: &HandlerPlan) -> BTreeMap<String, &Item> {
+    let writes = plan.plan.writes.iter().filter(|write| write.condition == Condition::item_absent());
+    let items = writes.filter_map(|write| match &write.action {
+        Action::Put(item) => Some((write.key.to_string(), item)),
+        Action::Update(_) | Action::Delete => None,
+    });
+    items.collect()
+}
+
+/// Compares the items that would be created with those that were. Names attributes, never their values.
+fn changed(created: &BTreeMap<String, &Item>, stored: &BTreeMap<String, Item>) -> Finding {
+    for (key, item) in created {
+        let Some(stored) = stored.get(key) else {
+            return Finding::Differs(format!("it would create {key}, which was not created"));
+        };
+        let names = item.keys().chain(stored.keys()).filter(|name| *name != PARTITION_KEY);
+        let differing: std::collections::BTreeSet<_> =
+            names.filter(|name| item.get(*name) != stored.get(*name)).collect();
+        if !differing.is_empty() {
+            let names: Vec<_> = differing.into_iter().map(String::as_str).collect();
+            return Finding::Differs(format!("{key} would have another {}", names.join(", ")));
+        }
+    }
+    Finding::Same
+}

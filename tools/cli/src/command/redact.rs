@@ -1,0 +1,25 @@
+//! `hookonce redact`: erases stored bodies for good.
+
+use clap::Args;
+use hookonce_protocol::trail::Operation;
+
+use crate::failure::{Exit, Failure};
+use crate::orders::{self, Wish};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Agree to read the whole table, which a filter without --since needs.
+    #[arg(long)]
+    scan: bool,
+    #[command(flatten)]
+    order: orders::OrderArguments,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let wish = Wish { operation: Operation::Redact, accept_duplicate: false, scan: Some(arguments.scan) };
+    let exit = orders::run(arguments.order, wish).await?;
+    output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
+    output::note("hookonce logs no body. The events of a batch are records of their own: redact them too");
+    Ok(exit)
+}

@@ -1,0 +1,180 @@
+//! `hookonce stats`: counts records.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt as _;
+use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use serde_json::json;
+
+use super::list::tries;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::select::{Filter, Read, error_of, select};
+use crate::target::Target;
+
+/// Number of index partitions read in parallel.
+const READS_AT_ONCE: usize = 8;
+
+/// The most different types, errors or endpoints that are counted apart.
+const KINDS_MAX: usize = 1_000;
+
+/// What is beyond that.
+const OTHER: &str = "(other)";
+
+/// Number of columns of the chart.
+const COLUMNS: usize = 48;
+
+/// The heights of a column, from nothing to full.
+const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    filter: Filter,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let store = arguments.target.store().await?;
+    let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads)?);
+    let mut counts = Counts::default();
+    while let Some(page) = pages.next().await.transpose()? {
+        counts.unreadable += page.unreadable;
+        page.records.iter().for_each(|record| counts.add(record));
+    }
+    let now = System.moment().now;
+    if arguments.json {
+        output::json(&counts.json(now));
+    } else {
+        counts.print(now);
+    }
+    Ok(if counts.records == 0 { Exit::No } else { Exit::Done })
+}
+
+/// All counts. Their number does not grow with the number of records.
+#[derive(Debug, Default)]
+struct Counts {
+    records: u64,
+    unreadable: usize,
+    duplicates: i64,
+    tries: i64,
+    resends: i64,
+    by: [BTreeMap<String, u64>; 4],
+    minutes: BTreeMap<i64, u64>,
+    oldest_pending: Option<EpochMs>,
+    oldest_dead: Option<EpochMs>,
+}
+
+const BY: [&str; 4] = ["state", "endpoint", "type", "error"];
+
+impl Counts {
+    fn add(&mut self, record: &Record) {
+        self.records += 1;
+        self.duplicates += record.duplicate_count;
+        self.tries += tries(record);
+        self.resends += record.resends;
+        let words = [Some(record.state_word()), Some(record.key.parts().0), Some(&record.event_type), error_of(record)];
+        for (counts, word) in self.by.iter_mut().zip(words) {
+            let Some(word) = word else { continue };
+            let known = counts.len() < KINDS_MAX || counts.contains_key(word);
+            *counts.entry(if known { word.to_owned() } else { OTHER.to_owned() }).or_default() += 1;
+        }
+        *self.minutes.entry(record.received_at.0.div_euclid(60_000)).or_default() += 1;
+        let oldest = match record.status {
+            Status::Pending => &mut self.oldest_pending,
+            Status::Dead => &mut self.oldest_dead,
+            Status::Processed | Status::Discarded => return,
+        };
+        let earlier = oldest.map_or(record.received_at, |oldest| oldest.min(record.received_at));
+        *oldest = Some(earlier);
+    }
+
+    /// The span of the chart, and the number of records in each column.
+    fn over_time(&self) -> Option<(EpochMs, Duration, Vec<u64>)> {
+        let (first, last) = (*self.minutes.keys().next()?, *self.minutes.keys().next_back()?);
+        let columns = i64::try_from(COLUMNS).unwrap_or(1);
+        let width = (last - first) / columns + 1;
+        let mut chart = vec![0; usize::try_from((last - first) / width + 1).unwrap_or(1)];
+        for (minute, count) in &self.minutes {
+            if let Some(column) = usize::try_from((minute - first) / width).ok().and_then(|at| chart.get_mut(at)) {
+                *column += count;
+            }
+        }
+        Some((EpochMs(first * 60_000), Duration::from_secs(u64::try_from(width).unwrap_or(1) * 60), chart))
+    }
+
+    fn json(&self, now: EpochMs) -> serde_json::Value {
+        let age = |at: Option<EpochMs>| at.map(|at| now.0.saturating_sub(at.0));
+        let by: serde_json::Map<_, _> =
+            BY.iter().zip(&self.by).map(|(name, counts)| ((*name).to_owned(), json!(counts))).collect();
+        let over_time = self.over_time().map(|(from, width, chart)| {
+            json!({ "from_ms": from.0, "width_ms": u64::try_from(width.as_millis()).unwrap_or(0), "records": chart })
+        });
+        json!({
+            "records": self.records,
+            "duplicates": self.duplicates,
+            "tries": self.tries,
+            "resends": self.resends,
+            "by": by,
+            "oldest_pending_age_ms": age(self.oldest_pending),
+            "oldest_dead_age_ms": age(self.oldest_dead),
+            "over_time": over_time,
+            "unreadable": self.unreadable,
+        })
+    }
+
+    fn print(&self, now: EpochMs) {
+        if self.records == 0 {
+            output::note("no record matches; without --since, only the last 24 hours are counted");
+            return;
+        }
+        let mut table = output::table(&["", "count", "share"]);
+        for (name, counts) in BY.iter().zip(&self.by) {
+            let mut counts: Vec<_> = counts.iter().collect();
+            counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            for (word, count) in counts {
+                table.add_row([
+                    format!("{name} {word}"),
+                    count.to_string(),
+                    format!("{}%", count * 100 / self.records),
+                ]);
+            }
+        }
+        output::print(&table);
+        let age = |at: Option<EpochMs>| at.map_or("-".to_owned(), |at| output::between(at, now));
+        output::line("");
+        output::line(&format!(
+            "{} record(s), {} duplicate(s), {} tries, {} sent again",
+            self.records, self.duplicates, self.tries, self.resends
+        ));
+        output::line(&format!("oldest PENDING {}, oldest DEAD {}", age(self.oldest_pending), age(self.oldest_dead)));
+        if let Some((from, width, chart)) = self.over_time() {
+            let most = chart.iter().max().copied().unwrap_or(1).max(1);
+            output::line(&format!(
+                "received from {}, {} a column, at most {most}",
+                output::local_moment(from),
+                output::length(width)
+            ));
+            output::line(&chart.iter().map(|count| height(*count, most)).collect::<String>());
+        }
+        if self.unreadable > 0 {
+            output::note(&format!("left out {} record(s) of another hookonce version", self.unreadable));
+        }
+    }
+}
+
+/// A column of the chart. What is not empty is at least one line high.
+fn height(count: u64, most: u64) -> char {
+    let steps = u64::try_from(HEIGHTS.len() - 1).unwrap_or(1);
+    let at = count.saturating_mul(steps).div_ceil(most);
+    usize::try_from(at).ok().and_then(|at| HEIGHTS.get(at)).copied().unwrap_or(' ')
+}

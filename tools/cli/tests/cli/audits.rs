@@ -1,0 +1,173 @@
+//! `stats`, `drill`, `audit` and `redact` on a running stack, sound and then damaged.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use hookonce_local::clients;
+use serde_json::{Value, json as object};
+
+use crate::operators::{Stack, lines, summary};
+use crate::support::{json, root, text};
+
+/// The tables of a running stack, beside hookonce.
+struct Tables {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    inbox: String,
+    domain: String,
+}
+
+impl Tables {
+    fn of(stack: &Stack) -> Self {
+        let running: Value = serde_json::from_str(&stack.workspace.read(".hookonce/stack.json")).unwrap();
+        let text = |name: &str| running[name].as_str().unwrap().to_owned();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = clients::dynamodb(&text("dynamodb_url"));
+        Self { runtime, client, inbox: text("inbox_table"), domain: text("domain_table") }
+    }
+
+    /// Sets or removes an attribute, as no hookonce would.
+    fn damage(&self, table: &str, key: &str, name: &str, value: Option<AttributeValue>) {
+        let update = self.client.update_item().table_name(table).key("pk", AttributeValue::S(key.to_owned()));
+        let update = update.expression_attribute_names("#n", name);
+        let update = match value {
+            Some(value) => update.update_expression("SET #n = :v").expression_attribute_values(":v", value),
+            None => update.update_expression("REMOVE #n"),
+        };
+        self.runtime.block_on(update.send()).unwrap();
+    }
+
+    fn delete(&self, table: &str, key: &str) {
+        let delete = self.client.delete_item().table_name(table).key("pk", AttributeValue::S(key.to_owned()));
+        self.runtime.block_on(delete.send()).unwrap();
+    }
+
+    /// Everything in a table, as debug text.
+    fn dump(&self, table: &str) -> String {
+        format!("{:?}", self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items())
+    }
+}
+
+#[test]
+fn stats_count_by_state_endpoint_type_and_error() {
+    let stack = Stack::with(3, 2);
+    let stats = json(&stack.run(&["stats", "--json"]));
+    assert_eq!(stats["records"], 5);
+    assert_eq!(stats["by"]["state"], object!({ "APPLIED": 3, "DEAD": 2 }));
+    assert_eq!(stats["by"]["endpoint"], object!({ "stripe": 5 }));
+    assert_eq!(stats["by"]["error"], object!({ "INVOICE_UNREADABLE": 2 }));
+    assert!(stats["oldest_dead_age_ms"].as_i64().unwrap() >= 0);
+    let columns = stats["over_time"]["records"].as_array().unwrap();
+    assert_eq!(columns.iter().map(|count| count.as_i64().unwrap()).sum::<i64>(), 5);
+    let dead = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
+    assert_eq!(dead["by"]["state"], object!({ "DEAD": 2 }));
+    let printed = text(&stack.run(&["stats"]));
+    for expected in ["state APPLIED", "60%", "oldest DEAD", "█"] {
+        assert!(printed.contains(expected), "{expected} in {printed}");
+    }
+    assert_eq!(stack.run(&["stats", "--endpoint", "other"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_drill_compares_todays_plans_with_what_was_applied() {
+    let stack = Stack::with(2, 1);
+    let sound = stack.run(&["drill", "--state", "APPLIED", "--json"]);
+    assert_eq!((sound.status.code(), &summary(&sound)), (Some(0), &object!({ "same": 2 })), "{}", text(&sound));
+    let dead = stack.run(&["drill", "--state", "DEAD"]);
+    assert_eq!(dead.status.code(), Some(1));
+    assert!(text(&dead).contains("INVOICE_UNREADABLE") && text(&dead).contains("1 fails"), "{}", text(&dead));
+    let tables = Tables::of(&stack);
+    let before = tables.dump(&tables.domain);
+    // As if another handler had written the ledger.
+    let entry =
+        tables.dump(&tables.domain).split('"').find(|key| key.starts_with("stripe#ledger#")).unwrap().to_owned();
+    let name = "minor";
+    tables.damage(&tables.domain, &entry, name, Some(AttributeValue::N("1".to_owned())));
+    let damaged = stack.run(&["drill", "--state", "APPLIED"]);
+    assert_eq!(damaged.status.code(), Some(1), "{}", text(&damaged));
+    assert!(text(&damaged).contains(&format!("{entry} would have another {name}")), "{}", text(&damaged));
+    tables.delete(&tables.domain, &entry);
+    assert!(text(&stack.run(&["drill", "--state", "APPLIED"])).contains("which was not created"));
+    assert_ne!(before, tables.dump(&tables.domain), "only this test writes");
+    assert_eq!(stack.list("APPLIED").len(), 2);
+}
+
+#[test]
+fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
+    let stack = Stack::with(6, 3);
+    assert_eq!(stack.run(&["audit"]).status.code(), Some(2), "nobody can be asked");
+    let sound = stack.run(&["audit", "--scan", "--json"]);
+    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound));
+    assert_eq!(summary(&sound)["records"], 9);
+    assert_eq!((&summary(&sound)["violations"], &summary(&sound)["complete"]), (&object!(0), &object!(true)));
+
+    let tables = Tables::of(&stack);
+    let (inbox, number) = (&tables.inbox, |number: &str| Some(AttributeValue::N(number.to_owned())));
+    let key = |index: usize| format!("in#stripe#evt_{index}");
+    let word = |word: &str| Some(AttributeValue::S(word.to_owned()));
+    tables.damage(inbox, &key(0), "expires_at", None);
+    tables.damage(inbox, &key(1), "outcome", None);
+    tables.damage(inbox, &key(2), "due_shard", word("due#0"));
+    tables.damage(inbox, &key(2), "due_at", number("1"));
+    tables.damage(inbox, &key(3), "status", word("LOST"));
+    tables.damage(inbox, &key(5), "duplicate_count", number("-1"));
+    tables.damage(inbox, &key(6), "body", None);
+    tables.damage(inbox, &key(7), "dead_reason", None);
+    // Applied long enough ago that no clock explains it.
+    tables.damage(inbox, &key(4), "processed_at", number("1767225600000"));
+    let record = stack.show("evt_4");
+    let hour = record["processed_at_ms"].as_i64().unwrap();
+    assert_eq!(hour, 1_767_225_600_000);
+    let applied = record["received_at_ms"].as_i64().unwrap() - 3_600_000;
+    tables.damage(inbox, &key(4), "processed_at", number(&applied.to_string()));
+    tables.delete(&tables.domain, stack.show("evt_4")["domain_key"].as_str().unwrap());
+    let damaged = stack.run(&["audit", "--scan", "--json"]);
+    assert_eq!(damaged.status.code(), Some(1), "{}", text(&damaged));
+    let mut found: Vec<_> = lines(&damaged)
+        .iter()
+        .filter_map(|line| Some((line["key"].as_str()?.to_owned(), line["violation"].as_str()?.to_owned())))
+        .collect();
+    found.sort();
+    let expected = [
+        ("evt_0", "expiry"),
+        ("evt_1", "effect-stands"),
+        ("evt_1", "outcome-missing"),
+        ("evt_2", "due-entry"),
+        ("evt_3", "unreadable"),
+        ("evt_4", "effect-missing"),
+        ("evt_5", "negative-counter"),
+        ("evt_6", "body-missing"),
+        ("evt_7", "reason-missing"),
+    ];
+    let expected: Vec<_> = expected.iter().map(|(key, it)| ((*key).to_owned(), (*it).to_owned())).collect();
+    assert_eq!(found, expected);
+    let page = std::fs::read_to_string(root().join("docs/audit.md")).unwrap();
+    for (_, violation) in &found {
+        assert!(page.contains(&format!("\n## {violation}\n")), "{violation}");
+    }
+    let printed = text(&stack.run(&["audit", "--scan"]));
+    assert!(printed.contains("docs/audit.md#body-missing") && printed.contains("9 violation(s)"), "{printed}");
+}
+
+#[test]
+fn a_redaction_leaves_no_byte_of_the_body_and_keeps_the_dedup() {
+    let stack = Stack::with(3, 1);
+    let by = ["--reason", "erasure asked for", "--by", "ada", "--yes"];
+    let tables = Tables::of(&stack);
+    let one = stack.run(&[&["redact", "--key", "stripe", "evt_0"][..], &by].concat());
+    assert_eq!(one.status.code(), Some(0), "{}", text(&one));
+    assert!(text(&one).contains("point-in-time recovery"), "{}", text(&one));
+    assert_eq!(stack.run(&["show", "stripe", "evt_0", "--body"]).status.code(), Some(1));
+    let forced = stack.run(&[&["replay", "--force", "--key", "stripe", "evt_0"][..], &by].concat());
+    assert_eq!(forced.status.code(), Some(1), "{}", text(&forced));
+    assert!(text(&forced).contains("its payload is gone"), "{}", text(&forced));
+
+    assert_eq!(stack.run(&["redact", "--endpoint", "stripe"]).status.code(), Some(2), "nobody can be asked");
+    let all = stack.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &by].concat());
+    assert_eq!((&summary(&all)["done"], &summary(&all)["refused"]), (&object!(2), &object!(2)), "{}", text(&all));
+    let bodies = tables.dump(&tables.inbox).matches("\"body\"").count();
+    assert_eq!(bodies, 1, "only the dead record has its body");
+    assert_eq!(stack.list("APPLIED").len(), 3);
+    let sent = stack.deliver(0, true);
+    assert!(text(&sent).contains("duplicate"), "{}", text(&sent));
+    assert_eq!(stack.run(&["audit", "--scan"]).status.code(), Some(0));
+}
