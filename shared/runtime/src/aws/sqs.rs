@@ -5,6 +5,7 @@ use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use error_reporter::Report;
 use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::ENDPOINT_BYTES_MAX;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
 
@@ -50,7 +51,8 @@ impl SqsQueue {
 
     async fn send_batch(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let entries = messages.iter().enumerate().map(|(index, message)| {
-            SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode()).build()
+            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode());
+            entry.message_group_id(tenant(message)).build()
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return vec![Err(Unavailable); messages.len()] };
         match self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await {
@@ -67,9 +69,20 @@ impl SqsQueue {
     }
 }
 
+/// The group of a message: its endpoint. On a standard queue a group orders nothing. SQS uses it to keep one tenant's
+/// backlog from delaying the messages of the others (fair queues). An endpoint id has only characters that SQS allows in
+/// a group id.
+fn tenant(message: &Message) -> &str {
+    message.record_key().parts().0
+}
+
+/// The longest group id that SQS accepts.
+const _: () = assert!(ENDPOINT_BYTES_MAX <= 128);
+
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
+        let send = send.message_group_id(tenant(message));
         send.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");
             Unavailable

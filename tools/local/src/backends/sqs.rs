@@ -1,17 +1,26 @@
 //! The embedded SQS: rustack, which keeps each queue in an actor.
 
+use std::future::Future;
 use std::io;
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use error_reporter::Report;
+use hyper::Response;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustack_sqs_core::config::SqsConfig;
 use rustack_sqs_core::handler::RustackSqsHandler;
 use rustack_sqs_core::provider::RustackSqs;
+use rustack_sqs_http::body::SqsResponseBody;
+use rustack_sqs_http::dispatch::SqsHandler;
 use rustack_sqs_http::service::{SqsHttpConfig, SqsHttpService};
+use rustack_sqs_model::error::SqsError;
+use rustack_sqs_model::operations::SqsOperation;
+use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::BackendError;
@@ -23,7 +32,56 @@ const WORKERS: usize = 1;
 /// Pause after a connection was not accepted, usually because file descriptors ran out.
 const ACCEPT_PAUSE_MILLIS: u64 = 50;
 
-type Service = SqsHttpService<RustackSqsHandler>;
+type Service = SqsHttpService<Tenants>;
+
+/// rustack as AWS has been since July 2025: a message of a standard queue may name its tenant (`MessageGroupId`, fair
+/// queues). rustack refuses that, so this checks the name and leaves it out. No queue here favours quiet tenants.
+struct Tenants(RustackSqsHandler);
+
+/// The attribute that names a message's group.
+const GROUP: &str = "MessageGroupId";
+
+/// The longest name of a group, in bytes.
+const GROUP_BYTES_MAX: usize = 128;
+
+impl SqsHandler for Tenants {
+    fn handle_operation(
+        &self,
+        operation: SqsOperation,
+        body: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<SqsResponseBody>, SqsError>> + Send>> {
+        let sends = matches!(operation, SqsOperation::SendMessage | SqsOperation::SendMessageBatch);
+        match if sends { without_groups(body) } else { Ok(body) } {
+            Ok(body) => self.0.handle_operation(operation, body),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}
+
+/// The body of a send to a standard queue, without the groups of its messages.
+fn without_groups(body: Bytes) -> Result<Bytes, SqsError> {
+    let Ok(mut send) = serde_json::from_slice::<Value>(&body) else { return Ok(body) };
+    if send["QueueUrl"].as_str().is_some_and(|url| url.ends_with(".fifo")) {
+        return Ok(body);
+    }
+    let mut groups = Vec::from_iter(send.as_object_mut().and_then(|message| message.remove(GROUP)));
+    for entry in send["Entries"].as_array_mut().into_iter().flatten() {
+        groups.extend(entry.as_object_mut().and_then(|message| message.remove(GROUP)));
+    }
+    let valid = |group: &Value| {
+        group.as_str().is_some_and(|group| {
+            (1..=GROUP_BYTES_MAX).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_graphic())
+        })
+    };
+    match groups.iter().all(valid) {
+        true if groups.is_empty() => Ok(body),
+        true => Ok(Bytes::from(send.to_string())),
+        false => Err(SqsError::invalid_parameter_value(
+            "MessageGroupId can only include alphanumeric and punctuation \
+            characters. 1 to 128 in length.",
+        )),
+    }
+}
 
 pub(super) fn serve(listener: TcpListener, port: u16) -> Result<ServerThread, BackendError> {
     ServerThread::start("hookonce-sqs", WORKERS, move |stop| async move {
@@ -46,7 +104,7 @@ fn service(port: u16) -> Service {
     });
     let config =
         SqsHttpConfig { skip_signature_validation: true, region: REGION.to_owned(), credential_provider: None };
-    SqsHttpService::new(Arc::new(RustackSqsHandler::new(Arc::new(provider))), config)
+    SqsHttpService::new(Arc::new(Tenants(RustackSqsHandler::new(Arc::new(provider)))), config)
 }
 
 async fn accept(listener: tokio::net::TcpListener, service: Service) -> io::Result<()> {
