@@ -64,13 +64,13 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
 #[tokio::test]
 async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, ..harness.timing };
+    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
     forgotten(&harness, SHARD_PAGE + 8).await;
     harness.clock.advance(harness.timing.lease);
     let script = Script::none();
     let report = harness.relay_under(&script).await.unwrap();
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
-    assert_eq!(script.count(Operation::QueryDue), 2, "two pages");
+    assert_eq!(script.count(Operation::QueryDue), 2 + 1, "two pages, and one of the DEAD");
     assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
@@ -78,18 +78,18 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
 #[tokio::test]
 async fn nothing_begins_late() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, ..harness.timing };
+    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
     owed(&harness, SHARD_PAGE + 8).await;
     let gate = Gate::default();
     let script = Script::held(Operation::SendEach, &gate);
     let slowly = async {
         gate.reached().await;
-        harness.clock.advance(Millis(RELAY_TIMEOUT.0 - CALL_MAX.0));
+        harness.clock.advance(Millis(RELAY_TIMEOUT.0 - CALL_MAX.0 + 1));
         gate.open();
     };
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(SHARD_PAGE));
-    assert_eq!(harness.metric("relay_shards_unavailable"), 1, "what was not read is told");
+    assert_eq!(harness.metric("relay_shards_unavailable"), 2, "what was not read is told: a page, and the DEAD");
     assert_eq!(harness.relay().await["sent"], json!(8), "the next period takes the rest");
 }
 
@@ -258,11 +258,12 @@ async fn silent_queue() -> (String, Arc<Mutex<BTreeSet<String>>>) {
 /// wait for twice as long without a hint.
 #[tokio::test]
 async fn nothing_is_rearmed_that_is_not_tried() {
-    let harness = Harness::with(counting).await;
+    let mut harness = Harness::with(counting).await;
+    harness.timing = Timing { shards: 8, shards_read: 8, ..harness.timing };
     owed(&harness, 6 * SHARD_PAGE).await;
     let (url, asked) = silent_queue().await;
     let store = harness.stack.store();
-    let queue = SqsQueue::new(crate::contract::sqs(&url, Millis(300)), format!("{url}/queue"));
+    let queue = SqsQueue::new(crate::contract::sqs(&url, CALL_MAX), format!("{url}/queue"));
     let (ambient, timing, budget) = (harness.clock.clone(), harness.timing, harness.budget);
     let parts = RelayParts { store, queue, ambient, timing, budget, call_max: CALL_MAX };
     let run = parts.run(harness.clock.now().plus(RELAY_TIMEOUT));
@@ -279,11 +280,53 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     assert_eq!(records.values().filter(repaired).count(), rearmed.len(), "each is due again soon");
 }
 
+/// Step by step as docs/deploy.md says, with every roll-back that it allows.
+#[tokio::test]
+async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
+    let mut harness = Harness::with(counting).await;
+    for (step, (shards, shards_read)) in [(2, 2), (2, 16), (16, 16), (2, 16), (16, 16)].into_iter().enumerate() {
+        harness.timing = Timing { shards, shards_read, ..harness.timing };
+        for number in 0..12 {
+            harness.deliver(&count(&format!("msg_{step}_{number}"), &format!("order-{step}-{number}"))).await;
+        }
+        harness.lose_hints().await;
+    }
+    // The last step is rolled back before anything is sent.
+    harness.timing = Timing { shards: 2, ..harness.timing };
+    harness.clock.advance(harness.timing.lease);
+    assert_eq!(harness.relay().await["sent"], json!(60));
+    harness.settle().await;
+    let facts: Vec<_> =
+        (0..5).flat_map(|step| (0..12).map(move |number| counted_fact(&format!("order-{step}-{number}")))).collect();
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(60));
+}
+
+/// The relay counts what is in the table, so a death that nobody told of is seen, too.
+#[tokio::test]
+async fn what_is_dead_is_counted_in_each_run() {
+    let harness = Harness::with(counting).await;
+    harness.relay().await;
+    assert!(harness.counted("dead_records"), "0 is a figure");
+    assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (0, 0));
+    let store = harness.stack.store();
+    for number in 0..3 {
+        let mut record = a_record(&format!("in#standard_webhooks#dead_{number}"));
+        record.status = Status::Dead;
+        record.due = Some(Due::dead(&record.key, 2, EpochMs(harness.clock.now().0 - 1_000 * (number + 1))));
+        assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
+    }
+    harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
+    assert_eq!(harness.metric("dead_records"), 0, "not read is not zero");
+    harness.relay().await;
+    assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (3, 3_000));
+    assert_eq!(harness.metric("dead_shards_capped"), 0);
+}
+
 /// After a roll-back, records of the newer release stay due for ever. They hide no record of this release.
 #[tokio::test]
 async fn records_of_a_newer_release_hide_no_other() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, ..harness.timing };
+    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
     let (store, now) = (harness.stack.store(), harness.clock.now());
     for number in 0..2 * SHARD_PAGE {
         let mut newer = a_record(&format!("in#standard_webhooks#newer_{number:03}"));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::call::{Call, DueCursor, DueEntry, DuePage, DueQuery, Machine, Next, Reply, Step, Unavailable};
+use hookonce_protocol::call::{
+    Call, DueCursor, DueEntry, DuePage, DueQuery, DueState, Machine, Next, Reply, Step, Unavailable,
+};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, ChunkReport, Limits, PAGES_MAX, Run, Sample, Scanned};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -18,7 +20,7 @@ fn at(now: EpochMs) -> Moment {
 }
 
 fn run(shards: u16, budget: Budget) -> Run {
-    Run::new(Timing { shards, ..Timing::standard() }, budget, LIMITS, at(START))
+    Run::new(Timing { shards, shards_read: shards, ..Timing::standard() }, budget, LIMITS, at(START))
 }
 
 fn entry(number: usize) -> DueEntry {
@@ -127,6 +129,21 @@ fn full_pages_are_followed_up_to_a_limit() {
         }
     }
     assert_eq!(pages, PAGES_MAX);
+}
+
+#[test]
+fn a_gauge_that_stops_at_its_limit_says_so() {
+    let mut run = run(2, Budget::standard());
+    let mut more = false;
+    while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_dead_scan(at(START)) {
+        assert_eq!(query.state, DueState::Dead);
+        let next = more.then(|| DueCursor { key: "x".to_owned(), due_at: EpochMs(1) });
+        more = true;
+        run.dead_scanned(Scanned { query, page: Ok(DuePage { entries: vec![entry(7), entry(9)], next }) });
+    }
+    let dead = run.report().dead;
+    assert_eq!((dead.records, dead.shards_capped, dead.shards_unavailable), (4, 1, 0));
+    assert_eq!(dead.oldest_age, Some(Millis(START.0 - 7)));
 }
 
 /// Drives a sample over the journal's shards.

@@ -17,7 +17,7 @@ fn the_values_that_ship_break_no_rule() {
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(TimingViolation, Timing); 14] = [
+    let broken: [(TimingViolation, Timing); 16] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
@@ -38,6 +38,8 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
         (TimingViolation::Counts, Timing { attempts_max: 0, ..whole }),
+        (TimingViolation::ShardsUnread, Timing { shards: 17, ..whole }),
+        (TimingViolation::ShardsUnread, Timing { shards_read: 1_025, ..whole }),
     ];
     for (expected, timing) in broken {
         assert_eq!(timing.violations(), [expected]);
@@ -55,6 +57,7 @@ fn each_rule_holds_at_its_limit() {
         Timing { send_timeout: Millis(999), ..whole },
         Timing { dead_letter_retention: Millis(whole.queue_retention.0 + 1), ..whole },
         Timing { accept_age_max: Millis(whole.queue_retention.0 + 1), ..whole },
+        Timing { shards: 1_024, shards_read: 1_024, ..whole },
     ] {
         assert_eq!(timing.violations(), []);
     }

@@ -91,7 +91,7 @@ impl Harness {
         Self {
             stack: TestStack::new().await,
             clock: Clock::new(1),
-            timing: Timing { shards: 2, ..Timing::standard() },
+            timing: Timing { shards: 2, shards_read: 2, ..Timing::standard() },
             budget: Budget::standard(),
             endpoints,
             materials: MemoryMaterials::default(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
+use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::{Action, Condition};
 use hookonce_runtime::handler::{Handler, HandlerError};
@@ -113,7 +114,9 @@ impl Handler for Forgetting {
 
 /// Makes the functions do everything at least once. The harness lets each do only what its role allows.
 async fn a_bit_of_everything() -> Harness {
-    let harness = Harness::with(|| handlers::all().with(Counting).with(Forgetting)).await;
+    let mut harness = Harness::with(|| handlers::all().with(Counting).with(Forgetting)).await;
+    // Less than is due, so that the relay samples the journal.
+    harness.budget = Budget { sends_per_second_min: 1, period: Millis::seconds(1), ..harness.budget };
     harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
     for delivery in [whatsapp(&["a", "b"]), count("msg_1", "one"), counted("msg_2", "count.later", "two")] {
         assert_eq!(harness.deliver(&delivery).await.status_code, 200);
@@ -123,6 +126,8 @@ async fn a_bit_of_everything() -> Harness {
     harness.deliver_under(&Script::store_outage(), &count("msg_4", "four")).await;
     harness.work().await;
     // The hints are lost; the relay sends again.
+    harness.deliver(&count("msg_7", "seven")).await;
+    harness.deliver(&count("msg_8", "eight")).await;
     harness.clock.advance(Millis::hours(1));
     harness.relay().await;
     // A hint and a payload that were received too often.

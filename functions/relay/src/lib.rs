@@ -50,6 +50,14 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         if report.shards_unavailable == 0 || report.oldest_age.is_some() {
             counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
         }
+        // A part of the shards shows at least that many.
+        let dead = report.dead;
+        if dead.shards_unavailable == 0 || dead.records > 0 {
+            counts.set("dead_records", i64::try_from(dead.records).unwrap_or(i64::MAX));
+            counts.set("dead_oldest_age_ms", dead.oldest_age.map_or(0, |age| age.0));
+        }
+        counts.add("dead_shards_capped", dead.shards_capped);
+        counts.add("relay_shards_unavailable", dead.shards_unavailable);
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }

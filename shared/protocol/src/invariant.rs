@@ -3,8 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::key::RecordKey;
-use crate::record::{Record, Status, dead_shard, pending_shard};
+use crate::record::{DEAD_LIST, PENDING_LIST, Record, Status};
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -39,10 +38,7 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let rules = [
         (RecordViolation::BodyMissing, !owed || record.body.is_some()),
         (RecordViolation::Expiry, record.expires_at.is_none() == dead),
-        (
-            RecordViolation::DueEntry,
-            due_shard(record).as_deref() == expected_shard(&record.key, record.status, timing).as_deref(),
-        ),
+        (RecordViolation::DueEntry, is_listed(record, timing)),
         (RecordViolation::OutcomeMissing, !processed || record.outcome.is_some()),
         (RecordViolation::ReasonMissing, !dead || record.dead_reason.is_some()),
         (RecordViolation::NegativeCounter, counters.iter().all(|counter| *counter >= 0)),
@@ -50,17 +46,16 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
 }
 
-fn due_shard(record: &Record) -> Option<String> {
-    record.due.as_ref().map(|due| due.shard.clone())
-}
-
-fn expected_shard(key: &RecordKey, status: Status, timing: &Timing) -> Option<String> {
-    let shard = key.shard(timing.shards);
-    match status {
-        Status::Pending => Some(pending_shard(shard)),
-        Status::Dead => Some(dead_shard(shard)),
-        Status::Processed | Status::Discarded => None,
-    }
+/// Whether the record is in the list of its status and no other, in a shard that is read. The number of shards may have
+/// grown since it was written.
+fn is_listed(record: &Record, timing: &Timing) -> bool {
+    let list = match record.status {
+        Status::Pending => PENDING_LIST,
+        Status::Dead => DEAD_LIST,
+        Status::Processed | Status::Discarded => return record.due.is_none(),
+    };
+    let shard = record.due.as_ref().and_then(|due| due.shard.strip_prefix(list)?.parse::<u16>().ok());
+    shard.is_some_and(|shard| shard < timing.shards_read)
 }
 
 /// A wrong number of effects of a business fact, once all processing has ended.

@@ -154,14 +154,20 @@ impl Due {
     }
 }
 
+/// What the index partitions of PENDING records begin with, before the shard.
+pub const PENDING_LIST: &str = "due#";
+
+/// What the index partitions of DEAD records begin with, before the shard.
+pub const DEAD_LIST: &str = "dead#";
+
 /// The index partition for PENDING records of a shard.
 pub fn pending_shard(shard: u16) -> String {
-    format!("due#{shard}")
+    format!("{PENDING_LIST}{shard}")
 }
 
 /// The index partition for DEAD records of a shard.
 pub fn dead_shard(shard: u16) -> String {
-    format!("dead#{shard}")
+    format!("{DEAD_LIST}{shard}")
 }
 
 /// The journal partition for records received at `moment`: the hour since the epoch, and a shard.

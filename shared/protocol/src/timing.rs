@@ -48,9 +48,18 @@ pub struct Timing {
     pub backoff_base: Millis,
     /// The largest back-off bound.
     pub backoff_cap: Millis,
-    /// The number of shards of the index of due records, and of the journal.
+    /// The number of shards that new entries of the index of due records, and of the journal, are spread over.
     pub shards: u16,
+    /// The number of shards that are read. It never falls, because entries stay where they were written; and it rises
+    /// before `shards` does, so that every reader knows a shard before anyone writes to it.
+    pub shards_read: u16,
 }
+
+/// The fewest shards of a deployed stack.
+pub const SHARDS_MIN: u16 = 16;
+
+/// The most shards. Each is one more query in every run of the relay.
+pub const SHARDS_MAX: u16 = 1_024;
 
 impl Timing {
     /// The default values.
@@ -77,7 +86,8 @@ impl Timing {
             attempts_max: 12,
             backoff_base: Millis::seconds(5),
             backoff_cap: Millis::hours(6),
-            shards: 16,
+            shards: SHARDS_MIN,
+            shards_read: SHARDS_MIN,
         }
     }
 
@@ -140,6 +150,7 @@ impl Timing {
                 TimingViolation::Counts,
                 self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.lease.0 >= 1,
             ),
+            (TimingViolation::ShardsUnread, self.shards <= self.shards_read && self.shards_read <= SHARDS_MAX),
         ];
         rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
     }
@@ -179,6 +190,9 @@ pub enum TimingViolation {
     /// Q10.
     #[error("the longest resend interval must be at least the lease and far shorter than the delivery retention")]
     ResendIntervalTooLong,
+    /// What is written must be read.
+    #[error("the number of index shards that are read must be at least the number that is written, and at most 1024")]
+    ShardsUnread,
     /// Counts and durations of zero.
     #[error("attempts, shards, the back-off base and the lease must be at least one")]
     Counts,

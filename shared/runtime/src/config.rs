@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use tracing::level_filters::LevelFilter;
 
 use crate::telemetry::NAMESPACE;
@@ -27,6 +27,8 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_EFFECT_RETENTION_DAYS",
     "HOOKONCE_ENDPOINTS",
     "HOOKONCE_INBOX_TABLE",
+    "HOOKONCE_INDEX_SHARDS",
+    "HOOKONCE_INDEX_SHARDS_READ",
     "HOOKONCE_LEASE_SECONDS",
     "HOOKONCE_LOG",
     "HOOKONCE_MESSAGE_BYTES_MAX",
@@ -227,6 +229,11 @@ impl<'a> Reader<'a> {
         Millis::days(self.number(name, default.as_seconds() / 86_400, 1..=3_650))
     }
 
+    fn shards(&mut self, name: &'static str, default: u16) -> u16 {
+        let number = self.number(name, i64::from(default), i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX));
+        u16::try_from(number).unwrap_or(default)
+    }
+
     fn common(&mut self) -> Common {
         let common = Common {
             inbox_table: self.required("HOOKONCE_INBOX_TABLE"),
@@ -267,6 +274,8 @@ impl<'a> Reader<'a> {
             delivery_retention: self.days("HOOKONCE_DELIVERY_RETENTION_DAYS", standard.delivery_retention),
             effect_retention: self.days("HOOKONCE_EFFECT_RETENTION_DAYS", standard.effect_retention),
             attempts_max: self.number("HOOKONCE_ATTEMPTS_MAX", standard.attempts_max, 1..=100),
+            shards: self.shards("HOOKONCE_INDEX_SHARDS", standard.shards),
+            shards_read: self.shards("HOOKONCE_INDEX_SHARDS_READ", standard.shards_read),
             ..standard
         }
     }
@@ -326,6 +335,8 @@ mod tests {
         environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
         environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
         environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
+        environment.insert("HOOKONCE_INDEX_SHARDS".to_owned(), "64".to_owned());
+        environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "1025".to_owned());
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
@@ -334,6 +345,8 @@ mod tests {
             "HOOKONCE_ENDPOINTS must be",
             "HOOKONCE_LOG must be",
             "the delivery retention must be longer",
+            "HOOKONCE_INDEX_SHARDS_READ must be a whole number from 16 to 1024",
+            "the number of index shards that are read must be at least",
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
         }

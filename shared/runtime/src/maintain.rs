@@ -39,7 +39,7 @@ pub struct RelayParts<S, Q, A> {
 }
 
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
-    /// Sends due records within the budget of one period, and ends before the deadline.
+    /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
     pub async fn run(&self, deadline: EpochMs) -> Driven<Report> {
         let mut run = Run::new(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
         let mut signals = Vec::new();
@@ -50,9 +50,11 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
             }
             signals.extend(self.side_by_side(&mut run, CHUNKS_IN_FLIGHT_MAX, Run::next_chunk, Run::ended).await);
             if !run.turn_page() {
-                return Driven { output: run.report(), signals };
+                break;
             }
         }
+        self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
+        Driven { output: run.report(), signals }
     }
 
     /// Drives machines as long as the run has another one, up to this many at once.

@@ -44,6 +44,9 @@ pub const METRICS: &[&str] = &[
     "relay_oldest_due_age_ms",
     "relay_untried_resends",
     "relay_shards_unavailable",
+    "dead_records",
+    "dead_oldest_age_ms",
+    "dead_shards_capped",
     "dead_letter_settled",
     "dead_letter_kept",
 ];

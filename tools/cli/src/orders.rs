@@ -132,9 +132,11 @@ pub(crate) struct Wish {
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, Failure> {
     let order = arguments.order(wish.operation, wish.accept_duplicate)?;
-    let store = arguments.target.store_with_domain().await?;
+    let filter = if arguments.key.is_empty() { Some(arguments.filter(wish.operation)?) } else { None };
+    filter.as_ref().map_or(Ok(()), Filter::check)?;
+    let stack = arguments.target.open_with_domain().await?;
     let mut run = Run {
-        store: &store,
+        store: &stack.store,
         order: &order,
         arguments: &arguments,
         bar: ProgressBar::hidden(),
@@ -142,30 +144,28 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
     };
-    if !arguments.key.is_empty() {
-        let page = named(&store, &arguments.key).await?;
+    let Some(filter) = filter else {
+        let page = named(&stack.store, &arguments.key).await?;
         return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
-    }
-    let filter = arguments.filter(wish.operation)?;
+    };
     let watched = arguments.yes && !arguments.json && output::is_watched();
     if let (Some(agreed), None) = (wish.scan, filter.since) {
-        let items = agree_to_scan(&store, &[Table::Inbox], agreed || arguments.yes).await?;
+        let items = agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.yes).await?;
         if watched {
             run.bar = output::bar(wish.operation.as_str(), items);
         }
-        return run.all(pin!(scan(&store, &filter))).await;
+        return run.all(pin!(scan(&stack.store, &filter))).await;
     }
     if watched {
         let mut total = 0;
-        for query in filter.queries()?.into_iter().flatten() {
-            total += store.index_count(&query).await.map_err(|_| store_unavailable())?;
+        for query in filter.queries(stack.shards_read).into_iter().flatten() {
+            total += stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
         }
         run.bar = output::bar(wish.operation.as_str(), total);
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
-    let pages = select(&store, &filter, at_once, Read::Whole)?;
-    run.all(pin!(pages)).await
+    run.all(pin!(select(&stack, &filter, at_once, Read::Whole))).await
 }
 
 /// The records named by `--key`.

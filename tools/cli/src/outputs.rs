@@ -4,6 +4,7 @@ use aws_config::SdkConfig;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::SHARDS_MIN;
 use hookonce_runtime::aws::ssm_client;
 use serde::Deserialize;
 
@@ -19,6 +20,13 @@ pub(crate) struct Outputs {
     pub(crate) inbox_table: String,
     /// The table of business data.
     pub(crate) domain_table: String,
+    /// The number of index shards to read. Earlier templates had the least number, and did not say so.
+    #[serde(default = "fewest_shards")]
+    pub(crate) index_shards_read: u16,
+}
+
+const fn fewest_shards() -> u16 {
+    SHARDS_MIN
 }
 
 impl Outputs {

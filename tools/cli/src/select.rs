@@ -9,7 +9,6 @@ use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_runtime::port::Store as _;
@@ -17,7 +16,7 @@ use hookonce_runtime::port::Store as _;
 use crate::failure::Failure;
 use crate::output;
 use crate::sender::now_unix;
-use crate::target::store_unavailable;
+use crate::target::{OpenStack, store_unavailable};
 
 /// How much of each record is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,25 +133,29 @@ impl Filter {
     /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
     /// their time of receipt. A group must be read completely before an order by time can be told, because its
     /// partitions are in no order.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when the span of time is empty.
-    pub(crate) fn queries(&self) -> Result<Vec<Vec<IndexQuery>>, Failure> {
-        let shards = Timing::standard().shards;
+    pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
         let until = self.until.unwrap_or_else(now);
-        if self.since.is_some_and(|since| since > until) {
-            return Err(Failure::usage("--since is later than --until", "swap them"));
-        }
         let due = |partition: fn(u16) -> String| {
             vec![(0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()]
         };
-        Ok(match self.state {
+        match self.state {
             Some(State::Status(Status::Dead)) => due(dead_shard),
             Some(State::Status(Status::Pending)) => due(pending_shard),
             Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None => {
                 journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards)
             }
-        })
+        }
+    }
+
+    /// Refuses an empty span of time.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it begins after its end.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
+            return Err(Failure::usage("--since is later than --until", "swap them"));
+        }
+        Ok(())
     }
 }
 
@@ -186,25 +189,23 @@ pub(crate) struct Page {
 }
 
 /// Reads all records that pass a filter, page by page, `at_once` partitions at a time. Holds that many pages at most.
-///
-/// # Errors
-/// [`Failure`] when the filter names nothing that can be read. The stream ends with one when the store does not answer.
+/// The stream ends with a [`Failure`] when the store does not answer.
 pub(crate) fn select<'a>(
-    store: &'a DynamoStore,
+    stack: &'a OpenStack,
     filter: &'a Filter,
     at_once: usize,
     read: Read,
-) -> Result<impl Stream<Item = Result<Page, Failure>> + 'a, Failure> {
-    let queries: Vec<_> = filter.queries()?.into_iter().flatten().collect();
+) -> impl Stream<Item = Result<Page, Failure>> + 'a {
+    let queries: Vec<_> = filter.queries(stack.shards_read).into_iter().flatten().collect();
     let partition = move |query: IndexQuery| {
         let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
             let Some((query, from)) = at else { return Ok(None) };
-            let (page, next) = page(store, &query, from, filter, read).await?;
+            let (page, next) = page(&stack.store, &query, from, filter, read).await?;
             Ok(Some((page, next.map(|next| (query, Some(next))))))
         });
         Box::pin(pages)
     };
-    Ok(futures::stream::iter(queries).map(partition).flatten_unordered(at_once))
+    futures::stream::iter(queries).map(partition).flatten_unordered(at_once)
 }
 
 async fn page(

@@ -7,6 +7,7 @@ use clap::Args;
 use hookonce_local::clients;
 #[cfg(feature = "aws")]
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, shared_config};
@@ -79,6 +80,8 @@ pub(crate) struct RunningStack {
     pub(crate) inbox_table: String,
     /// The domain table.
     pub(crate) domain_table: String,
+    /// The number of index shards to read.
+    pub(crate) index_shards_read: u16,
     /// The process id.
     pub(crate) pid: u32,
 }
@@ -143,19 +146,42 @@ pub(crate) struct Target {
     /// Queue of a deployed stack. Commands that only read do not need it.
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
+    /// Index shards to read: the stack's parameter IndexShardsRead.
+    #[arg(long, value_name = "N", requires = "table", default_value_t = SHARDS_MIN,
+        value_parser = clap::value_parser!(u16).range(i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX)))]
+    pub(crate) index_shards: u16,
+}
+
+/// The tables of a stack, opened.
+#[derive(Debug)]
+pub(crate) struct OpenStack {
+    /// The tables.
+    pub(crate) store: DynamoStore,
+    /// The number of index shards to read.
+    pub(crate) shards_read: u16,
 }
 
 impl Target {
-    /// The store of the named or running stack.
+    /// The tables of the named or running stack.
     ///
     /// # Errors
     /// [`Failure`] when no stack is named or running.
-    pub(crate) async fn store(&self) -> Result<DynamoStore, Failure> {
+    pub(crate) async fn open(&self) -> Result<OpenStack, Failure> {
         if self.stack.is_some() || self.table.is_some() {
             return self.deployed().await;
         }
         let running = self.folder.running()?;
-        Ok(DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table))
+        let client = clients::dynamodb(&running.dynamodb_url);
+        let store = DynamoStore::new(client, running.inbox_table, running.domain_table);
+        Ok(OpenStack { store, shards_read: running.index_shards_read })
+    }
+
+    /// The tables of the named or running stack, for what reads no index.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running.
+    pub(crate) async fn store(&self) -> Result<DynamoStore, Failure> {
+        Ok(self.open().await?.store)
     }
 
     /// Whether the domain table is known. Without it, a command shows only what the inbox table holds.
@@ -167,32 +193,34 @@ impl Target {
     ///
     /// # Errors
     /// [`Failure`] when no stack is named or running, or a table is not named.
-    pub(crate) async fn store_with_domain(&self) -> Result<DynamoStore, Failure> {
+    pub(crate) async fn open_with_domain(&self) -> Result<OpenStack, Failure> {
         if !self.knows_domain() {
             return Err(Failure::usage(
                 "this also needs the domain table",
                 "pass --domain-table NAME beside --table, or --stack NAME, which finds both",
             ));
         }
-        self.store().await
+        self.open().await
     }
 
-    /// The store of the named stack.
+    /// The tables of the named stack.
     #[cfg(feature = "aws")]
-    async fn deployed(&self) -> Result<DynamoStore, Failure> {
+    async fn deployed(&self) -> Result<OpenStack, Failure> {
         let config = shared_config().await;
         let client = dynamodb_client(&config, CALL_MAX);
         let Some(stack) = &self.stack else {
             let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
-            return Ok(DynamoStore::new(client, inbox, domain.unwrap_or_default()));
+            let store = DynamoStore::new(client, inbox, domain.unwrap_or_default());
+            return Ok(OpenStack { store, shards_read: self.index_shards });
         };
         let outputs = Outputs::of(&config, stack).await?;
-        Ok(DynamoStore::new(client, outputs.inbox_table, outputs.domain_table))
+        let store = DynamoStore::new(client, outputs.inbox_table, outputs.domain_table);
+        Ok(OpenStack { store, shards_read: outputs.index_shards_read })
     }
 
     #[cfg(not(feature = "aws"))]
     #[expect(clippy::unused_async, reason = "with the feature, it waits")]
-    async fn deployed(&self) -> Result<DynamoStore, Failure> {
+    async fn deployed(&self) -> Result<OpenStack, Failure> {
         Err(Failure::usage(
             "this build of hookonce cannot access AWS",
             "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",

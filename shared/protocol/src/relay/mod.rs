@@ -20,9 +20,9 @@ mod scan;
 use crate::time::Millis;
 
 pub use chunk::{CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, rearm_write};
-pub use run::{Limits, PAGES_MAX, Report, Run};
+pub use run::{DeadReport, Limits, PAGES_MAX, Report, Run};
 pub use sample::{SAMPLE_SPAN, SHARDS_SAMPLED_MAX, Sample};
-pub use scan::{SHARD_PAGE, Scan, Scanned};
+pub use scan::{DEAD_PAGE, SHARD_PAGE, Scan, Scanned};
 
 /// How many messages the relay may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

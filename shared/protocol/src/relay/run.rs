@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::call::{DueEntry, DuePage, DueQuery, DueState, Step};
+use crate::call::{DueEntry, DuePage, DueQuery, DueState, Step, Unavailable};
 use crate::relay::Budget;
 use crate::relay::chunk::{CHUNK_MAX, Chunk, ChunkReport};
 use crate::relay::sample::Sample;
-use crate::relay::scan::{SHARD_PAGE, Scan, Scanned};
+use crate::relay::scan::{DEAD_PAGE, SHARD_PAGE, Scan, Scanned};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 
@@ -43,6 +43,21 @@ pub struct Report {
     pub untried_resends: i64,
     /// Shards that were not read to their end, because the store did not answer or the time was over.
     pub shards_unavailable: usize,
+    /// What is DEAD.
+    pub dead: DeadReport,
+}
+
+/// The DEAD records of all shards: what waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct DeadReport {
+    /// How many were counted.
+    pub records: usize,
+    /// How long ago the oldest of them died.
+    pub oldest_age: Option<Millis>,
+    /// Shards with more than were counted.
+    pub shards_capped: usize,
+    /// Shards that were not read, because the store did not answer or the time was over.
+    pub shards_unavailable: usize,
 }
 
 /// One run. It is a plan, not a machine: the driver asks for what may begin next, and reports what has ended.
@@ -64,23 +79,26 @@ pub struct Run {
     /// Sends that were made, or are left to the chunks under way.
     taken: usize,
     stalled: bool,
+    /// Pages of DEAD records that are still to be counted.
+    dead_pages: VecDeque<DueQuery>,
     report: Report,
 }
 
 impl Run {
     /// Begins a run. It reads what is due now: a record that it re-arms does not come up again.
     pub fn new(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
-        let query =
-            |shard| DueQuery { state: DueState::Pending, shard, until: moment.now, after: None, limit: SHARD_PAGE };
-        let mut pages: VecDeque<_> = (0..timing.shards.max(1)).map(query).collect();
         // If the time does not suffice for all shards, others are left out each time.
-        let first = usize::try_from(moment.entropy).unwrap_or(0) % pages.len().max(1);
-        pages.rotate_left(first);
+        let shards = timing.shards_read.max(1);
+        let first = u16::try_from(moment.entropy % u64::from(shards)).unwrap_or(0);
+        let pages = |state, limit| {
+            let query = |shard| DueQuery { state, shard, until: moment.now, after: None, limit };
+            (first..shards).chain(0..first).map(query).collect()
+        };
         Self {
             timing,
             budget,
             limits,
-            pages,
+            pages: pages(DueState::Pending, SHARD_PAGE),
             next_pages: VecDeque::new(),
             rounds: 1,
             waiting: VecDeque::new(),
@@ -88,6 +106,7 @@ impl Run {
             sampled: false,
             taken: 0,
             stalled: false,
+            dead_pages: pages(DueState::Dead, DEAD_PAGE),
             report: Report::default(),
         }
     }
@@ -113,8 +132,7 @@ impl Run {
             return;
         };
         self.report.due += entries.len();
-        let age = entries.first().map(|entry| Millis(scanned.query.until.0.saturating_sub(entry.due_at.0)));
-        self.report.oldest_age = self.report.oldest_age.max(age);
+        self.report.oldest_age = self.report.oldest_age.max(age_of_first(&scanned.query, &entries));
         self.waiting.extend(entries);
     }
 
@@ -160,8 +178,34 @@ impl Run {
         may_send && !self.stalled && self.waiting.is_empty() && self.rounds <= PAGES_MAX && !self.pages.is_empty()
     }
 
+    /// The next shard whose DEAD records to count, once nothing is left to send.
+    pub fn next_dead_scan(&mut self, moment: Moment) -> Option<Step<Scan, Scanned>> {
+        if !self.has_time(moment, self.limits.scan_max) {
+            self.report.dead.shards_unavailable += self.dead_pages.len();
+            self.dead_pages.clear();
+        }
+        self.dead_pages.pop_front().map(Scan::start)
+    }
+
+    /// The DEAD records of a shard were read. One page is enough for a gauge.
+    pub fn dead_scanned(&mut self, scanned: Scanned) {
+        let dead = &mut self.report.dead;
+        match scanned.page {
+            Ok(DuePage { entries, next }) => {
+                dead.records += entries.len();
+                dead.oldest_age = dead.oldest_age.max(age_of_first(&scanned.query, &entries));
+                dead.shards_capped += usize::from(next.is_some());
+            }
+            Err(Unavailable) => dead.shards_unavailable += 1,
+        }
+    }
+
     /// What happened.
     pub fn report(self) -> Report {
         self.report
     }
+}
+
+fn age_of_first(query: &DueQuery, entries: &[DueEntry]) -> Option<Millis> {
+    entries.first().map(|oldest| Millis(query.until.0.saturating_sub(oldest.due_at.0)))
 }

@@ -6,6 +6,9 @@ use crate::timing::Moment;
 /// The most index entries in one page of PENDING records.
 pub const SHARD_PAGE: usize = 100;
 
+/// The most DEAD records that are counted in one shard.
+pub const DEAD_PAGE: usize = 1_000;
+
 /// The machine that reads one page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scan {

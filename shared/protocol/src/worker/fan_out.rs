@@ -7,7 +7,7 @@ use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
 use crate::purpose::Purpose;
-use crate::record::{Due, Found, Outcome, Record, Status};
+use crate::record::{Due, Found, Outcome, Record, Status, journal_shard};
 use crate::timing::{Moment, Timing};
 
 impl Worker {
@@ -117,6 +117,8 @@ fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: M
             event_type: event.event_type.clone(),
             body: Some(event.body.clone()),
             body_sha256: event.sha256,
+            // Thousands of children would crowd into the envelope's partition of the journal.
+            journal_shard: journal_shard(envelope.received_at, key.shard(timing.shards)),
             due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
             attempts: 0,
             resends: 0,

@@ -101,15 +101,16 @@ async fn attempt(
     request: &super::provider::ProviderRequest,
 ) -> bool {
     let sent_at = EpochMs(world.now()).as_seconds();
-    let (there, back, timeout, timing) = {
+    let (there, back, timeout) = {
         let mut inner = world.lock();
         inner.history.observations[number].attempts += 1;
         let chance = if inner.calm || inner.config.steady { 0 } else { 100 };
         let back = if inner.rng.chance(chance) { i64::MAX } else { inner.latency() };
-        (inner.latency(), back, inner.config.timing.webhook_timeout, inner.config.timing)
+        (inner.latency(), back, inner.config.timing.webhook_timeout)
     };
     sleep(there).await;
     let ports = Ports::new(world, Role::Ingress);
+    let timing = ports.timing();
     let receiver = &receivers[delivery.provider];
     let elapsed = world.elapsed();
     let endpoint = receiver.endpoint(elapsed);
@@ -199,7 +200,7 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
 }
 
 pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
-    let timing = ports.world.lock().config.timing;
+    let timing = ports.timing();
     let handlers = Handlers::new().with(Ledger(ports.world.clone()));
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     WorkerParts { store, queue, ambient, handlers, catalog: Catalog::built_in(), timing }
@@ -246,7 +247,7 @@ pub async fn schedule(world: World) {
 }
 
 pub(super) fn relay_parts(ports: &Ports) -> RelayParts<Ports, Ports, Ports> {
-    let timing = ports.world.lock().config.timing;
+    let timing = ports.timing();
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: RELAY_CALL_MAX }
 }

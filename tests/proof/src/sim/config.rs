@@ -94,7 +94,7 @@ impl Config {
             rotates_at: i64::MAX,
         };
         Self {
-            timing: Timing { shards: 1, ..Timing::standard() },
+            timing: Timing { shards: 1, shards_read: 1, ..Timing::standard() },
             endpoints: [choices; 4],
             deliveries: 0,
             rates: Rates::default(),
@@ -270,8 +270,11 @@ fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
 /// Durations within the start-up inequalities: those the project ships with, or ones under which every horizon lies
 /// within the day.
 fn draw_timing(rng: &mut Rng) -> Timing {
+    let shards = rng.pick(&[1, 2, 4]);
     let standard = Timing {
-        shards: rng.pick(&[1, 2, 4]),
+        shards,
+        // The next release writes to all that are read (see `Ports::timing`).
+        shards_read: 2 * shards,
         attempts_max: rng.between(2, 12),
         backoff_base: Millis(rng.between(500, 20_000)),
         backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),

@@ -14,7 +14,7 @@ use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Moment;
+use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
@@ -86,6 +86,13 @@ impl Ports {
     pub fn undisturbed(world: &World, role: Role) -> Self {
         let (release, skew, patience) = (Release::Current, 0, i64::MAX);
         Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: true }
+    }
+
+    /// The durations of this process's release. The next release comes with more shards: it writes to all that are read.
+    pub fn timing(&self) -> Timing {
+        let timing = self.world.lock().config.timing;
+        let shards = if self.release == Release::Next { timing.shards_read } else { timing.shards };
+        Timing { shards, ..timing }
     }
 
     /// Runs the process until it ends, dies, or takes longer than it may.

@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::agree_to_scan;
-use crate::target::{Target, store_unavailable};
+use crate::target::{OpenStack, Target, store_unavailable};
 
 /// Number of items in one page.
 const PAGE: usize = 500;
@@ -90,11 +90,11 @@ impl Violation {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = arguments.target.store_with_domain().await?;
+    let OpenStack { store, shards_read } = arguments.target.open_with_domain().await?;
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan).await?;
     let mut audit = Audit {
         store: &store,
-        timing: Timing::standard(),
+        timing: Timing { shards_read, ..Timing::standard() },
         started: System.moment().now,
         effects: Effects::default(),
         pause: Duration::from_secs(1) / arguments.rate,

@@ -54,6 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let show_metrics = arguments.metrics;
+    let timing = Timing::standard();
     let config = StackConfig {
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
@@ -65,7 +66,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, None) => Functions::InProcess { port: arguments.port },
         },
         endpoints: folder.endpoints().folder().to_owned(),
-        timing: Timing::standard(),
+        timing,
         metrics: Arc::new(move |line| {
             if show_metrics {
                 output::note(line);
@@ -85,6 +86,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         dynamodb_url: place.dynamodb_url.clone(),
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),
+        index_shards_read: timing.shards_read,
         pid: std::process::id(),
     };
     let announcement = running.announce(&folder)?;

@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{self, Rehearsal};
 use crate::select::{Filter, Read, find, select};
-use crate::target::{Target, store_unavailable};
+use crate::target::{OpenStack, Target, store_unavailable};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -72,11 +72,12 @@ impl Finding {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = arguments.target.store_with_domain().await?;
-    let drill = Drill { handlers: rehearsal::parts(store.clone()), store };
+    arguments.filter.check()?;
+    let stack = arguments.target.open_with_domain().await?;
+    let drill = Drill { handlers: rehearsal::parts(stack.store.clone()), store: stack.store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
-    for record in sample(&drill.store, &arguments).await? {
+    for record in sample(&stack, &arguments).await? {
         let finding = drill.of(&record).await?;
         *tally.entry(finding.word()).or_default() += 1;
         let (endpoint, key) = record.key.parts();
@@ -106,19 +107,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(if tally.is_empty() || failed > 0 { Exit::No } else { Exit::Done })
 }
 
-async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+async fn sample(stack: &OpenStack, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
     let mut records = Vec::new();
     if !arguments.key.is_empty() {
         for pair in arguments.key.chunks(2) {
             let [endpoint, key] = pair else { continue };
-            match find(store, endpoint, key).await? {
+            match find(&stack.store, endpoint, key).await? {
                 Some(record) => records.push(record),
                 None => output::note(&format!("endpoint {endpoint} has no record {key}")),
             }
         }
         return Ok(records);
     }
-    let mut pages = pin!(select(store, &arguments.filter, 1, Read::Whole)?);
+    let mut pages = pin!(select(stack, &arguments.filter, 1, Read::Whole));
     while records.len() < arguments.limit {
         let Some(page) = pages.next().await.transpose()? else { break };
         records.extend(page.records);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::{Filter, error_of};
-use crate::target::{Target, store_unavailable};
+use crate::target::{OpenStack, Target, store_unavailable};
 
 /// Number of keys in one page of an index partition.
 const PAGE: usize = 100;
@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let queries = arguments.filter.queries()?;
-    let store = arguments.target.store().await?;
+    arguments.filter.check()?;
+    let OpenStack { store, shards_read } = arguments.target.open().await?;
     let mut listing = Listing::default();
-    for group in queries {
+    for group in arguments.filter.queries(shards_read) {
         let parts = futures::stream::iter(group).map(|query| read(&store, query, &arguments));
         let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
         for part in parts {

@@ -99,7 +99,8 @@ fn a_named_stack_is_read_as_the_running_one() {
     let value = |name: &str| variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
     let (inbox, domain, queue) =
         (value("HOOKONCE_INBOX_TABLE"), value("HOOKONCE_DOMAIN_TABLE"), value("HOOKONCE_QUEUE_URL"));
-    let parts = [("InboxTable", inbox.as_str()), ("DomainTable", &domain), ("HintQueue", &queue)];
+    let parts =
+        [("InboxTable", inbox.as_str()), ("DomainTable", &domain), ("HintQueue", &queue), ("IndexShardsRead", "32")];
     let parameters = ParameterStore::holding(&written_by_the_template(&parts));
     variables.extend(parameters.environment(&[]));
     // A folder without a running stack.
