@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::answers::{Answer, AnswerBody, Answers};
 use crate::catalog::Catalog;
+use crate::coverage::Coverage;
 use crate::facts::SourceKind;
 use crate::handshake::Handshake;
 use crate::provider::Provider;
@@ -29,6 +30,18 @@ pub fn markdown(catalog: &Catalog) -> String {
     );
     for provider in catalog.iter() {
         page.push_str(&overview(provider));
+    }
+    page.push_str(
+        "\n## What is signed\n\n\
+         Whoever holds one delivery of a provider can send it again with another value in every part that is not signed: \
+         `part` is a body of which only some values are signed.\n\n\
+         | provider | body | id | time | type | URL |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for provider in catalog.iter() {
+        let words = provider.coverage().parts().map(|(_, extent)| extent.as_str());
+        // Writing into a string cannot fail.
+        let _ = writeln!(page, "| [{}](#{}) | {} |", provider.id(), provider.id(), words.join(" | "));
     }
     for provider in catalog.iter() {
         section(&mut page, provider);
@@ -156,6 +169,7 @@ impl Serialize for Provider {
             id: &'a str,
             schemes_in_words: Vec<String>,
             key_is_signed: bool,
+            signed: Coverage,
             batches: bool,
             fetches_keys: bool,
             answers: &'a Answers,
@@ -166,6 +180,7 @@ impl Serialize for Provider {
             id: &self.id,
             schemes_in_words: self.schemes(),
             key_is_signed: self.key_is_signed(),
+            signed: self.coverage(),
             batches: self.batches(),
             fetches_keys: self.fetches_keys(),
             answers: &self.answers,

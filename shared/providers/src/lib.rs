@@ -34,6 +34,8 @@ mod captured;
 mod catalog;
 mod configuration;
 #[cfg(feature = "tools")]
+mod coverage;
+#[cfg(feature = "tools")]
 pub mod docs;
 mod event;
 #[cfg(feature = "tools")]
@@ -66,6 +68,8 @@ pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 pub use captured::{CapturedRequest, CapturedRequestError};
 pub use catalog::{Catalog, CatalogError};
 pub use configuration::ConfigurationError;
+#[cfg(feature = "tools")]
+pub use coverage::{Coverage, Extent};
 pub use event::{Contents, EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};

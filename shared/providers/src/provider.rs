@@ -113,7 +113,7 @@ impl Provider {
     ///
     /// Where this is false, anyone who holds one signed request can send it again with a new id.
     pub fn key_is_signed(&self) -> bool {
-        self.schemes.iter().all(|entry| {
+        self.schemes.iter().filter(|entry| !entry.weaker).all(|entry| {
             let covers = |rule: &KeyRule| rule.0.iter().all(|source| entry.scheme.kind().covers(source));
             let items = self.item_rules.iter().flat_map(|rule| &rule.key);
             if self.batches() { items.into_iter().all(covers) } else { self.keys_of(entry).iter().all(covers) }

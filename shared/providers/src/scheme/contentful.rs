@@ -147,6 +147,14 @@ impl SchemeTools for ContentfulScheme {
         Ok(())
     }
 
+    fn covers_time(&self) -> bool {
+        true
+    }
+
+    fn covers_url(&self) -> bool {
+        true
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         vec![
             Lookup::header("signature", SIGNATURE),

@@ -250,6 +250,10 @@ impl SchemeTools for JwtScheme {
         Ok(())
     }
 
+    fn covers_time(&self) -> bool {
+        self.tolerance.is_some() || self.expiry_leeway.is_some()
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::header("token", &self.header)]
     }

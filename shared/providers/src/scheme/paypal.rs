@@ -1,10 +1,11 @@
 //! PayPal REST webhooks: RSA over ids, time and a checksum of the body, with a certificate that PayPal hosts.
 //!
-//! The checksum is CRC-32, so the signature covers the body only weakly: someone who holds one signed delivery can make
-//! another body with the same checksum. The receiver cannot prevent this; the catalog says so.
+//! The checksum is CRC-32, so the signature does not cover the body: someone who holds one signed delivery can make another
+//! body with the same checksum. The receiver can only limit for how long.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::time::Millis;
 
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -31,6 +32,9 @@ const CERTIFICATE: &str = "paypal-cert-url";
 const LIVE_CERTIFICATES: &str = "https://api.paypal.com/v1/notifications/certs/";
 /// The same for tests, where anyone may make payments of any amount.
 const SANDBOX_CERTIFICATES: &str = "https://api.sandbox.paypal.com/v1/notifications/certs/";
+
+/// How old a transmission may be. A captured one is good for any body until then, and `PayPal` retries for three days.
+const AGE_MAX: Millis = Millis::seconds(73 * 3_600);
 
 /// The scheme has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +81,8 @@ impl SchemeKind for PaypalScheme {
             key.is_some_and(|key| key.fits(Algorithm::RsaSha256, message.as_bytes(), &signature))
         };
         let verification = context.with_fetched_key(url, fits)?;
-        if let (Verification::Authentic(_), Some(tolerance)) = (&verification, context.tolerance) {
-            check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, tolerance)?;
+        if let Verification::Authentic(_) = &verification {
+            check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, context.tolerance.unwrap_or(AGE_MAX))?;
         }
         Ok(verification)
     }
@@ -87,8 +91,9 @@ impl SchemeKind for PaypalScheme {
         SecretReading::public(PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256)))
     }
 
-    fn covers(&self, source: &Source) -> bool {
-        source.is_of_body()
+    fn covers(&self, _source: &Source) -> bool {
+        // Whoever may choose four bytes of a body chooses its CRC-32.
+        false
     }
 
     fn fetches_keys(&self) -> bool {
@@ -100,6 +105,10 @@ impl SchemeKind for PaypalScheme {
 impl SchemeTools for PaypalScheme {
     fn sign(&self, _draft: &mut Draft<'_>, _secret: &str, _now: EpochSec) -> Result<(), SignError> {
         Err(SignError::NotSharedSecret)
+    }
+
+    fn covers_time(&self) -> bool {
+        true
     }
 
     fn lookups(&self) -> Vec<Lookup> {
@@ -118,6 +127,14 @@ impl SchemeTools for PaypalScheme {
 
     fn is_shared_secret(&self) -> bool {
         false
+    }
+
+    fn claimed_time(&self, context: &Context<'_>) -> Option<i64> {
+        TimestampUnit::Rfc3339.parse(header(context, TIME).ok()?).ok()
+    }
+
+    fn tolerance(&self) -> Option<Millis> {
+        Some(AGE_MAX)
     }
 }
 

@@ -69,6 +69,14 @@ impl SchemeTools for SignedScheme {
         Ok(())
     }
 
+    fn covers_time(&self) -> bool {
+        self.envelope.signs.contains(&SignedPart::Timestamp)
+    }
+
+    fn covers_url(&self) -> bool {
+        self.envelope.signs.contains(&SignedPart::Url)
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         let signature = match &self.envelope.signature {
             SignatureSource::Header(name) => Place::Header(name.clone()),

@@ -165,6 +165,10 @@ impl SchemeTools for SnsScheme {
         Err(SignError::NotSharedSecret)
     }
 
+    fn covers_time(&self) -> bool {
+        true
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         ["Signature", "SignatureVersion", "SigningCertURL", "Type", "TopicArn"]
             .map(|name| Lookup::body("signed field", &format!("$.{name}")))

@@ -43,6 +43,16 @@ pub(crate) trait SchemeTools {
     /// The scheme in one line.
     fn summary(&self) -> String;
 
+    /// True when the time of sending is signed.
+    fn covers_time(&self) -> bool {
+        false
+    }
+
+    /// True when the URL is signed.
+    fn covers_url(&self) -> bool {
+        false
+    }
+
     /// True when a holder of the endpoint's secret can sign.
     fn is_shared_secret(&self) -> bool {
         true

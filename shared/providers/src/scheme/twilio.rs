@@ -131,6 +131,10 @@ impl SchemeTools for TwilioScheme {
         Ok(())
     }
 
+    fn covers_url(&self) -> bool {
+        true
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::header("signature", SIGNATURE)]
     }

@@ -143,6 +143,7 @@ fn the_key_is_known_to_be_signed_or_not() {
             "mailgun",
             "netlify",
             "okta",
+            "paypal",
             "postmark",
             "razorpay",
             "sanity",

@@ -6,6 +6,7 @@ mod authentic;
 mod batches;
 mod catalog;
 mod configuration;
+mod coverage;
 mod explanations;
 mod facts;
 mod flips;

@@ -1,0 +1,174 @@
+//! The page says of every provider what is signed. Here each part of its valid delivery is changed, to see whether it is.
+
+use hookonce_providers::{Catalog, Extent, Provider, Received, Request};
+use serde_json::Value;
+
+use crate::support::{Vector, provider, valid};
+
+/// Their valid deliveries sign more than their pages rely on: `GitLab` has an older scheme that signs nothing, and
+/// Contentful's sender chooses which headers it signs.
+const SIGNS_MORE: [&str; 2] = ["contentful", "gitlab"];
+
+fn exact() -> impl Iterator<Item = &'static Provider> {
+    Catalog::built_in().iter().filter(|provider| !SIGNS_MORE.contains(&provider.id()))
+}
+
+/// A word that no vector has in these places.
+const OTHER: &str = "7c9e6679-other";
+
+fn is_accepted(provider: &Provider, vector: &Vector, request: &Request<'_>) -> bool {
+    let captured = &vector.captured;
+    let keyring = provider.keyring(&captured.secrets).unwrap();
+    let received = provider.receive(request, &keyring, &captured.settings, None, captured.now);
+    matches!(received, Ok(Received::Delivery(_)))
+}
+
+/// Whether the valid delivery is accepted with another value in one of its headers; `None` without that header.
+fn is_accepted_with_other(provider: &Provider, header: &str) -> Option<bool> {
+    let vector = valid(provider.id());
+    let mut headers = vector.captured.headers.clone();
+    let (_, value) = headers.iter_mut().find(|(name, _)| name == header)?;
+    *value = OTHER.as_bytes().to_vec();
+    Some(is_accepted(provider, vector, &Request { headers: &headers, ..vector.captured.request() }))
+}
+
+/// The headers that the first alternative of a rule reads, if it reads nothing else: `header:x-id`, `{header:x-topic}`.
+fn headers_of(rules: &Value) -> Vec<String> {
+    let first = rules[0].as_str().unwrap_or_default();
+    let parts = first.split(" + ").map(|part| part.trim_matches(['{', '}']).strip_prefix("header:"));
+    parts.map(|name| name.map(str::to_owned)).collect::<Option<Vec<_>>>().unwrap_or_default()
+}
+
+/// The file of a provider, with the rules of its first scheme where they differ.
+fn rules(provider: &Provider, name: &str) -> Value {
+    let file = serde_json::to_value(provider).unwrap();
+    let own = &file["scheme"][0][name];
+    if own.is_null() { file[name].clone() } else { own.clone() }
+}
+
+#[test]
+fn an_id_or_a_type_in_a_header_is_signed_as_the_page_says() {
+    let mut seen = Vec::new();
+    for provider in exact() {
+        let coverage = provider.coverage();
+        for (rule, extent) in [("key", coverage.id), ("event", coverage.event_type)] {
+            for header in headers_of(&rules(provider, rule)) {
+                let Some(accepted) = is_accepted_with_other(provider, &header) else { continue };
+                let signed = extent == Extent::Yes;
+                assert_eq!(accepted, !signed, "{}: {rule} in {header}", provider.id());
+                seen.push(signed);
+            }
+        }
+    }
+    let signed = seen.iter().filter(|signed| **signed).count();
+    assert!(signed >= 5 && seen.len() - signed >= 8, "{signed} of {} are signed", seen.len());
+}
+
+#[test]
+fn the_url_is_signed_as_the_page_says() {
+    let mut signed = Vec::new();
+    for provider in Catalog::built_in().iter() {
+        let vector = valid(provider.id());
+        let url = vector.captured.url.replacen("example.com/", "example.com/other/", 1);
+        assert_ne!(url, vector.captured.url);
+        let accepted = is_accepted(provider, vector, &Request { url: &url, ..vector.captured.request() });
+        assert_eq!(accepted, provider.coverage().url == Extent::No, "{}", provider.id());
+        signed.extend((!accepted).then(|| provider.id()));
+    }
+    assert_eq!(signed, ["contentful", "hubspot", "square", "twilio"]);
+}
+
+#[test]
+fn the_time_in_a_header_is_signed_as_the_page_says() {
+    let mut seen = 0;
+    for provider in exact() {
+        let vector = valid(provider.id());
+        let captured = &vector.captured;
+        let explanation =
+            provider.explain(&captured.request(), &captured.secrets, &captured.settings, None, captured.now);
+        for place in explanation.looked_for.iter().filter(|found| found.what == "timestamp") {
+            let mut headers = captured.headers.clone();
+            let Some((_, value)) = headers.iter_mut().find(|(name, _)| *name == place.place) else { continue };
+            let (last, rest) = value.split_last().unwrap();
+            *value = [
+                rest,
+                if *last == b'Z' {
+                    b".5Z"
+                } else if *last == b'1' {
+                    b"2"
+                } else {
+                    b"1"
+                },
+            ]
+            .concat();
+            let accepted = is_accepted(provider, vector, &Request { headers: &headers, ..captured.request() });
+            assert!(provider.coverage().time == Extent::Yes && !accepted, "{}", provider.id());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "{seen}");
+}
+
+#[test]
+fn a_body_that_is_not_signed_can_be_changed_as_the_page_says() {
+    for provider in exact().filter(|provider| provider.coverage().body < Extent::Yes) {
+        let (id, vector) = (provider.id(), valid(provider.id()));
+        let body = &vector.captured.body;
+        let changed = |at: usize| {
+            let mut other = body.clone();
+            other[at] = if body[at] == b'1' { b'2' } else { b'1' };
+            is_accepted(provider, vector, &Request { body: &other, ..vector.captured.request() })
+        };
+        // A CRC-32 notices one changed byte, but not the change below.
+        assert_eq!((0..body.len()).any(changed), id != "paypal" && id != "braintree", "{id}");
+    }
+}
+
+/// Bytes of this text with the CRC-32 of another: some of its letters become capitals.
+fn with_crc32(text: &str, wanted: u32) -> Vec<u8> {
+    let bytes = text.as_bytes().to_vec();
+    let crc = crc32fast::hash(&bytes);
+    let letters: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'a').collect();
+    // What each letter changes in the CRC-32, reduced so that each basis vector has a leading bit of its own.
+    let mut basis: Vec<(u32, Vec<usize>)> = Vec::new();
+    for at in letters {
+        let mut other = bytes.clone();
+        other[at] ^= 0x20;
+        let (mut change, mut of) = (crc32fast::hash(&other) ^ crc, vec![at]);
+        for (known, parts) in &basis {
+            if change ^ known < change {
+                change ^= known;
+                of.extend(parts);
+            }
+        }
+        if change != 0 {
+            basis.push((change, of));
+            basis.sort_by_key(|(change, _)| std::cmp::Reverse(*change));
+        }
+    }
+    let (mut left, mut forged) = (crc ^ wanted, bytes);
+    for (change, parts) in &basis {
+        if left ^ change < left {
+            left ^= change;
+            parts.iter().for_each(|at| forged[*at] ^= 0x20);
+        }
+    }
+    assert_eq!((left, crc32fast::hash(&forged)), (0, wanted));
+    forged
+}
+
+/// Anyone who holds one delivery of PayPal can make another body that its signature fits.
+#[test]
+fn paypals_signature_fits_another_body() {
+    let vector = valid("paypal");
+    let text = format!(r#"{{"id":"WH-FORGED","event_type":"PAYMENT.SALE.COMPLETED","pad":"{}"}}"#, "a".repeat(64));
+    let forged = with_crc32(&text, crc32fast::hash(&vector.captured.body));
+    let request = Request { body: &forged, ..vector.captured.request() };
+    assert!(is_accepted(provider("paypal"), vector, &request));
+    assert_eq!(provider("paypal").coverage().body, Extent::No);
+    // Not for ever: a captured transmission ages.
+    let late = hookonce_protocol::time::EpochSec(vector.captured.now.0 + 73 * 3_600 + 1);
+    let keyring = provider("paypal").keyring(&vector.captured.secrets).unwrap();
+    let refused = provider("paypal").receive(&request, &keyring, &vector.captured.settings, None, late);
+    assert_eq!(refused.unwrap_err().code(), "timestamp_out_of_range");
+}
