@@ -9,6 +9,7 @@ mod fakes;
 mod gateways;
 mod handlers;
 mod identity;
+mod lost_replies;
 mod materials;
 mod operators;
 mod payments;

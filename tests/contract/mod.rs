@@ -16,7 +16,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{retries, timeouts};
 
 /// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
-fn dynamodb(url: &str, total: Millis) -> Client {
+pub(crate) fn dynamodb(url: &str, total: Millis) -> Client {
     let config = clients::dynamodb(url).config().to_builder();
     let config = config.timeout_config(timeouts(total)).retry_config(retries());
     Client::from_conf(config.retry_partition(own_partition()).build())

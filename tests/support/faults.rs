@@ -19,6 +19,8 @@ use hookonce_protocol::write::{Action, Write};
 use hookonce_runtime::port::{Queue, Store};
 use tokio::sync::{Notify, watch};
 
+use super::call_names::named;
+
 /// A remote call, by the operation that it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
@@ -254,13 +256,15 @@ impl<S: Store> Store for Faulty<S> {
             conflict: Some(Written::TransactionConflict),
             invalid: Some(Written::Invalid),
         };
-        self.script.carry_write(operation, replies, || self.inner.write(write)).await
+        self.script
+            .carry_write(operation, replies, || named(std::slice::from_ref(write), self.inner.write(write)))
+            .await
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {
         let conflict = Some(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]));
         let replies = Replies { refused: Committed::Unavailable, conflict, invalid: Some(Committed::Invalid) };
-        self.script.carry_write(Operation::Commit, replies, || self.inner.commit(writes)).await
+        self.script.carry_write(Operation::Commit, replies, || named(writes, self.inner.commit(writes))).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {

@@ -27,6 +27,7 @@ use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, json};
 
+use super::call_names::CallNames;
 use super::clock::Clock;
 use super::delivery::{Delivery, secret};
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
@@ -104,14 +105,14 @@ impl Harness {
     }
 
     fn store(&self, function: &'static str, script: &Script) -> TestStore {
-        let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function));
+        let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
         let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
         Faulty::new(store, script)
     }
 
     fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
-        let config = self.stack.sqs.config().to_builder().interceptor(self.iam(function));
+        let config = self.stack.sqs.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
         let client = aws_sdk_sqs::Client::from_conf(config.build());
         Faulty::new(SqsQueue::new(client, &self.stack.resources.queue.url), script)
     }
@@ -174,7 +175,10 @@ impl Harness {
 
     /// The store of an operator's tool that meets faults.
     pub(crate) fn operator_store(&self, script: &Script) -> TestStore {
-        Faulty::new(self.stack.store(), script)
+        let config = self.stack.dynamodb.config().to_builder().interceptor(CallNames);
+        let client = aws_sdk_dynamodb::Client::from_conf(config.build());
+        let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
+        Faulty::new(store, script)
     }
 
     /// Delivers, signed now.
@@ -288,7 +292,7 @@ impl Harness {
 
     /// Carries out an operator's write.
     pub(crate) async fn operate(&self, write: &Write) -> hookonce_protocol::call::Written {
-        let written = self.stack.store().write(write).await;
+        let written = self.operator_store(&Script::none()).write(write).await;
         self.observe().await;
         written
     }

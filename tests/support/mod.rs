@@ -1,6 +1,7 @@
 //! What the tests share: the real functions on the real adapters, faults between them, a clock that stands still, and a
 //! checker that reads the tables.
 
+pub(crate) mod call_names;
 pub(crate) mod clock;
 pub(crate) mod counting;
 pub(crate) mod delivery;

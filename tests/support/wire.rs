@@ -9,6 +9,7 @@ use hookonce_proof::fault::Fault;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// One HTTP/1.1 message with a `content-length`, as it came.
@@ -123,7 +124,28 @@ impl ProxiedRequest {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     url: String,
+    in_flight: Arc<InFlight>,
     task: JoinHandle<()>,
+}
+
+/// How many requests have come and are not answered. Their callers may have given up on them.
+#[derive(Debug, Default)]
+struct InFlight(watch::Sender<usize>);
+
+impl InFlight {
+    /// Counts one request until the result is dropped.
+    fn begin(&self) -> OneInFlight<'_> {
+        self.0.send_modify(|count| *count += 1);
+        OneInFlight(self)
+    }
+}
+
+struct OneInFlight<'a>(&'a InFlight);
+
+impl Drop for OneInFlight<'_> {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Proxy {
@@ -133,13 +155,20 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let own_url = format!("http://{}", listener.local_addr().unwrap());
         let injector = Arc::clone(injector);
+        let in_flight = Arc::new(InFlight::default());
+        let counted = Arc::clone(&in_flight);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (target, injector) = (target.clone(), Arc::clone(&injector));
-                tokio::spawn(async move { connection(stream, target, &*injector).await });
+                let (target, injector, counted) = (target.clone(), Arc::clone(&injector), Arc::clone(&counted));
+                tokio::spawn(async move { connection(stream, target, &*injector, &counted).await });
             }
         });
-        Self { url: own_url, task }
+        Self { url: own_url, in_flight, task }
+    }
+
+    /// Waits until every request is answered, also those that their callers have given up.
+    pub(crate) async fn at_rest(&self) {
+        self.in_flight.0.subscribe().wait_for(|count| *count == 0).await.unwrap();
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -154,11 +183,12 @@ impl Drop for Proxy {
 }
 
 /// Serves one connection. `None` once either side has closed it, or if the fault breaks it.
-async fn connection(stream: TcpStream, target: String, injector: &impl Injector) -> Option<()> {
+async fn connection(stream: TcpStream, target: String, injector: &impl Injector, in_flight: &InFlight) -> Option<()> {
     let mut caller = BufReader::new(stream);
     let mut server = BufReader::new(TcpStream::connect(&target).await.ok()?);
     loop {
         let request = HttpMessage::read(&mut caller).await?;
+        let _counted = in_flight.begin();
         match injector.fault(&request).await {
             None => exchange(&request, &mut server).await?.write(&mut caller).await?,
             Some(Fault::Refused) => HttpMessage::reply(REFUSED).write(&mut caller).await?,

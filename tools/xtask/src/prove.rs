@@ -36,6 +36,9 @@ pub(crate) enum Part {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Every kind of call loses its first reply on the way from real backends, so that the SDK repeats it and every kind
+    /// of write meets itself
+    Wire,
     /// The simulator's store and queue against servers, answer by answer; also against those that TEST_DYNAMODB_URL and
     /// TEST_SQS_URL name (scripts/real-backends run scripts/prove fakes)
     Fakes(Length),
@@ -54,6 +57,7 @@ impl Part {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
             Self::Kill(length) => kill::test(length.long),
+            Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::Grid { real: true, .. } => grid_on_servers(),
             Self::Grid { real: false, arguments } => prove([vec!["grid".to_owned()], arguments].concat()),
@@ -85,6 +89,15 @@ fn grid_on_servers() -> Outcome<bool> {
     let mut cargo = servers.command("env");
     cargo.arg(format!("TEST_BINARIES={}", binaries("release")?.display())).arg("cargo");
     figures(cargo, "real_grid", "grid-real", "{\"calls\"")
+}
+
+/// Every kind of call of every scenario, with its first reply lost by a proxy between the SDK and the servers.
+fn wire() -> Outcome<bool> {
+    run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
+    let servers = Servers::start(false)?;
+    let mut cargo = servers.command("env");
+    cargo.args(["TEST_EACH_KIND=1", "cargo"]);
+    figures(cargo, "a_call_whose_first_reply_is_lost", "wire", "{\"part\":\"wire\"")
 }
 
 /// Runs tests and repeats the line with their figures, because otherwise the test harness prints the last line.

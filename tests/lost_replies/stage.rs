@@ -1,0 +1,151 @@
+//! One run: a stack whose functions reach their servers through proxies, and what is looked at after each step.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use hookonce_protocol::invariant;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::write::Table;
+use serde_json::json;
+
+use crate::contract::{dynamodb, sqs};
+use crate::support::call_names::name_of;
+use crate::support::counting::counting;
+use crate::support::stack::urls;
+use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
+use crate::support::{Fault, Harness};
+
+/// Long enough that only the lost reply ends an attempt.
+const CALL_MAX: Millis = Millis::seconds(20);
+
+/// What happens to the calls of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Interference {
+    None,
+    /// These calls lose their first reply.
+    Lost(Lost),
+    /// Calls of this name are not carried out, and their replies say that they were.
+    Pretended(String),
+}
+
+/// Calls that lose their first reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// All of this name.
+    Named(String),
+    /// All that send messages.
+    Sends,
+    /// All that do not.
+    EveryOther,
+}
+
+impl Lost {
+    fn includes(&self, name: &str) -> bool {
+        match self {
+            Self::Named(named) => named == name,
+            Self::Sends => is_send(name),
+            Self::EveryOther => !is_send(name),
+        }
+    }
+}
+
+/// Whether calls of this name send messages.
+pub(crate) fn is_send(name: &str) -> bool {
+    ["SendMessage", "SendMessageBatch"].contains(&name)
+}
+
+/// Decides over replies, and remembers the calls.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    interference: Interference,
+    calls: Mutex<BTreeSet<String>>,
+    struck: Mutex<usize>,
+}
+
+impl Replies {
+    /// The names of all calls so far.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// How many calls were disturbed so far.
+    pub(crate) fn struck(&self) -> usize {
+        *self.struck.lock().unwrap()
+    }
+}
+
+impl Injector for Replies {
+    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+        let name = name_of(request)?;
+        self.calls.lock().unwrap().insert(name.to_owned());
+        let is_first = request.header("amz-sdk-request").unwrap().contains("attempt=1");
+        let fault = match &self.interference {
+            Interference::Lost(lost) if is_first && lost.includes(name) => Fault::ReplyLost,
+            Interference::Pretended(pretended) if pretended == name => Fault::FalseSuccess,
+            Interference::None | Interference::Lost(_) | Interference::Pretended(_) => return None,
+        };
+        *self.struck.lock().unwrap() += 1;
+        Some(fault)
+    }
+
+    fn postpone(&self, _: ProxiedRequest) {
+        unreachable!("no fault here is late");
+    }
+
+    fn kill(&self) {
+        unreachable!("no fault here is a crash");
+    }
+}
+
+/// A run, while it is played.
+pub(crate) struct Stage {
+    pub(crate) harness: Harness,
+    pub(crate) transcript: Mutex<Vec<String>>,
+    pub(crate) replies: Arc<Replies>,
+    proxies: [Proxy; 2],
+}
+
+impl Stage {
+    pub(crate) async fn new(interference: Interference) -> Self {
+        let mut harness = Harness::with(counting).await;
+        let replies = Arc::new(Replies { interference, calls: Mutex::default(), struck: Mutex::default() });
+        let proxies = [Proxy::start(urls().0, &replies).await, Proxy::start(urls().1, &replies).await];
+        harness.stack.dynamodb = dynamodb(proxies[0].url(), CALL_MAX);
+        harness.stack.sqs = sqs(proxies[1].url(), CALL_MAX);
+        Self { harness, transcript: Mutex::default(), replies, proxies }
+    }
+
+    /// Notes what a step answered, and everything that can be seen after it.
+    pub(crate) async fn note(&self, step: &str, answer: impl std::fmt::Debug) {
+        // A best-effort write may still be under way: its caller does not wait for long.
+        for proxy in &self.proxies {
+            proxy.at_rest().await;
+        }
+        self.harness.observe().await;
+        let stack = &self.harness.stack;
+        let (inbox, domain) = (stack.scan(Table::Inbox).await, stack.scan(Table::Domain).await);
+        let items: BTreeSet<_> = inbox.iter().chain(&domain).map(|item| json!(item).to_string()).collect();
+        let waits = stack.messages().await > 0;
+        let dead = self.harness.metric("record_dead");
+        let seen = format!("{step}: {answer:?}, a hint waits: {waits}, deaths told: {dead}");
+        let mut transcript = self.transcript.lock().unwrap();
+        transcript.push(seen);
+        transcript.extend(items.into_iter().map(|item| format!("after {step}: {item}")));
+    }
+
+    /// Everything that is wrong with the tables at the end, where these facts must have been applied once each, except
+    /// for what is dead or owed.
+    pub(crate) async fn violations(&self, facts: &[&str]) -> Vec<String> {
+        let tables = self.harness.tables().await;
+        let verdict = tables.verdict(facts);
+        let mut wrong = Vec::new();
+        if verdict.is_alarming() {
+            wrong.push(format!("{verdict:?}"));
+        }
+        for record in tables.records.values() {
+            let broken = invariant::violations(record, &self.harness.timing);
+            wrong.extend(broken.iter().map(|violation| format!("{}: {violation}", record.key)));
+        }
+        wrong
+    }
+}
