@@ -312,3 +312,23 @@ async fn a_scan_reads_every_page_or_fails() {
     .await;
     assert_eq!(scan(&server, AMPLE).await, Err(Unavailable), "a part of a table is not the table");
 }
+
+#[tokio::test]
+async fn an_index_is_counted_to_its_last_page_or_not_at_all() {
+    let query = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let count = async |server: &ScriptedServer, total| store_at(server, total).index_count(&query).await;
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.push(Case::new("a count below zero", answer(&json!({ "Count": -1 })), Ok(0), 1));
+    hold(async |server: &ScriptedServer| count(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| count(server, SHORT).await, Err(Unavailable)).await;
+
+    let first = answer(&json!({ "Count": 7, "LastEvaluatedKey": { "pk": { "S": "a" } } }));
+    for (second, expected) in [
+        (answer(&json!({ "Count": 3 })), Ok(10)),
+        (error(400, &format!("{STORE}#AccessDeniedException")), Err(Unavailable)),
+    ] {
+        let pages = [first.clone(), second];
+        let server = ScriptedServer::start(move |index, _| pages[index].clone()).await;
+        assert_eq!(count(&server, AMPLE).await, expected);
+    }
+}

@@ -35,7 +35,10 @@ impl Recorded {
     async fn call<T>(&mut self, name: &'static str, server: &ScriptedServer, call: impl Future<Output = T>) -> T {
         let result = call.await;
         let requests = server.requests();
-        self.calls.insert(name, requests[self.seen..].iter().map(shown).collect());
+        let mut shown: Vec<_> = requests[self.seen..].iter().map(shown).collect();
+        // Several may be under way at once.
+        shown.sort_by_key(Value::to_string);
+        self.calls.insert(name, shown);
         self.seen = requests.len();
         result
     }
@@ -112,8 +115,7 @@ fn every_change() -> Action {
 fn answer_of_store(request: &HttpMessage) -> (u16, String) {
     let body = match request.operation().unwrap() {
         "BatchGetItem" => json!({ "Responses": {}, "UnprocessedKeys": {} }),
-        "Query" => json!({ "Items": [], "Count": 0, "LastEvaluatedKey": { "pk": { "S": "last" } } }),
-        "Scan" if request.json().get("ExclusiveStartKey").is_none() => {
+        "Query" | "Scan" if request.json().get("ExclusiveStartKey").is_none() => {
             json!({ "Items": [], "LastEvaluatedKey": { "pk": { "S": "last" } } })
         }
         _ => json!({}),
@@ -162,6 +164,7 @@ async fn reads_on_the_wire() {
     recorded.call("count received across the hour", &server, count).await.unwrap();
     let due = IndexQuery::Due { partition: "dead#3".to_owned() };
     let page = recorded.call("index page of the dead", &server, store.index_page(&due, None, 10)).await.unwrap();
+    recorded.call("count an index partition", &server, store.index_count(&due)).await.unwrap();
     let journal = IndexQuery::Journal { partition: "400000#3".to_owned(), from: EpochMs(1), until: EpochMs(2) };
     let next = store.index_page(&journal, page.next, 10);
     recorded.call("next index page of the journal", &server, next).await.unwrap();
