@@ -3,6 +3,7 @@
 
 mod batches;
 mod contract;
+mod deadlines;
 mod edges;
 mod failures;
 mod fakes;

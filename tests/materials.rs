@@ -6,7 +6,9 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::HttpsMaterials;
-use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, Materials};
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::deadline::Deadline;
+use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, MATERIALS_MAX, Materials};
 use hookonce_runtime::port::MaterialSource;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -181,6 +183,49 @@ async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end
     assert_eq!(harness.materials.urls().iter().filter(|url| **url == own).count(), 1, "it stayed in the cache");
 }
 
+/// What worked before has a budget of its own: strangers cannot keep it from being fetched again.
+#[tokio::test]
+async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let (sns, other) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
+    let own = sns.field("SigningCertURL");
+    harness.materials.put(&own, sns.certificate.as_str());
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+    harness.clock.advance(Millis::hours(25));
+    for number in 0..2 * MATERIALS_MAX {
+        let url = own.replace(".pem", &format!("{number}.pem"));
+        // Half of the names exist: a stranger may know other certificates of the provider.
+        if number % 2 == 0 {
+            harness.materials.put(&url, other.second_certificate.as_str());
+        }
+        let mut forged = sns.event(&harness);
+        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
+        assert_ne!(webhook.handle(forged).await.status_code, 200);
+    }
+    let before = harness.materials.urls().len();
+    assert!(before <= 1 + FETCHES_PER_MINUTE_MAX, "{before} fetches");
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
+    assert_eq!(harness.materials.urls()[before..], [own]);
+}
+
+#[tokio::test]
+async fn a_name_that_fails_is_asked_for_less_and_less() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let sns = Sns::vector("sns-v1-valid");
+    let mut asked = Vec::new();
+    for second in 0..1_200 {
+        let before = harness.materials.urls().len();
+        assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503);
+        if harness.materials.urls().len() > before {
+            asked.push(second);
+        }
+        harness.clock.advance(Millis::seconds(1));
+    }
+    assert_eq!(asked, [0, 10, 30, 70, 150, 310, 610, 910]);
+}
+
 /// An endpoint that uses up its fetches takes none from the others.
 #[tokio::test]
 async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
@@ -237,7 +282,7 @@ impl MaterialSource for Silent {
 #[tokio::test]
 async fn a_side_that_never_answers_is_waited_for_only_so_long() {
     let id = EndpointId::parse("topic").unwrap();
-    let visited = Materials::new(Silent).visit(&id, "https://sns.us-west-2.amazonaws.com/", START).await;
+    let visited = Materials::new(Silent).visit(&id, "https://sns.us-west-2.amazonaws.com/", START, Deadline::of(&Timing::standard())).await;
     assert_eq!(visited, Err(Unavailable));
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
@@ -18,6 +19,7 @@ pub(crate) struct MemoryEndpoints(Arc<State>);
 struct State {
     documents: Mutex<BTreeMap<String, String>>,
     down: Mutex<bool>,
+    latency: Mutex<Duration>,
     fetches: AtomicUsize,
 }
 
@@ -41,6 +43,11 @@ impl MemoryEndpoints {
         *self.0.down.lock().unwrap() = down;
     }
 
+    /// How long the source takes to answer.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        *self.0.latency.lock().unwrap() = latency;
+    }
+
     /// How often a document was fetched.
     pub(crate) fn fetches(&self) -> usize {
         self.0.fetches.load(Ordering::SeqCst)
@@ -50,6 +57,10 @@ impl MemoryEndpoints {
 impl EndpointSource for MemoryEndpoints {
     async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
         self.0.fetches.fetch_add(1, Ordering::SeqCst);
+        let latency = *self.0.latency.lock().unwrap();
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
         if *self.0.down.lock().unwrap() {
             return Err(FetchError::Unavailable("the test says so".into()));
         }

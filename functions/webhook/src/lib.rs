@@ -19,6 +19,7 @@ use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_providers::{Fallback, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
 use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
 use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
@@ -72,8 +73,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
         let started = self.ingress.ambient.moment().now;
+        let deadline = Deadline::of(&self.ingress.timing);
         let mut counts = Counts::default();
-        let outbound = match self.answer(request, &mut counts).await {
+        let outbound = match self.answer(request, deadline, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
@@ -90,11 +92,17 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         outbound
     }
 
-    async fn answer(&self, request: Result<Inbound, Malformed>, counts: &mut Counts) -> Result<Outbound, Denial> {
+    async fn answer(
+        &self,
+        request: Result<Inbound, Malformed>,
+        deadline: Deadline,
+        counts: &mut Counts,
+    ) -> Result<Outbound, Denial> {
+        let lookups = deadline.leaving(LOOKUP_RESERVE);
         let inbound = request.map_err(|Malformed| Denial::Malformed)?;
         counts.property("request_id", inbound.request_id.as_str());
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
-        let endpoint = self.endpoint(&id).await?;
+        let endpoint = self.endpoint(&id, lookups).await?;
         counts.property("endpoint", id.as_str());
         if !endpoint.allows_source(inbound.source) {
             return Err(Denial::SourceNotAllowed);
@@ -102,21 +110,21 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         if inbound.body.len() > endpoint.body_bytes_max {
             return Err(too_large(&endpoint, inbound.body.len()));
         }
-        let (endpoint, received) = self.receive(endpoint, &inbound).await?;
+        let (endpoint, received) = self.receive(endpoint, &inbound, lookups).await?;
         match received {
             Received::Handshake(handshake) => {
-                self.confirm(&endpoint, &handshake).await?;
+                self.confirm(&endpoint, &handshake, deadline).await?;
                 counts.add("handshake_answered", 1);
                 Ok(answer::handshake(handshake))
             }
-            Received::Delivery(delivery) => self.deliver(&endpoint, &delivery, counts).await,
+            Received::Delivery(delivery) => self.deliver(&endpoint, &delivery, deadline, counts).await,
             Received::NeedsMaterial(_) => Err(Denial::MaterialUnavailable(endpoint.provider.answers().retry_please)),
         }
     }
 
-    async fn endpoint(&self, id: &EndpointId) -> Result<Arc<Endpoint>, Denial> {
+    async fn endpoint(&self, id: &EndpointId, deadline: Deadline) -> Result<Arc<Endpoint>, Denial> {
         let now = self.ingress.ambient.moment().now;
-        match self.endpoints.get(id, now).await {
+        match self.endpoints.get(id, now, deadline).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
             // The failure itself was logged. Logging these too would let any caller flood the log.
@@ -130,15 +138,20 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     /// Verifies the request. If no secret of the cached document matches, fetches the document and, if it changed, verifies
     /// once more, so that a secret rotation costs no deliveries until the cache expires.
-    async fn receive(&self, endpoint: Arc<Endpoint>, inbound: &Inbound) -> Result<(Arc<Endpoint>, Received), Denial> {
-        match self.verify(&endpoint, inbound).await {
+    async fn receive(
+        &self,
+        endpoint: Arc<Endpoint>,
+        inbound: &Inbound,
+        deadline: Deadline,
+    ) -> Result<(Arc<Endpoint>, Received), Denial> {
+        match self.verify(&endpoint, inbound, deadline).await {
             Err(Refusal::SignatureMismatch) => {
                 let now = self.ingress.ambient.moment().now;
                 let refused = Denial::refused(Refusal::SignatureMismatch, endpoint.provider.answers());
-                let fresh = self.endpoints.refresh(&endpoint.id, now).await;
+                let fresh = self.endpoints.refresh(&endpoint.id, now, deadline).await;
                 // An unchanged document would refuse again, after another pass over the body.
                 let Some(fresh) = fresh.filter(|fresh| !fresh.judges_like(&endpoint)) else { return Err(refused) };
-                let received = self.verify(&fresh, inbound).await;
+                let received = self.verify(&fresh, inbound, deadline).await;
                 received.map_err(|refusal| Denial::refused(refusal, fresh.provider.answers())).map(|it| (fresh, it))
             }
             received => {
@@ -150,7 +163,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     }
 
     /// Checks the request. If the scheme needs the provider's certificate or key, fetches it and checks again.
-    async fn verify(&self, endpoint: &Endpoint, inbound: &Inbound) -> Result<Received, Refusal> {
+    async fn verify(&self, endpoint: &Endpoint, inbound: &Inbound, deadline: Deadline) -> Result<Received, Refusal> {
         let url = self.public_url(inbound);
         let request = Request { method: &inbound.method, url: &url, headers: &inbound.headers, body: &inbound.body };
         let now = self.ingress.ambient.moment().now;
@@ -158,8 +171,12 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             endpoint.provider.receive(&request, keyring, &endpoint.settings, endpoint.tolerance, now.as_seconds())
         };
         match judge(&endpoint.keyring)? {
-            Received::NeedsMaterial(needed) => match self.materials.get(&endpoint.id, &needed, now).await {
-                Ok(material) => judge(&endpoint.keyring.with_material(material)),
+            Received::NeedsMaterial(needed) => match self.materials.get(&endpoint.id, &needed, now, deadline).await {
+                Ok(material) => {
+                    let received = judge(&endpoint.keyring.with_material(material))?;
+                    self.materials.proven(&needed);
+                    Ok(received)
+                }
                 Err(_) => Ok(Received::NeedsMaterial(needed)),
             },
             received => Ok(received),
@@ -168,10 +185,15 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     /// Visits the URL that confirms a subscription, if the handshake has one. Verification showed that it is the
     /// provider's.
-    async fn confirm(&self, endpoint: &Endpoint, handshake: &HandshakeAnswer) -> Result<(), Denial> {
+    async fn confirm(
+        &self,
+        endpoint: &Endpoint,
+        handshake: &HandshakeAnswer,
+        deadline: Deadline,
+    ) -> Result<(), Denial> {
         let Some(url) = &handshake.visit else { return Ok(()) };
         let now = self.ingress.ambient.moment().now;
-        let visited = self.materials.visit(&endpoint.id, url, now).await;
+        let visited = self.materials.visit(&endpoint.id, url, now, deadline).await;
         visited.map_err(|_| Denial::MaterialUnavailable(endpoint.provider.answers().retry_please))
     }
 
@@ -203,13 +225,15 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         &self,
         endpoint: &Endpoint,
         delivery: &VerifiedDelivery,
+        deadline: Deadline,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
         counts.set("secret_index", i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX));
         if delivery.secret_index() > 0 {
             counts.add("old_secret_used", 1);
         }
-        let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy).await.map_err(|error| {
+        let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy, deadline).await;
+        let ingested = ingested.map_err(|error| {
             if let IngestError::Compress(_) = error {
                 tracing::error!(error = %Report::new(&error), "preparing a delivery for storage failed");
                 return Denial::StoreUnavailable(endpoint.provider.answers().retry_please);

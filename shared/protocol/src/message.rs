@@ -70,6 +70,14 @@ impl Message {
         serde_json::from_str(text).map_err(|_| MessageError::UnknownVersion)
     }
 
+    /// Whether the message only names a record, which is durable without it.
+    pub fn is_hint(&self) -> bool {
+        match self {
+            Self::Ref { .. } => true,
+            Self::Full(_) => false,
+        }
+    }
+
     /// The record that the message is about.
     pub fn record_key(&self) -> &RecordKey {
         match self {

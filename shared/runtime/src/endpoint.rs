@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use error_reporter::Report;
+use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Catalog, ConfigurationError, Keyring, Provider, Settings};
 use ipnet::IpNet;
 
+use crate::deadline::Deadline;
 use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
 use crate::per_minute::PerMinute;
 use crate::port::EndpointSource;
@@ -23,6 +26,9 @@ pub const ABSENCE_AGE_MAX: Millis = Millis::seconds(30);
 
 /// After a fetch, how long a failed verification must wait to cause another.
 pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
+
+/// How long a delivery waits for a document to be fetched again. Then the cached one is used, and the fetch goes on.
+pub const STALE_AFTER: Duration = Duration::from_millis(300);
 
 /// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
@@ -145,7 +151,11 @@ pub enum LookupError {
 
 /// A cache of endpoints by id.
 #[derive(Debug)]
-pub struct Endpoints<S> {
+pub struct Endpoints<S>(Arc<Shared<S>>);
+
+/// What lookups share with refreshes that go on without them.
+#[derive(Debug)]
+struct Shared<S> {
     source: S,
     catalog: &'static Catalog,
     state: Mutex<State>,
@@ -188,43 +198,87 @@ impl Known {
 impl<S: EndpointSource> Endpoints<S> {
     /// Creates an empty cache.
     pub fn new(source: S, catalog: &'static Catalog) -> Self {
-        Self { source, catalog, state: Mutex::default() }
+        Self(Arc::new(Shared { source, catalog, state: Mutex::default() }))
     }
 
     /// Looks up an endpoint. If the cached one has expired, fetches it again. If that fails, returns the stale one and
-    /// waits [`REFRESH_PAUSE`] before the next fetch.
+    /// waits [`REFRESH_PAUSE`] before the next fetch. If it takes longer than [`STALE_AFTER`], returns the stale one
+    /// while the fetch goes on.
     ///
     /// # Errors
     /// [`LookupError`] when the source is unavailable and nothing is cached, when the document is not valid, or when it
     /// is too early to ask again.
-    pub async fn get(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
-        match self.cached(id) {
+    pub async fn get(
+        &self,
+        id: &EndpointId,
+        now: EpochMs,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        match self.0.cached(id) {
             Some(cached) if now < cached.fresh_until => cached.known.answer(),
             Some(Cached { known: Known::Endpoint(stale), asked_at, .. }) => {
                 if now < asked_at.plus(REFRESH_PAUSE) {
                     Ok(Some(stale))
                 } else {
-                    self.fetch(id, now, Some(stale)).await
+                    self.fetch_again(id, now, stale, deadline.at_most(STALE_AFTER)).await
                 }
             }
-            Some(_) | None if self.may_ask(now) => self.fetch(id, now, None).await,
+            Some(_) | None if self.0.may_ask(now) => self.0.fetch(id, now, deadline).await,
             Some(_) | None => Err(LookupError::TooManyAbsent),
         }
     }
 
     /// Fetches an endpoint again because no cached secret verified a delivery. At most once per [`REFRESH_PAUSE`];
     /// `None` if it is too early. If the fetch fails, returns the cached endpoint.
-    pub async fn refresh(&self, id: &EndpointId, now: EpochMs) -> Option<Arc<Endpoint>> {
-        match self.cached(id)? {
+    pub async fn refresh(&self, id: &EndpointId, now: EpochMs, deadline: Deadline) -> Option<Arc<Endpoint>> {
+        match self.0.cached(id)? {
             Cached { known: Known::Endpoint(cached), asked_at, .. } if now >= asked_at.plus(REFRESH_PAUSE) => {
-                self.fetch(id, now, Some(cached)).await.ok()?
+                self.fetch_again(id, now, cached, deadline).await.ok()?
             }
             _ => None,
         }
     }
 
-    /// Fetches from the source. `stale` is the cached endpoint, if any.
+    /// Fetches a document that is cached. The fetch goes on after the deadline: the next delivery finds its result.
+    async fn fetch_again(
+        &self,
+        id: &EndpointId,
+        now: EpochMs,
+        stale: Arc<Endpoint>,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let fresh_until = self.0.cached(id).map_or(now, |cached| cached.fresh_until);
+        let asked = Cached { known: Known::Endpoint(Arc::clone(&stale)), fresh_until, asked_at: now };
+        self.0.remember(id, asked);
+        let (shared, id, held) = (Arc::clone(&self.0), id.clone(), Arc::clone(&stale));
+        let fetch = tokio::spawn(async move { shared.fetch_once(&id, now, Some(held)).await });
+        match deadline.within(fetch).await {
+            Ok(Ok(fetched)) => fetched,
+            Ok(Err(_)) | Err(Unavailable) => Ok(Some(stale)),
+        }
+    }
+}
+
+impl<S: EndpointSource> Shared<S> {
+    /// Fetches a document that is not cached, until the deadline.
     async fn fetch(
+        &self,
+        id: &EndpointId,
+        now: EpochMs,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        match deadline.within(self.fetch_once(id, now, None)).await {
+            Ok(fetched) => fetched,
+            Err(error) => {
+                let fresh_until = now.plus(FAILURE_PAUSE);
+                self.remember(id, Cached { known: Known::Failed, fresh_until, asked_at: now });
+                Err(LookupError::Fetch(FetchError::Unavailable(error.into())))
+            }
+        }
+    }
+
+    /// Fetches from the source. `stale` is the cached endpoint, if any.
+    async fn fetch_once(
         &self,
         id: &EndpointId,
         now: EpochMs,

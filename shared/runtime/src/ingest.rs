@@ -14,6 +14,7 @@ use hookonce_providers::{Contents, VerifiedDelivery};
 use crate::ambient::Ambient;
 use crate::body::{self, BodyError};
 use crate::config::MESSAGE_BYTES_MAX;
+use crate::deadline::{Deadline, UntilDeadline};
 use crate::drive::{Driven, Remote, drive};
 use crate::endpoint::Policy;
 use crate::port::{Queue, Store};
@@ -66,7 +67,7 @@ pub struct Ingested {
 }
 
 impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
-    /// Claims a verified delivery and sends its hint.
+    /// Claims a verified delivery and sends its hint, until the deadline.
     ///
     /// # Errors
     /// [`IngestError`] if it fails before anything is written.
@@ -75,12 +76,13 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         endpoint: &EndpointId,
         delivery: &VerifiedDelivery,
         policy: Policy,
+        deadline: Deadline,
     ) -> Result<Ingested, IngestError> {
         let claim = self.claim(endpoint, delivery, policy)?;
         let key = claim.pk.clone();
         let first = Ingress::start(claim, policy.rules(self.message_bytes_max), self.timing);
         let remote = Remote { store: &self.store, queue: &self.queue };
-        let driven = drive(first, &remote, &self.ambient).await;
+        let driven = drive(first, &UntilDeadline { carrier: &remote, deadline }, &self.ambient).await;
         Ok(Ingested { key, driven })
     }
 

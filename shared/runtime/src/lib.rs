@@ -7,6 +7,7 @@
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
 //! | [`batch`], [`ingest`], [`process`], [`maintain`] | deliveries, batches, relay runs, dead letters |
 //! | [`operate`] | an operator's orders |
+//! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
@@ -23,6 +24,7 @@ pub mod aws;
 pub mod batch;
 pub mod body;
 pub mod config;
+pub mod deadline;
 pub mod document;
 pub mod drive;
 pub mod endpoint;

@@ -12,6 +12,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Material, MaterialNeeded};
 
+use crate::deadline::Deadline;
 use crate::per_minute::PerMinute;
 use crate::port::MaterialSource;
 
@@ -21,14 +22,17 @@ pub const MATERIAL_AGE_MAX: Millis = Millis::hours(6);
 /// How long it may be used at most, if fetching it again fails.
 pub const STALE_AGE_MAX: Millis = Millis::hours(24);
 
-/// How long to wait after a failed fetch.
+/// How long to wait after a failed fetch. For a name that never verified a delivery, the pause doubles with each failure.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(10);
+
+/// The longest pause after failed fetches of a name that never verified a delivery.
+pub const FAILURE_PAUSE_MAX: Millis = Millis::minutes(5);
 
 /// How many certificates and keys are cached at once.
 pub const MATERIALS_MAX: usize = 64;
 
-/// How many fetches per minute one endpoint may cause. Anyone who knows its URL can cause them; the limit is per
-/// endpoint, so others are not affected.
+/// How many fetches of unproven names one endpoint may cause per minute. Anyone who knows its URL can cause them. The limit
+/// is per endpoint, so others are not affected, and a name that verified a delivery does not count.
 pub const FETCHES_PER_MINUTE_MAX: usize = 60;
 
 /// How long one fetch may take. It is short, because a sender is waiting.
@@ -44,7 +48,8 @@ pub struct Materials<M> {
 #[derive(Debug, Default)]
 struct State {
     kept: HashMap<String, Kept>,
-    fetches: PerMinute<EndpointId>,
+    unproven: PerMinute<EndpointId>,
+    visits: PerMinute<EndpointId>,
 }
 
 /// The cached result for one name.
@@ -56,9 +61,19 @@ struct Kept {
     usable_until: EpochMs,
     /// When to fetch it again.
     again_at: EpochMs,
+    /// How often in a row fetching it failed.
+    failures: u32,
+    /// Whether it has verified a delivery. Only the provider can make that happen.
+    proven: bool,
 }
 
 impl Kept {
+    /// How long to wait after one more failure.
+    fn pause(&self) -> Millis {
+        let doublings = if self.proven { 0 } else { self.failures.min(16) };
+        Millis((FAILURE_PAUSE.0 << doublings).min(FAILURE_PAUSE_MAX.0))
+    }
+
     fn usable(self, now: EpochMs) -> Result<Material, Unavailable> {
         self.material.filter(|_| now < self.usable_until).ok_or(Unavailable)
     }
@@ -80,12 +95,22 @@ impl<M: MaterialSource> Materials<M> {
         endpoint: &EndpointId,
         needed: &MaterialNeeded,
         now: EpochMs,
+        deadline: Deadline,
     ) -> Result<Material, Unavailable> {
         let kept = self.state().kept.get(needed.cache_key()).cloned();
+        let proven = kept.as_ref().is_some_and(|kept| kept.proven);
         match kept {
             Some(kept) if now < kept.again_at => kept.usable(now),
-            kept if self.may_fetch(endpoint, now) => self.fetch(needed, now, kept).await.usable(now),
+            kept if proven || may(&mut self.state().unproven, endpoint, now) => self.fetch(needed, now, deadline, kept).await.usable(now),
             kept => kept.ok_or(Unavailable)?.usable(now),
+        }
+    }
+
+    /// Notes that what was fetched has verified a delivery. From now on, fetching it again takes nothing from the limit that
+    /// strangers can use up, and nothing that strangers name pushes it out of the cache.
+    pub fn proven(&self, needed: &MaterialNeeded) {
+        if let Some(kept) = self.state().kept.get_mut(needed.cache_key()) {
+            kept.proven = true;
         }
     }
 
@@ -93,24 +118,36 @@ impl<M: MaterialSource> Materials<M> {
     ///
     /// # Errors
     /// [`Unavailable`] when the response is not a success, or there are too many fetches in this minute.
-    pub async fn visit(&self, endpoint: &EndpointId, url: &str, now: EpochMs) -> Result<(), Unavailable> {
-        if !self.may_fetch(endpoint, now) {
+    pub async fn visit(
+        &self,
+        endpoint: &EndpointId,
+        url: &str,
+        now: EpochMs,
+        deadline: Deadline,
+    ) -> Result<(), Unavailable> {
+        if !may(&mut self.state().visits, endpoint, now) {
             return Err(Unavailable);
         }
-        let visited = tokio::time::timeout(FETCH_MAX, self.source.fetch(url, None)).await;
-        visited.map_err(|_| Unavailable)?.map(|_| ())
+        deadline.at_most(FETCH_MAX).within(self.source.fetch(url, None)).await?.map(|_| ())
     }
 
-    async fn fetch(&self, needed: &MaterialNeeded, now: EpochMs, kept: Option<Kept>) -> Kept {
-        let fetched = tokio::time::timeout(FETCH_MAX, self.source.fetch(needed.url(), needed.post_body())).await;
-        let kept = match (fetched.map_err(|_| Unavailable).flatten(), kept) {
-            (Ok(body), _) => Kept {
+    async fn fetch(&self, needed: &MaterialNeeded, now: EpochMs, deadline: Deadline, kept: Option<Kept>) -> Kept {
+        let fetch = self.source.fetch(needed.url(), needed.post_body());
+        let fetched = deadline.at_most(FETCH_MAX).within(fetch).await.flatten();
+        let proven = kept.as_ref().is_some_and(|kept| kept.proven);
+        let kept = match fetched {
+            Ok(body) => Kept {
                 material: Some(Material::new(needed, body)),
                 usable_until: now.plus(STALE_AGE_MAX),
                 again_at: now.plus(MATERIAL_AGE_MAX),
+                failures: 0,
+                proven,
             },
-            (Err(Unavailable), Some(kept)) => Kept { again_at: now.plus(FAILURE_PAUSE), ..kept },
-            (Err(Unavailable), None) => Kept { material: None, usable_until: now, again_at: now.plus(FAILURE_PAUSE) },
+            Err(Unavailable) => {
+                let none = Kept { material: None, usable_until: now, again_at: now, failures: 0, proven };
+                let kept = kept.unwrap_or(none);
+                Kept { again_at: now.plus(kept.pause()), failures: kept.failures.saturating_add(1), ..kept }
+            }
         };
         self.remember(needed.cache_key(), kept.clone());
         kept
@@ -118,24 +155,24 @@ impl<M: MaterialSource> Materials<M> {
 
     fn remember(&self, name: &str, kept: Kept) {
         let mut state = self.state();
-        if state.kept.len() >= MATERIALS_MAX && !state.kept.contains_key(name) {
-            // Evict failures first. A forger can name addresses that fail, and must not push out certificates in use.
-            state.kept.retain(|_, kept| kept.material.is_some());
-            if state.kept.len() >= MATERIALS_MAX {
-                state.kept.clear();
+        // Evict first what a forger can add: names that fail, then names that verified nothing.
+        let evictions: [fn(&Kept) -> bool; 3] = [|kept| kept.material.is_some() || kept.proven, |kept| kept.proven, |_| false];
+        for stays in evictions {
+            if state.kept.len() >= MATERIALS_MAX && !state.kept.contains_key(name) {
+                state.kept.retain(|_, kept| stays(kept));
             }
         }
         state.kept.insert(name.to_owned(), kept);
     }
 
-    fn may_fetch(&self, endpoint: &EndpointId, now: EpochMs) -> bool {
-        let mut state = self.state();
-        let fetches = state.fetches.count(endpoint.clone(), now);
-        *fetches += 1;
-        *fetches <= FETCHES_PER_MINUTE_MAX
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Counts one more fetch for an endpoint, and says whether it is within the limit.
+fn may(counts: &mut PerMinute<EndpointId>, endpoint: &EndpointId, now: EpochMs) -> bool {
+    let count = counts.count(endpoint.clone(), now);
+    *count += 1;
+    *count <= FETCHES_PER_MINUTE_MAX
 }

@@ -17,6 +17,7 @@ use hookonce_protocol::write::Table;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::port::Store as _;
@@ -123,7 +124,7 @@ async fn attempt(
         timing,
         message_bytes_max: MESSAGE_BYTES_MAX,
     };
-    let ingest = parts.ingest(&endpoint.id, &verified, endpoint.policy);
+    let ingest = parts.ingest(&endpoint.id, &verified, endpoint.policy, Deadline::of(&timing));
     let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {

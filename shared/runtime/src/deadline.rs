@@ -1,0 +1,100 @@
+//! One deadline for everything that a request waits for.
+//!
+//! ```text
+//! 0 ............................................................. webhook time-out
+//! | endpoint, certificate      | claim             | payload or hint | answer |
+//!                              ^ LOOKUP_RESERVE    ^ SEND_RESERVE    ^ ANSWER_RESERVE before the end
+//! ```
+//! A step that ends early leaves its time to the steps after it. A step that hangs ends where the next one needs to
+//! begin.
+
+use std::future::Future;
+use std::time::Duration;
+
+use hookonce_protocol::call::{Call, Reply, Unavailable, Written};
+use hookonce_protocol::timing::Timing;
+use tokio::time::{Instant, timeout_at};
+
+use crate::drive::{BEST_EFFORT_MAX, Carry, duration};
+
+/// What is left at the end for the answer's way back.
+pub const ANSWER_RESERVE: Duration = Duration::from_millis(200);
+
+/// What lookups leave for the claim, and for the payload's message if the claim fails.
+pub const LOOKUP_RESERVE: Duration = Duration::from_millis(1_000);
+
+/// What the claim leaves for the payload's message or the hint.
+pub const SEND_RESERVE: Duration = Duration::from_millis(400);
+
+/// The least time in which sending a hint is worth trying. The relay sends a hint that was left out.
+pub const HINT_MIN: Duration = Duration::from_millis(50);
+
+/// When a request must be answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// The deadline of a request that starts now.
+    pub fn of(timing: &Timing) -> Self {
+        Self(Instant::now() + duration(timing.webhook_timeout).saturating_sub(ANSWER_RESERVE))
+    }
+
+    /// The deadline of a step that leaves this much for the steps after it.
+    #[must_use]
+    pub fn leaving(self, reserve: Duration) -> Self {
+        Self(self.0.checked_sub(reserve).unwrap_or(self.0))
+    }
+
+    /// The same deadline, but at most this far away.
+    #[must_use]
+    pub fn at_most(self, length: Duration) -> Self {
+        Self(self.0.min(Instant::now() + length))
+    }
+
+    /// What is left.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for a step until the deadline.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the deadline came first. The step is dropped; it may have been carried out.
+    pub async fn within<F: Future>(self, step: F) -> Result<F::Output, Unavailable> {
+        timeout_at(self.0, step).await.map_err(|_| Unavailable)
+    }
+}
+
+/// Carries out the calls of one request until its deadline. A call that did not end in time is "unavailable": it may have
+/// been carried out or not.
+#[derive(Debug)]
+pub(crate) struct UntilDeadline<'a, C> {
+    pub(crate) carrier: &'a C,
+    pub(crate) deadline: Deadline,
+}
+
+impl<C: Carry> Carry for UntilDeadline<'_, C> {
+    async fn carry(&self, call: Call) -> Reply {
+        let carrier = self.carrier;
+        match call {
+            Call::Send(message) if message.is_hint() && self.deadline.left() < HINT_MIN => {
+                Reply::Sent(Err(Unavailable))
+            }
+            Call::Send(message) => {
+                let sent = self.deadline.within(carrier.carry(Call::Send(message))).await;
+                sent.unwrap_or(Reply::Sent(Err(Unavailable)))
+            }
+            Call::WriteBestEffort(write) => {
+                let best_effort = self.deadline.at_most(BEST_EFFORT_MAX);
+                best_effort.within(carrier.carry(Call::WriteBestEffort(write))).await.unwrap_or(Reply::Done)
+            }
+            Call::Write(write) => {
+                let claim = self.deadline.leaving(SEND_RESERVE);
+                let written = claim.within(carrier.carry(Call::Write(write))).await;
+                written.unwrap_or(Reply::Written(Written::Unavailable))
+            }
+            // Of the rest, ingress only reads. `Reply::Done` counts as "unavailable".
+            call => self.deadline.leaving(SEND_RESERVE).within(carrier.carry(call)).await.unwrap_or(Reply::Done),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One deadline per request: what happens when stores, queues and lookups hang. In virtual time.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::record::Found;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Write;
+use hookonce_providers::Catalog;
+use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
+use hookonce_runtime::ingest::IngressParts;
+use hookonce_runtime::material::Materials;
+use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::telemetry::Telemetry;
+use hookonce_webhook::WebhookFunction;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::clock::Clock;
+use crate::support::delivery::secret;
+use crate::support::endpoints::{MemoryEndpoints, MemoryMaterials};
+use crate::support::samples::invoice_paid;
+
+/// Longer than anybody waits.
+const HANGS: Duration = Duration::from_secs(3_600);
+
+/// A store or queue that takes this long for each call, and notes the calls. Clones share both.
+#[derive(Debug, Clone, Default)]
+struct Slow(Arc<Mutex<(Duration, Vec<String>)>>);
+
+impl Slow {
+    fn takes(&self, latency: Duration) {
+        self.0.lock().unwrap().0 = latency;
+    }
+
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().1)
+    }
+
+    async fn called(&self, what: &str) {
+        let latency = {
+            let mut state = self.0.lock().unwrap();
+            state.1.push(what.to_owned());
+            state.0
+        };
+        tokio::time::sleep(latency).await;
+    }
+}
+
+impl Store for Slow {
+    async fn write(&self, write: &Write) -> Written {
+        self.called(write.purpose.as_str()).await;
+        Written::Applied
+    }
+
+    async fn commit(&self, _writes: &[Write]) -> Committed {
+        pending().await
+    }
+
+    async fn read(&self, _key: &RecordKey) -> Result<Found, Unavailable> {
+        pending().await
+    }
+
+    async fn read_each(&self, _keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        pending().await
+    }
+
+    async fn read_heads(&self, _keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
+        pending().await
+    }
+
+    async fn read_domain(&self, _keys: &[String]) -> Result<Snapshot, Unavailable> {
+        pending().await
+    }
+
+    async fn query_due(&self, _query: &DueQuery) -> Result<DuePage, Unavailable> {
+        pending().await
+    }
+
+    async fn count_received(&self, _shard: u16, _from: EpochMs, _until: EpochMs) -> Result<u64, Unavailable> {
+        pending().await
+    }
+}
+
+impl Queue for Slow {
+    async fn send(&self, message: &Message) -> Result<(), Unavailable> {
+        self.called(if message.is_hint() { "hint" } else { "payload" }).await;
+        Ok(())
+    }
+
+    async fn send_each(&self, _messages: &[Message]) -> Vec<Result<(), Unavailable>> {
+        pending().await
+    }
+
+    async fn hide(&self, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+        pending().await
+    }
+}
+
+type Function = WebhookFunction<Slow, Slow, MemoryEndpoints, MemoryMaterials, Clock>;
+
+/// A webhook function between things that may hang.
+struct Edge {
+    function: Arc<Function>,
+    clock: Clock,
+    store: Slow,
+    queue: Slow,
+    endpoints: MemoryEndpoints,
+}
+
+impl Edge {
+    /// An edge with one endpoint, `stripe`, with this policy.
+    fn new(on_store_outage: &str) -> Self {
+        let (clock, store, queue, endpoints) =
+            (Clock::new(1), Slow::default(), Slow::default(), MemoryEndpoints::default());
+        let document = json!({ "provider": "stripe", "secrets": [secret("stripe")], "on_store_outage": on_store_outage });
+        endpoints.put("stripe", document.to_string());
+        let ingress = IngressParts {
+            store: store.clone(),
+            queue: queue.clone(),
+            ambient: clock.clone(),
+            timing: Timing::standard(),
+            message_bytes_max: MESSAGE_BYTES_MAX,
+        };
+        let lookups = Endpoints::new(endpoints.clone(), Catalog::built_in());
+        let materials = Materials::new(MemoryMaterials::default());
+        let telemetry = Telemetry::new("webhook", "test", Arc::new(|_: &str| {}));
+        let function = Arc::new(WebhookFunction::new(ingress, lookups, materials, None, telemetry));
+        Self { function, clock, store, queue, endpoints }
+    }
+
+    /// The status of the answer to a delivery with this secret, and the time that it took in milliseconds.
+    async fn deliver(&self, event: &str, secret: &str) -> (u64, u128) {
+        let delivery = invoice_paid(event, "in_1", 1).signed_with(secret);
+        let started = Instant::now();
+        let answer: Value = self.function.invoke(delivery.event(&self.clock)).await;
+        (answer["statusCode"].as_u64().unwrap(), started.elapsed().as_millis())
+    }
+
+    /// Answers one delivery, so that the document is cached, and lets it become stale.
+    async fn warmed_up(self) -> Self {
+        assert_eq!(self.deliver("evt_0", secret("stripe")).await, (200, 0));
+        assert_eq!((self.store.calls(), self.queue.calls()), (vec!["claim".to_owned()], vec!["hint".to_owned()]));
+        self.clock.advance(Millis::seconds(300));
+        self
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_enqueues_survives_store_and_parameters_hanging_together() {
+    let edge = Edge::new("enqueue").warmed_up().await;
+    edge.store.takes(HANGS);
+    edge.endpoints.set_latency(HANGS);
+    for number in 1..=3 {
+        let (status, took) = edge.deliver(&format!("evt_{number}"), secret("stripe")).await;
+        println!("delivery {number}: {status} after {took} ms");
+        assert_eq!((status, edge.queue.calls()), (200, vec!["payload".to_owned()]));
+        assert!(took <= 1_900, "{took}");
+    }
+    edge.queue.takes(Duration::from_millis(390));
+    let (status, took) = edge.deliver("evt_4", secret("stripe")).await;
+    assert!(status == 200 && took <= 2_300, "a slow queue still has its time: {status} after {took} ms");
+    edge.queue.takes(HANGS);
+    assert_eq!(edge.deliver("evt_5", secret("stripe")).await, (503, 2_300), "everything hangs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_rejects_says_so_in_time() {
+    let edge = Edge::new("reject").warmed_up().await;
+    edge.store.takes(HANGS);
+    edge.endpoints.set_latency(HANGS);
+    assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, 1_900));
+    assert_eq!(edge.queue.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_start_without_parameters_asks_for_a_retry_in_time() {
+    let edge = Edge::new("enqueue");
+    edge.endpoints.set_latency(HANGS);
+    assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, 1_300));
+    assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "one delivery waits, not every one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_document_is_used_while_the_fetch_goes_on() {
+    let edge = Edge::new("reject").warmed_up().await;
+    edge.endpoints.change("stripe", "secrets", json!(["whsec_a_secret_of_later_times"]));
+    edge.endpoints.set_latency(Duration::from_secs(1));
+    assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (200, STALE_AFTER.as_millis()));
+    assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (200, 0), "no second fetch beside the first");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(edge.deliver("evt_3", "whsec_a_secret_of_later_times").await, (200, 0), "the fetch has ended");
+    assert_eq!(edge.endpoints.fetches(), 2);
+}
+
+/// A won claim is durable, so the answer does not wait for a hint that cannot be sent.
+#[tokio::test(start_paused = true)]
+async fn a_hint_is_left_to_the_relay_when_no_time_is_left() {
+    let edge = Edge::new("reject").warmed_up().await;
+    edge.queue.takes(HANGS);
+    let (status, took) = edge.deliver("evt_1", secret("stripe")).await;
+    assert_eq!((status, took), (200, 2_300));
+    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned(), "mark due".to_owned()], vec!["hint".to_owned()]));
+    edge.clock.advance(Millis::seconds(300));
+    edge.endpoints.set_latency(HANGS);
+    edge.store.takes(Duration::from_millis(1_599));
+    assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (200, 2_300));
+}
