@@ -120,7 +120,8 @@ impl Edge {
     fn new(on_store_outage: &str) -> Self {
         let (clock, store, queue, endpoints) =
             (Clock::new(1), Slow::default(), Slow::default(), MemoryEndpoints::default());
-        let document = json!({ "provider": "stripe", "secrets": [secret("stripe")], "on_store_outage": on_store_outage });
+        let document =
+            json!({ "provider": "stripe", "secrets": [secret("stripe")], "on_store_outage": on_store_outage });
         endpoints.put("stripe", document.to_string());
         let ingress = IngressParts {
             store: store.clone(),
@@ -207,7 +208,10 @@ async fn a_hint_is_left_to_the_relay_when_no_time_is_left() {
     edge.queue.takes(HANGS);
     let (status, took) = edge.deliver("evt_1", secret("stripe")).await;
     assert_eq!((status, took), (200, 2_300));
-    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned(), "mark due".to_owned()], vec!["hint".to_owned()]));
+    assert_eq!(
+        (edge.store.calls(), edge.queue.calls()),
+        (vec!["claim".to_owned(), "mark due".to_owned()], vec!["hint".to_owned()])
+    );
     edge.clock.advance(Millis::seconds(300));
     edge.endpoints.set_latency(HANGS);
     edge.store.takes(Duration::from_millis(1_599));

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_protocol::timing::Timing;
+use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, MATERIALS_MAX, Materials};
 use hookonce_runtime::port::MaterialSource;
@@ -282,7 +282,9 @@ impl MaterialSource for Silent {
 #[tokio::test]
 async fn a_side_that_never_answers_is_waited_for_only_so_long() {
     let id = EndpointId::parse("topic").unwrap();
-    let visited = Materials::new(Silent).visit(&id, "https://sns.us-west-2.amazonaws.com/", START, Deadline::of(&Timing::standard())).await;
+    let visited = Materials::new(Silent)
+        .visit(&id, "https://sns.us-west-2.amazonaws.com/", START, Deadline::of(&Timing::standard()))
+        .await;
     assert_eq!(visited, Err(Unavailable));
 }
 

@@ -101,7 +101,9 @@ impl<M: MaterialSource> Materials<M> {
         let proven = kept.as_ref().is_some_and(|kept| kept.proven);
         match kept {
             Some(kept) if now < kept.again_at => kept.usable(now),
-            kept if proven || may(&mut self.state().unproven, endpoint, now) => self.fetch(needed, now, deadline, kept).await.usable(now),
+            kept if proven || may(&mut self.state().unproven, endpoint, now) => {
+                self.fetch(needed, now, deadline, kept).await.usable(now)
+            }
             kept => kept.ok_or(Unavailable)?.usable(now),
         }
     }
@@ -156,7 +158,8 @@ impl<M: MaterialSource> Materials<M> {
     fn remember(&self, name: &str, kept: Kept) {
         let mut state = self.state();
         // Evict first what a forger can add: names that fail, then names that verified nothing.
-        let evictions: [fn(&Kept) -> bool; 3] = [|kept| kept.material.is_some() || kept.proven, |kept| kept.proven, |_| false];
+        let evictions: [fn(&Kept) -> bool; 3] =
+            [|kept| kept.material.is_some() || kept.proven, |kept| kept.proven, |_| false];
         for stays in evictions {
             if state.kept.len() >= MATERIALS_MAX && !state.kept.contains_key(name) {
                 state.kept.retain(|_, kept| stays(kept));

@@ -201,7 +201,11 @@ impl SchemeKind for JwtScheme {
                 let issued_at = self.check_claims(context, &token.claims)?;
                 Ok(Verification::Authentic(proof.issued(issued_at)))
             }
-            needed @ Verification::NeedsMaterial(_) => Ok(needed),
+            needed @ Verification::NeedsMaterial(_) => {
+                // Asking for the key sends the owner's credentials. Do not, for a token that the key could not save.
+                self.check_claims(context, &token.claims)?;
+                Ok(needed)
+            }
         }
     }
 

@@ -153,6 +153,24 @@ fn plaid_is_asked_for_the_key_that_its_token_names() {
     assert!(matches!(received, Ok(Received::Delivery(_))), "{received:?}");
 }
 
+/// Asking Plaid for a key sends the owner's credentials, so whatever can be checked without the key comes first.
+#[test]
+fn a_token_that_no_key_could_save_sends_no_credentials() {
+    let settings = [("client_id", "id"), ("api_secret", "hunter2")];
+    let settings: Settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+    let keyring = provider("plaid").keyring(&[]).unwrap();
+    let judged = |change: fn(&mut Value)| {
+        let mut claims = plaid_claims(NOW.0);
+        change(&mut claims);
+        plaid(&plaid_token("key-1", &claims).0, &keyring, &settings)
+    };
+    assert!(matches!(judged(|_| ()), Ok(Received::NeedsMaterial(_))));
+    assert_eq!(judged(|claims| claims["iat"] = json!(NOW.0 - 301)), Err(Refusal::TimestampOutOfRange));
+    assert_eq!(judged(|claims| claims["iat"] = Value::Null), Err(Refusal::TimestampMissing));
+    let other = |claims: &mut Value| claims["request_body_sha256"] = json!(hex::encode(Sha256::digest(b"other")));
+    assert_eq!(judged(other), Err(Refusal::SignatureMismatch));
+}
+
 #[test]
 fn plaid_with_a_given_key_is_judged_at_once() {
     let judged = |issued_at: i64, change: fn(&mut Value)| {
