@@ -25,6 +25,11 @@ CODE = "code"
 # What `sam deploy` would answer; every optional part is on.
 ANSWERS = {
     "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",
+    "DataKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/data",
+    "EndpointKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/endpoints",
+    "DomainName": "hooks.example.com",
+    "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/hooks",
+    "ExecuteApiAddress": "off",
     "OperatorArn": f"arn:aws:iam::{ACCOUNT}:role/operator",
     "WorkerConcurrencyMax": "3",
 }
@@ -45,8 +50,10 @@ class Deployed:
         self.made_by_hand = set()
         self.not_made = set()
         upload_code()
+        # The mock cannot take an output that names a resource it does not know.
+        body = {name: part for name, part in self.template.items() if name != "Outputs"}
         client("cloudformation").create_stack(
-            StackName=STACK, TemplateBody=json.dumps(self.template), Capabilities=["CAPABILITY_IAM"],
+            StackName=STACK, TemplateBody=json.dumps(body), Capabilities=["CAPABILITY_IAM"],
             Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
         described = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
         # What the mock does not know is an entry without a name; what has no id of its own, such as a permission, has none.
@@ -62,12 +69,13 @@ class Deployed:
 
     def finish_by_hand(self):
         """Makes what the mock's CloudFormation does not know, with the calls that CloudFormation would make."""
-        # The gateway first: other resources name it.
-        kinds = sorted({body["Type"] for body in self.template["Resources"].values()}, key=lambda kind: kind != "AWS::ApiGatewayV2::Api")
+        kinds = {body["Type"] for body in self.template["Resources"].values()}
+        # These first: others name them.
+        kinds = sorted(kinds, key=lambda kind: (kind not in FIRST, FIRST.index(kind) if kind in FIRST else 0, kind))
         for kind in kinds:
             unknown = [name for name in self.resources(kind) if name not in self.made]
             if kind in BY_HAND:
-                for name in unknown if kind != "AWS::DynamoDB::Table" else self.resources(kind):
+                for name in self.resources(kind) if BY_HAND[kind] is finish_table else unknown:
                     BY_HAND[kind](self, name, self.properties(name))
                     self.made_by_hand.add(kind)
             elif unknown:
@@ -130,6 +138,7 @@ class Deployed:
 
 
 NOTHING = object()
+FIRST = ["AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Stage", "AWS::ApiGatewayV2::DomainName"]
 INTRINSIC = {
     "Ref": Deployed.reference,
     "Fn::GetAtt": Deployed.attribute,
@@ -174,6 +183,8 @@ ATTRIBUTES = {
     ("AWS::IAM::Role", "Arn"): lambda name: client("iam").get_role(RoleName=name)["Role"]["Arn"],
     ("AWS::Lambda::Function", "Arn"): function_arn,
     ("AWS::Logs::LogGroup", "Arn"): lambda name: f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*",
+    ("AWS::ApiGatewayV2::DomainName", "RegionalDomainName"): lambda name: client("apigatewayv2").get_domain_name(
+        DomainName=name)["DomainNameConfigurations"][0].get("ApiGatewayDomainName", f"target.of.{name}"),
     ("AWS::Events::Rule", "Arn"): lambda name: client("events").describe_rule(Name=name)["Arn"],
 }
 
@@ -195,7 +206,10 @@ def make_alarm(stack, name, properties):
 
 def make_gateway(stack, name, properties):
     body = properties["Body"]
-    gateway = client("apigatewayv2").create_api(Name=body["info"]["title"], ProtocolType="HTTP")["ApiId"]
+    address = body["servers"][0]["x-amazon-apigateway-endpoint-configuration"]
+    gateway = client("apigatewayv2").create_api(
+        Name=body["info"]["title"], ProtocolType="HTTP",
+        DisableExecuteApiEndpoint=address["disableExecuteApiEndpoint"])["ApiId"]
     stack.ids[name] = gateway
     for path, methods in body["paths"].items():
         for method, operation in methods.items():
@@ -216,6 +230,23 @@ def make_stage(stack, name, properties):
     client("apigatewayv2").create_stage(
         ApiId=properties["ApiId"], StageName=properties["StageName"], AutoDeploy=properties["AutoDeploy"],
         AccessLogSettings=properties["AccessLogSettings"], DefaultRouteSettings=settings)
+    stack.ids[name] = properties["StageName"]
+
+
+def make_domain(stack, name, properties):
+    stack.ids[name] = client("apigatewayv2").create_domain_name(**properties)["DomainName"]
+
+
+def make_mapping(stack, name, properties):
+    stack.ids[name] = client("apigatewayv2").create_api_mapping(**properties)["ApiMappingId"]
+
+
+def make_metric_filter(stack, name, properties):
+    stack.ids[name] = name
+    transformations = [{key[0].lower() + key[1:]: value for key, value in one.items()} for one in properties["MetricTransformations"]]
+    client("logs").put_metric_filter(
+        logGroupName=properties["LogGroupName"], filterName=name, filterPattern=properties["FilterPattern"],
+        metricTransformations=transformations)
 
 
 def make_invoke_config(stack, name, properties):
@@ -225,7 +256,7 @@ def make_invoke_config(stack, name, properties):
 
 
 def finish_table(stack, name, properties):
-    """The mock makes the table, but not these two of its properties."""
+    """The mock makes the table, but not these of its properties."""
     table = stack.ids[name]
     if "TimeToLiveSpecification" in properties:
         client("dynamodb").update_time_to_live(
@@ -237,10 +268,13 @@ def finish_table(stack, name, properties):
 
 BY_HAND = {
     "AWS::ApiGatewayV2::Api": make_gateway,
+    "AWS::ApiGatewayV2::ApiMapping": make_mapping,
+    "AWS::ApiGatewayV2::DomainName": make_domain,
     "AWS::ApiGatewayV2::Stage": make_stage,
     "AWS::CloudWatch::Alarm": make_alarm,
     "AWS::DynamoDB::Table": finish_table,
     "AWS::Lambda::EventInvokeConfig": make_invoke_config,
+    "AWS::Logs::MetricFilter": make_metric_filter,
     "AWS::SQS::QueuePolicy": make_queue_policy,
 }
 

@@ -11,7 +11,6 @@ use super::{changed, none, only, template};
 
 /// Namespace and name of each metric that the template watches.
 fn watched(template: &Template) -> BTreeSet<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let alarms = template.resources("AWS::CloudWatch::Alarm");
     let alarms = alarms.into_iter().filter(|alarm| !template.property(alarm, &["Namespace"]).is_null());
     let mut watched: BTreeSet<_> = alarms
@@ -44,8 +43,33 @@ pub(super) fn counted() -> BTreeSet<String> {
     METRICS.iter().map(|metric| (*metric).to_owned()).chain(signals).collect()
 }
 
+/// Metrics that CloudWatch counts from the lines of a log group.
+fn filtered(template: &Template) -> BTreeSet<String> {
+    let filters = template.resources("AWS::Logs::MetricFilter").into_iter();
+    let name = |filter| template.property(filter, &["MetricTransformations"])[0]["MetricName"].clone();
+    filters.filter_map(|filter| name(filter).as_str().map(str::to_owned)).collect()
+}
+
+/// Fields of the gateway's log that a metric filter reads and the log does not have: such a filter counts nothing.
+fn unlogged(template: &Template) -> Vec<String> {
+    let format = template.property("Gateway", &["AccessLogSettings", "Format"]);
+    let format: Value = serde_json::from_str(format.as_str().unwrap()).expect("the log's lines are JSON");
+    let filters = template.resources("AWS::Logs::MetricFilter").into_iter();
+    let patterns = filters.map(|filter| text(&template.property(filter, &["FilterPattern"])));
+    let fields = patterns.flat_map(|pattern| {
+        let fields = pattern.split("$.").skip(1).map(|rest| rest.split(' ').next().unwrap_or_default().to_owned());
+        fields.collect::<Vec<_>>()
+    });
+    fields.filter(|field| format[field].is_null()).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 fn findings(template: &Template) -> Vec<String> {
-    let (counted, own) = (counted(), own(template));
+    let (mut counted, own) = (counted(), own(template));
+    counted.extend(filtered(template));
     let finding = |(namespace, metric): (String, String)| match namespace {
         namespace if namespace == own => (!counted.contains(&metric)).then(|| format!("{metric} is not counted")),
         namespace if namespace.starts_with("AWS/") => None,
@@ -55,7 +79,20 @@ fn findings(template: &Template) -> Vec<String> {
 }
 
 #[test]
+fn a_metric_filter_reads_what_the_gateway_logs() {
+    none(&unlogged(&template()));
+    only(&unlogged(&changed("{ $.status = ", "{ $.code = ")), "code");
+}
+
+#[test]
 fn every_metric_that_is_watched_is_counted() {
+    only(
+        &findings(&changed(
+            "MetricName: gateway_throttled\n          MetricValue",
+            "MetricName: throttled\n          MetricValue",
+        )),
+        "gateway_throttled",
+    );
     none(&findings(&template()));
     let watched = watched(&template());
     assert!(watched.len() >= 20, "the template was not understood: {watched:?}");

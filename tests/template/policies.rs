@@ -70,7 +70,8 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("DeadLetterQueue.Arn", "sqs:GetQueueAttributes"),
     // Endpoint documents come from memory in these tests.
     (PARAMETERS, "ssm:GetParameter"),
-    ("", "kms:Decrypt"),
+    // The keys are parameters, which are empty here. The services call KMS with the rights of the function.
+    ("", "kms:*"),
     ("WebhookLogs.Arn", "logs:*"),
     ("WorkerLogs.Arn", "logs:*"),
     ("RelayLogs.Arn", "logs:*"),
@@ -192,6 +193,37 @@ fn wildcards(template: &Template) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Uses of a key that are not bound to the service that stores the data.
+fn loose_keys(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut uses = 0;
+    for role in template.resources("AWS::IAM::Role") {
+        let policies = list(&template.property(role, &["Policies"]));
+        let statements = policies.iter().flat_map(|policy| list(&policy["PolicyDocument"]["Statement"]));
+        for statement in statements.filter(|statement| texts(&statement["Action"])[0].starts_with("kms:")) {
+            uses += 1;
+            let condition = &statement["Condition"];
+            let via = list(&condition["StringEquals"]["kms:ViaService"]);
+            let of_parameter = &condition["StringLike"]["kms:EncryptionContext:PARAMETER_ARN"];
+            let by_parameter = via.iter().any(|service| service.as_str().is_some_and(|name| name.starts_with("ssm.")));
+            if via.is_empty() || by_parameter && of_parameter != PARAMETERS {
+                findings.push(format!("{role} may use a key outside its service"));
+            }
+        }
+    }
+    if uses != 4 {
+        findings.push(format!("{uses} uses of keys; each role uses that of the data, the webhook's that of endpoints"));
+    }
+    findings
+}
+
+#[test]
+fn a_key_is_used_only_through_the_service_that_stores_the_data() {
+    none(&loose_keys(&template()));
+    only(&loose_keys(&changed("kms:EncryptionContext:PARAMETER_ARN", "kms:EncryptionContext:ARN")), "WebhookRole");
+    only(&loose_keys(&changed("\"kms:ViaService\":\n", "\"kms:ViaServices\":\n")), "WebhookRole");
 }
 
 #[test]

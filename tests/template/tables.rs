@@ -51,7 +51,8 @@ fn findings(template: &Template) -> Vec<String> {
 
 /// Queues are encrypted, too: the template has to ask for it.
 fn queues(template: &Template) -> Vec<String> {
-    let open = |queue: &&str| template.property(queue, &["SqsManagedSseEnabled"]) != true;
+    let by_sqs = |queue: &str| template.raw(&["Resources", queue, "Properties", "SqsManagedSseEnabled"]);
+    let open = |queue: &&str| by_sqs(queue) != &json!({"Fn::If": ["HasDataKey", false, true]});
     template.resources("AWS::SQS::Queue").into_iter().filter(open).map(|queue| format!("{queue} is open")).collect()
 }
 
@@ -73,9 +74,35 @@ fn tables_fit_the_adapters_and_outlive_the_stack() {
     only(&findings(&changed("DeletionPolicy: Retain", "DeletionPolicy: Delete")), "InboxTable is not retained");
 }
 
+/// What holds deliveries or their traces and does not take the key that a person gives for them.
+fn without_own_key(template: &Template) -> Vec<String> {
+    let kinds = [
+        ("AWS::DynamoDB::Table", &["SSESpecification", "Fn::If", "1", "KMSMasterKeyId"][..]),
+        ("AWS::SQS::Queue", &["KmsMasterKeyId", "Fn::If", "1"]),
+        ("AWS::Logs::LogGroup", &["KmsKeyId", "Fn::If", "1"]),
+    ];
+    let without = |name: &&str, path: &[&str]| {
+        template.raw(&[&["Resources", name, "Properties"], path].concat()) != &json!({"Ref": "DataKeyArn"})
+    };
+    let names = kinds.iter().flat_map(|(kind, path)| {
+        template.resources(kind).into_iter().filter(move |name| without(name, path)).collect::<Vec<_>>()
+    });
+    names.map(|name| format!("{name} has no key of its owner")).collect()
+}
+
+#[test]
+fn one_parameter_gives_everything_that_is_stored_a_key_of_its_owner() {
+    none(&without_own_key(&template()));
+    let key = "      KmsMasterKeyId: !If [HasDataKey, !Ref DataKeyArn, !Ref AWS::NoValue]\n";
+    only(&without_own_key(&changed(key, "")), "HintQueue");
+}
+
 #[test]
 fn queues_are_encrypted_and_logs_end() {
     none(&queues(&template()));
     none(&logs(&template()));
-    only(&queues(&changed("SqsManagedSseEnabled: true", "SqsManagedSseEnabled: false")), "HintQueue");
+    only(
+        &queues(&changed("SqsManagedSseEnabled: !If [HasDataKey, false, true]", "SqsManagedSseEnabled: false")),
+        "HintQueue",
+    );
 }
