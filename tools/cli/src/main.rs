@@ -8,6 +8,7 @@
 mod census;
 mod command;
 mod failure;
+mod life;
 mod orders;
 mod output;
 #[cfg(feature = "aws")]
@@ -62,6 +63,8 @@ enum Command {
     Discard(orders::OrderArguments),
     /// Erase stored bodies for good. The record, its hash and its dedup stay.
     Redact(command::redact::Arguments),
+    /// Show whether anything needs a person: queues, due and dead records.
+    Status(command::status::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
     /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
@@ -86,6 +89,7 @@ async fn main() -> std::process::ExitCode {
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
         Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
+        Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,

@@ -20,6 +20,8 @@ pub(crate) struct Outputs {
     pub(crate) inbox_table: String,
     /// The table of business data.
     pub(crate) domain_table: String,
+    /// The queue of hints.
+    pub(crate) queue_url: String,
     /// The number of index shards to read. Earlier templates had the least number, and did not say so.
     #[serde(default = "fewest_shards")]
     pub(crate) index_shards_read: u16,
@@ -33,19 +35,13 @@ impl Outputs {
     /// Reads the outputs of a stack.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when there is no such stack, or no region is set; [`Failure::Unavailable`]
-    /// when Parameter Store refuses or does not answer.
+    /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when Parameter Store refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
-        let Some(region) = config.region() else {
-            return Err(Failure::usage(
-                "no AWS region is set",
-                "set AWS_DEFAULT_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
-            ));
-        };
+        let region = config.region().map_or_else(String::new, ToString::to_string);
         let name = format!("/hookonce/{stack}/outputs");
         let answer = match ssm_client(config, CALL_MAX).get_parameter().name(&name).send().await {
             Ok(answer) => answer,
-            Err(error) => return Err(refused(error.code(), &Report::new(&error).to_string(), &name, region.as_ref())),
+            Err(error) => return Err(refused(error.code(), &Report::new(&error).to_string(), &name, &region)),
         };
         let text = answer.parameter().and_then(|parameter| parameter.value()).unwrap_or_default();
         serde_json::from_str(text).map_err(|error| {
@@ -63,6 +59,10 @@ fn refused(code: Option<&str>, cause: &str, name: &str, region: &str) -> Failure
         Some("ParameterNotFound") => Failure::usage(
             format!("there is no parameter {name} in {region}"),
             "check the stack's name and the AWS region; hookonce's template.yaml writes this parameter for every stack",
+        ),
+        Some("ValidationException") => Failure::usage(
+            format!("no stack can have this name: AWS refuses the parameter {name}"),
+            "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
         ),
         Some("AccessDeniedException") => Failure::unavailable(
             format!("access to the parameter {name} in {region} was denied: {cause}"),

@@ -133,9 +133,19 @@ impl Sender {
             Err(_) => (None, Vec::new().into()),
         };
         let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
-        let word =
-            answer.status.or(answer.error).unwrap_or_else(|| status.map_or("no_answer", |_| "answered").to_owned());
+        let word = answer.status.or(answer.error).unwrap_or_else(|| said(status));
         Ok(Delivered { status, word, id: answer.id, attempts, duration: started.elapsed() })
+    }
+}
+
+/// The word for an answer that is not hookonce's own, such as a gateway's.
+fn said(status: Option<u16>) -> String {
+    let reason = status.and_then(|status| reqwest::StatusCode::from_u16(status).ok()?.canonical_reason());
+    match (status, reason) {
+        (Some(200..300), _) => "answered".to_owned(),
+        (Some(_), Some(reason)) => reason.to_ascii_lowercase().replace([' ', '-'], "_"),
+        (Some(_), None) => "refused".to_owned(),
+        (None, _) => "no_answer".to_owned(),
     }
 }
 

@@ -40,6 +40,8 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::life::{Feed, WatchedWebhook, WatchedWorker};
+
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
@@ -112,6 +114,8 @@ pub(crate) struct StackConfig {
     pub(crate) timing: Timing,
     /// Receives the lines of metrics.
     pub(crate) metrics: Sink,
+    /// Learns of deliveries and outcomes.
+    pub(crate) feed: Feed,
 }
 
 impl std::fmt::Debug for StackConfig {
@@ -209,7 +213,7 @@ impl Stack {
         let (pollers, gateway, url) = match &config.functions {
             Functions::InProcess { port } => {
                 let parts = Parts { place: &place, config: &config };
-                let gateway = start_gateway(parts.webhook(&calls.webhook), *port).await?;
+                let gateway = start_gateway(parts.webhook(&calls.webhook), *port, &config).await?;
                 let pollers = Pollers::start(parts.worker(&calls.worker), parts.relay(&calls.relay), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
@@ -221,7 +225,7 @@ impl Stack {
                     let (binary, environment) = (folder.join(name), environment.collect());
                     ProcessInvoke::new(ProcessConfig { binary, environment, concurrency_max: PROCESSES_MAX }, ambient())
                 };
-                let gateway = start_gateway(function(WEBHOOK), *port).await?;
+                let gateway = start_gateway(function(WEBHOOK), *port, &config).await?;
                 let pollers = Pollers::start(function(WORKER), function(RELAY), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
@@ -262,7 +266,8 @@ impl Stack {
     }
 }
 
-async fn start_gateway(webhook: impl Invoke, port: u16) -> Result<Gateway, StackError> {
+async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> Result<Gateway, StackError> {
+    let webhook = WatchedWebhook(webhook, stack.feed.clone());
     let config = GatewayConfig { port, integration_timeout: WEBHOOK_TIMEOUT, function_timeout: WEBHOOK_TIMEOUT };
     Gateway::start(webhook, config, ambient()).await.map_err(StackError::Gateway)
 }
@@ -270,7 +275,7 @@ async fn start_gateway(webhook: impl Invoke, port: u16) -> Result<Gateway, Stack
 impl Pollers {
     fn start(worker: impl Invoke, relay: impl Invoke, place: &Place, config: &StackConfig) -> Result<Self, StackError> {
         let sqs = clients::sqs(&place.sqs_url);
-        let relay = Arc::new(relay);
+        let (relay, worker) = (Arc::new(relay), WatchedWorker(worker, config.feed.clone()));
         let timeout = duration(config.timing.worker_timeout);
         let source = |queue: &QueueRef| EventSourceConfig {
             queue_url: queue.url.clone(),

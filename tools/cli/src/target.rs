@@ -10,7 +10,9 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
-use hookonce_runtime::aws::{dynamodb_client, shared_config};
+use hookonce_runtime::aws::{
+    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client,
+};
 use hookonce_runtime::file::EndpointFolder;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +78,10 @@ pub(crate) struct RunningStack {
     pub(crate) url: String,
     /// The URL of DynamoDB.
     pub(crate) dynamodb_url: String,
+    /// The URL of SQS.
+    pub(crate) sqs_url: String,
+    /// The queue of hints.
+    pub(crate) queue_url: String,
     /// The inbox table.
     pub(crate) inbox_table: String,
     /// The domain table.
@@ -143,7 +149,7 @@ pub(crate) struct Target {
     /// Domain table of a deployed stack.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
-    /// Queue of a deployed stack. Commands that only read do not need it.
+    /// Queue of a deployed stack. Only `status` needs it.
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
     /// Index shards to read: the stack's parameter IndexShardsRead.
@@ -206,7 +212,7 @@ impl Target {
     /// The tables of the named stack.
     #[cfg(feature = "aws")]
     async fn deployed(&self) -> Result<OpenStack, Failure> {
-        let config = shared_config().await;
+        let config = signed_in().await?;
         let client = dynamodb_client(&config, CALL_MAX);
         let Some(stack) = &self.stack else {
             let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
@@ -218,13 +224,76 @@ impl Target {
         Ok(OpenStack { store, shards_read: outputs.index_shards_read })
     }
 
+    /// The queue of the named or running stack, its dead-letter queue if that is known, and a client for both.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running, or a table is named without its queue.
+    pub(crate) async fn queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+        if self.stack.is_some() || self.table.is_some() {
+            return self.deployed_queues().await;
+        }
+        let running = self.folder.running()?;
+        Ok((clients::sqs(&running.sqs_url), running.queue_url))
+    }
+
+    #[cfg(feature = "aws")]
+    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+        let config = signed_in().await?;
+        let url = match (&self.stack, &self.queue_url) {
+            (Some(stack), _) => Outputs::of(&config, stack).await?.queue_url,
+            (None, Some(url)) => url.clone(),
+            (None, None) => {
+                return Err(Failure::usage(
+                    "this also needs the queue",
+                    "pass --queue-url URL beside --table, or --stack NAME, which finds both",
+                ));
+            }
+        };
+        Ok((sqs_client(&config, CALL_MAX), url))
+    }
+
+    #[cfg(not(feature = "aws"))]
+    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+        Err(without_aws())
+    }
+
     #[cfg(not(feature = "aws"))]
     #[expect(clippy::unused_async, reason = "with the feature, it waits")]
     async fn deployed(&self) -> Result<OpenStack, Failure> {
-        Err(Failure::usage(
-            "this build of hookonce cannot access AWS",
-            "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",
-        ))
+        Err(without_aws())
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+fn without_aws() -> Failure {
+    Failure::usage(
+        "this build of hookonce cannot access AWS",
+        "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",
+    )
+}
+
+/// The account's configuration, with a region and credentials. Without them every call would fail, each with a page of
+/// causes.
+#[cfg(feature = "aws")]
+async fn signed_in() -> Result<SdkConfig, Failure> {
+    let config = shared_config().await;
+    if config.region().is_none() {
+        return Err(Failure::usage(
+            "no AWS region is set",
+            "set AWS_DEFAULT_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
+        ));
+    }
+    match check_credentials(&config).await {
+        Ok(()) => Ok(config),
+        Err(CredentialsFailure::Absent) => Err(Failure::unavailable(
+            "no AWS credentials were found",
+            "sign in (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
+        )),
+        Err(CredentialsFailure::Other(cause)) => Err(Failure::unavailable(
+            format!("the AWS credentials cannot be used: {cause}"),
+            "sign in again (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
+        )),
     }
 }
 

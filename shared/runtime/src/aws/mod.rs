@@ -18,7 +18,9 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use hookonce_protocol::time::Millis;
 
 #[cfg(feature = "account")]
-pub use account::{SdkConfig, dynamodb_client, shared_config, sqs_client, ssm_client};
+pub use account::{
+    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client, ssm_client,
+};
 pub use dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
 pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};

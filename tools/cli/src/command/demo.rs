@@ -19,6 +19,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::census::{self, Census};
 use crate::failure::{Exit, Failure};
+use crate::life;
 use crate::output;
 use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
@@ -149,6 +150,7 @@ impl Ground {
             functions: Functions::InProcess { port: 0 },
             endpoints: folder.endpoints().folder().to_owned(),
             timing: Timing::standard(),
+            feed: life::feed(false).0,
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| {

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use clap::Args;
 use error_reporter::Report;
 use hookonce_local::backends::DataLocation;
+use hookonce_local::clients;
 use hookonce_local::tables::Place;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
+use hookonce_runtime::aws::DynamoStore;
 
 use super::endpoint;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
+use crate::life;
 use crate::output;
 use crate::stack::{Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, RunningStack, write};
@@ -26,6 +29,9 @@ pub(crate) struct Arguments {
     /// Port that receives webhooks.
     #[arg(long, default_value_t = 8787)]
     port: u16,
+    /// Print deliveries and outcomes as lines of JSON.
+    #[arg(long)]
+    json: bool,
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
@@ -55,6 +61,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let show_metrics = arguments.metrics;
     let timing = Timing::standard();
+    let (feed, printer) = life::feed(arguments.json);
     let config = StackConfig {
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
@@ -67,6 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         },
         endpoints: folder.endpoints().folder().to_owned(),
         timing,
+        feed,
         metrics: Arc::new(move |line| {
             if show_metrics {
                 output::note(line);
@@ -84,13 +92,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let running = RunningStack {
         url: stack.url().to_owned(),
         dynamodb_url: place.dynamodb_url.clone(),
+        sqs_url: place.sqs_url.clone(),
+        queue_url: place.resources.queue.url.clone(),
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),
         index_shards_read: timing.shards_read,
         pid: std::process::id(),
     };
     let announcement = running.announce(&folder)?;
-    greet(&folder, &running);
+    greet(&folder, &running, arguments.json);
+    let store = DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table);
+    let printing = tokio::spawn(printer.run(store));
     stopped().await;
     output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
     drop(announcement);
@@ -98,13 +110,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         () = stack.shutdown() => {}
         () = stopped() => output::note("stopped without waiting"),
     }
+    printing.abort();
     Ok(Exit::Done)
 }
 
-fn greet(folder: &DataFolder, running: &RunningStack) {
-    output::line(&format!("hookonce is running at {}", running.url));
+fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
+    // A program reads lines of JSON only.
+    let say = if as_json { output::note } else { output::line };
+    say(&format!("hookonce is running at {}", running.url));
     for (id, document) in endpoint::read_all(folder) {
-        output::line(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
+        say(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
     }
     output::note("\nIn another terminal:");
     output::note("  hookonce send --provider stripe --file events/deliveries/stripe-invoice-paid.json --copies 3");

@@ -13,4 +13,5 @@ pub(crate) mod replay;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod verify;

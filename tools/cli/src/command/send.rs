@@ -1,6 +1,7 @@
 //! `hookonce send`: signs and delivers a file as its provider would.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::StreamExt as _;
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// File with the body to deliver.
+    /// File with the body to deliver; - reads standard input.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// URL to deliver to [default: the running local stack].
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
-    let body = std::fs::read(&arguments.file).map_err(|error| {
+    let body = read(&arguments.file).map_err(|error| {
         Failure::usage(format!("reading {} failed: {error}", arguments.file.display()), "sample bodies are in events/")
     })?;
     let (url, secret, settings) = address(&arguments)?;
@@ -74,6 +75,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })?;
     print(&delivered, arguments.json);
     exit(&delivered, &delivery.url)
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file != Path::new("-") {
+        return std::fs::read(file);
+    }
+    let mut body = Vec::new();
+    std::io::stdin().read_to_end(&mut body)?;
+    Ok(body)
 }
 
 /// The URL, the secret and the settings to sign with.

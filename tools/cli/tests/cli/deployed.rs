@@ -123,6 +123,7 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     for (parameters, exit, said) in [
         (ParameterStore::holding("{}"), 2, "deploy the stack again from hookonce's template.yaml"),
         (refusal("ParameterNotFound"), 2, "check the stack's name and the AWS region"),
+        (refusal("ValidationException"), 2, "pass the stack's name alone"),
         (refusal("AccessDeniedException"), 3, "ask for the permission ssm:GetParameter"),
         (refusal("ExpiredTokenException"), 3, "sign in again"),
         (refusal("InternalServerError"), 3, "check the credentials"),
@@ -138,6 +139,21 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     let nowhere = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN[..2]));
     assert_eq!(nowhere.status.code(), Some(2), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("set AWS_DEFAULT_REGION"), "{}", text(&nowhere));
+}
+
+#[test]
+fn without_credentials_one_line_says_so() {
+    let workspace = Workspace::new();
+    let parameters = ParameterStore::holding("{}");
+    let variables = parameters.environment(&[("AWS_REGION", "us-east-1"), ("HOME", "none")]);
+    for target in [["--stack", "inbox"], ["--table", "inbox"]] {
+        let listed = workspace.run_with_environment(&[&["list", "--log", "error"][..], &target].concat(), &variables);
+        assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
+        let said = String::from_utf8(listed.stderr).unwrap();
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines[0], "error: no AWS credentials were found");
+        assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
+    }
 }
 
 /// The signatures that the command makes with this profile, and its output.

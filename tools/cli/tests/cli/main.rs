@@ -6,6 +6,7 @@ mod audits;
 mod demo;
 mod deployed;
 mod endpoints;
+mod life;
 mod operators;
 mod providers;
 mod readme;

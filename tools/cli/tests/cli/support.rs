@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -97,6 +97,17 @@ impl Workspace {
         let announced = self.0.path().join(".hookonce/stack.json");
         wait_until("the stack runs", || announced.exists());
         running
+    }
+}
+
+impl Workspace {
+    /// Starts a stack, waits until other commands can find it, and returns its standard output.
+    pub(crate) fn dev_with_output(&self, arguments: &[&str]) -> (Child, ChildStdout) {
+        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let announced = self.0.path().join(".hookonce/stack.json");
+        wait_until("the stack runs", || announced.exists());
+        let out = child.stdout.take().unwrap();
+        (child, out)
     }
 }
 

@@ -1,0 +1,178 @@
+//! What happens on a running stack, one line for each delivery and each outcome.
+//!
+//! The functions run unchanged: their invocations are watched from outside, and the records are read afterwards, by a
+//! task of its own. So nobody waits for a line.
+
+use console::style;
+use hookonce_local::invoke::{Invoke, InvokeError};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::record::{Found, Record, Status};
+use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::output;
+use crate::select::{error_of, find};
+
+/// Something that happened.
+#[derive(Debug)]
+enum Happening {
+    /// The webhook function answered.
+    Delivery { event: Value, answer: Value, started: EpochMs, ended: EpochMs },
+    /// The worker ended a batch.
+    Batch { keys: Vec<RecordKey>, started: EpochMs },
+}
+
+/// Where the watched functions tell what happened.
+#[derive(Debug, Clone)]
+pub(crate) struct Feed(UnboundedSender<Happening>);
+
+/// The other end, which prints.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    happenings: UnboundedReceiver<Happening>,
+    as_json: bool,
+}
+
+/// A feed and its printer.
+pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
+    let (sender, happenings) = unbounded_channel();
+    (Feed(sender), Printer { happenings, as_json })
+}
+
+/// The webhook function, watched.
+pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed);
+
+/// The worker function, watched.
+pub(crate) struct WatchedWorker<I>(pub(crate) I, pub(crate) Feed);
+
+impl<I: Invoke> Invoke for WatchedWebhook<I> {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        let started = System.moment().now;
+        // Without the body, which may be large.
+        let about = json!({ "path": event["rawPath"], "method": event["requestContext"]["http"]["method"] });
+        let result = self.0.invoke(event).await;
+        let answer = result.as_ref().map_or(Value::Null, |answer| {
+            let body = answer["body"].as_str().and_then(|body| serde_json::from_str(body).ok());
+            json!({ "status": answer["statusCode"], "body": body.unwrap_or(Value::Null) })
+        });
+        let ended = System.moment().now;
+        // The printer is gone only while the stack stops.
+        let _ = self.1.0.send(Happening::Delivery { event: about, answer, started, ended });
+        result
+    }
+}
+
+impl<I: Invoke> Invoke for WatchedWorker<I> {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        let started = System.moment().now;
+        let bodies = event["Records"].as_array().into_iter().flatten().filter_map(|record| record["body"].as_str());
+        let keys = bodies.filter_map(|body| Some(Message::decode(body).ok()?.record_key().clone())).collect();
+        let result = self.0.invoke(event).await;
+        let _ = self.1.0.send(Happening::Batch { keys, started });
+        result
+    }
+}
+
+impl Printer {
+    /// Prints until the stack and its feed are gone.
+    pub(crate) async fn run(mut self, store: DynamoStore) {
+        while let Some(happening) = self.happenings.recv().await {
+            match happening {
+                Happening::Delivery { event, answer, started, ended } => {
+                    self.delivery(&store, &event, &answer, (started, ended)).await;
+                }
+                Happening::Batch { keys, started } => {
+                    for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
+                        if let Ok(Found::Record(record)) = found {
+                            self.outcome(key, &record, started);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn delivery(&self, store: &DynamoStore, event: &Value, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
+        let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
+        let path = text(&event["path"]);
+        let endpoint = path.rsplit('/').next().unwrap_or_default();
+        let key = text(&answer["body"]["id"]);
+        let status = answer["status"].as_u64().unwrap_or(500);
+        let word = [&answer["body"]["status"], &answer["body"]["error"]].into_iter().find_map(Value::as_str);
+        let word = plain(word.unwrap_or(if status < 300 { "answered" } else { "failed" }));
+        let found = if key.is_empty() { None } else { find(store, endpoint, &key).await.ok().flatten() };
+        let event_type = found.map_or_else(|| "-".to_owned(), |record| plain(&record.event_type));
+        let took = ended.0 - started.0;
+        if self.as_json {
+            output::json_line(&json!({
+                "what": "delivery", "at_ms": started.0, "endpoint": endpoint, "type": event_type, "key": key,
+                "status": status, "answer": word, "duration_ms": took,
+            }));
+            return;
+        }
+        let word = format!("{word:<10}");
+        let word = match status {
+            0..300 if word.trim() == "duplicate" => style(word).dim(),
+            0..300 => style(word).cyan(),
+            300..500 => style(word).yellow(),
+            _ => style(word).red(),
+        };
+        output::line(&format!("{}  in   {word} {endpoint} {event_type} {key}  {status} {took} ms", clock(started)));
+    }
+
+    fn outcome(&self, key: &RecordKey, record: &Record, started: EpochMs) {
+        let (endpoint, key) = key.parts();
+        let now = System.moment().now;
+        // A repeated hint finds its record settled before.
+        let fresh = |at: Option<EpochMs>| at.is_some_and(|at| at >= started);
+        let retry_in = record.due.as_ref().map(|due| due.at.0 - now.0).filter(|_| record.status == Status::Pending);
+        let word = match record.status {
+            Status::Processed if fresh(record.processed_at) => record.state_word().to_ascii_lowercase(),
+            Status::Dead if fresh(record.dead_at) => "dead".to_owned(),
+            Status::Pending if record.last_error.is_some() => "retry".to_owned(),
+            Status::Pending => "waiting".to_owned(),
+            Status::Processed | Status::Dead | Status::Discarded => "done before".to_owned(),
+        };
+        if self.as_json {
+            output::json_line(&json!({
+                "what": "outcome", "at_ms": now.0, "endpoint": endpoint, "type": record.event_type, "key": key,
+                "outcome": word, "error": error_of(record), "retry_in_ms": retry_in,
+                "since_receipt_ms": now.0 - record.received_at.0,
+            }));
+            return;
+        }
+        let error = error_of(record).filter(|_| matches!(word.as_str(), "dead" | "retry")).map(plain);
+        let detail = match (error, retry_in) {
+            (Some(error), Some(_)) => format!(
+                "{error}, again in {}",
+                record.due.as_ref().map(|due| output::between(now, due.at)).unwrap_or_default()
+            ),
+            (Some(error), None) => error,
+            (None, _) => format!("{} after receipt", output::between(record.received_at, now)),
+        };
+        let padded = format!("{word:<10}");
+        let word = match word.as_str() {
+            "applied" => style(padded).green(),
+            "dead" => style(padded).red(),
+            "retry" | "waiting" => style(padded).yellow(),
+            _ => style(padded).dim(),
+        };
+        let (event_type, key) = (plain(&record.event_type), plain(key));
+        output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}  {detail}", clock(now)));
+    }
+}
+
+/// The time of day of a line.
+fn clock(at: EpochMs) -> String {
+    output::local_moment(at).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// Text from outside, without what a terminal would obey.
+fn plain(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { '?' } else { it }).collect()
+}

@@ -1,0 +1,93 @@
+//! `dev` shows what happens, and `status` whether anything needs a person.
+
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::{Value, json as object};
+
+use crate::operators::Stack;
+use crate::support::{Workspace, json, root, text, wait_until};
+
+#[test]
+fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
+    let workspace = Workspace::new();
+    let (mut child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    let file = "events/deliveries/stripe-invoice-paid.json";
+    assert!(workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).status.success());
+    let forged = workspace.run(&["send", "--provider", "stripe", "--file", file, "--secret", "whsec_Zm9yZ2Vk"]);
+    assert_eq!(forged.status.code(), Some(1), "{}", text(&forged));
+    let mut seen = Vec::new();
+    for line in BufReader::new(out).lines() {
+        let line: Value = serde_json::from_str(&line.unwrap()).expect("every line is JSON");
+        seen.push(line);
+        let word = |word: &str| seen.iter().any(|line| line["answer"] == word || line["outcome"] == word);
+        if ["accepted", "duplicate", "signature_mismatch", "applied"].iter().all(|it| word(it)) {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = |name: &str, word: &str| seen.iter().find(|line| line[name] == word).unwrap().clone();
+    let accepted = line("answer", "accepted");
+    assert_eq!((&accepted["what"], &accepted["status"]), (&object!("delivery"), &object!(200)));
+    assert_eq!((&accepted["endpoint"], &accepted["type"]), (&object!("stripe"), &object!("invoice.paid")));
+    assert_eq!(accepted["key"], "evt_1SampleInvoicePaid");
+    assert!(accepted["duration_ms"].as_i64().unwrap() >= 0);
+    assert_eq!(line("answer", "signature_mismatch")["status"], 401);
+    let applied = line("outcome", "applied");
+    assert_eq!((&applied["what"], &applied["key"]), (&object!("outcome"), &object!("evt_1SampleInvoicePaid")));
+}
+
+#[test]
+fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
+    let workspace = Workspace::new();
+    let (mut child, out) = workspace.dev_with_output(&["dev", "--port", "0"]);
+    let file = "events/deliveries/stripe-invoice-paid.json";
+    assert!(workspace.run(&["send", "--provider", "stripe", "--file", file]).status.success());
+    let lines = BufReader::new(out).lines().map(Result::unwrap);
+    let ours: Vec<_> = lines.filter(|line| line.contains("evt_1Sample")).take(2).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ours[0].contains("in   accepted   stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
+    assert!(ours[1].contains("out  applied    stripe invoice.paid evt_1SampleInvoicePaid  "), "{ours:?}");
+    assert!(!ours.concat().contains('\u{1b}'), "{ours:?}");
+}
+
+#[test]
+fn status_says_whether_anything_needs_a_person_and_what_to_do() {
+    let stack = Stack::with(1, 0);
+    wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
+    let calm = stack.run(&["status"]);
+    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    assert!(text(&calm).contains("nothing needs a person"), "{}", text(&calm));
+    stack.deliver(1, false);
+    stack.wait_for("DEAD", 1);
+    let status = stack.run(&["status"]);
+    assert_eq!(status.status.code(), Some(1));
+    assert!(text(&status).contains("1 record(s) are DEAD: `hookonce list --state DEAD`"), "{}", text(&status));
+    let shown = json(&stack.run(&["status", "--json"]));
+    assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
+    assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
+    // Every section that it names is in the runbook.
+    let runbook = std::fs::read_to_string(root().join("docs/runbook.md")).unwrap();
+    for section in ["Records died", "The oldest due record is old", "Dead letters wait"] {
+        assert!(runbook.contains(&format!("### {section}\n")), "{section}");
+    }
+}
+
+#[test]
+fn send_reads_standard_input() {
+    let stack = Stack::with(0, 0);
+    let body = std::fs::read_to_string(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
+    let sent = stack.workspace.run_with_input(&["send", "--provider", "stripe", "--file", "-", "--json"], &body);
+    assert_eq!(json(&sent)[0]["answer"], "accepted", "{}", text(&sent));
+}
+
+/// The gateway refuses a body that no function sees, with an answer of its own.
+#[test]
+fn an_answer_that_is_not_hookonces_own_is_named_by_its_status() {
+    let stack = Stack::with(0, 0);
+    let file = stack.workspace.write("large.json", &vec![b'x'; 11 * 1024 * 1024]);
+    let sent = stack.run(&["send", "--provider", "stripe", "--file", &file, "--json"]);
+    assert_eq!(json(&sent)[0]["status"], 413, "{}", text(&sent));
+    assert!(["payload_too_large", "body_too_large"].iter().any(|word| json(&sent)[0]["answer"] == *word));
+}
