@@ -9,24 +9,39 @@ mod wire;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryPartition;
-use hookonce_local::clients;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use hookonce_local::clients::REGION;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{retries, timeouts};
+use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client, ssm_client};
 
-/// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
-pub(crate) fn dynamodb(url: &str, total: Millis) -> Client {
-    let config = clients::dynamodb(url).config().to_builder();
-    let config = config.timeout_config(timeouts(total)).retry_config(retries());
-    Client::from_conf(config.retry_partition(own_partition()).build())
+/// What the deployed functions make their clients of, for the server at this address.
+fn config_at(url: &str) -> SdkConfig {
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("local", "local", None, None, "test")))
+        .endpoint_url(url)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build()
 }
 
-/// A client with the time-outs and retries of the deployed functions, whose calls may take `total`.
+/// A client of the deployed functions, whose calls may take `total`.
+pub(crate) fn dynamodb(url: &str, total: Millis) -> aws_sdk_dynamodb::Client {
+    let config = dynamodb_client(&config_at(url), total).config().to_builder();
+    aws_sdk_dynamodb::Client::from_conf(config.retry_partition(own_partition()).build())
+}
+
+/// A client of the deployed functions, whose calls may take `total`.
 pub(crate) fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
-    let config = clients::sqs(url).config().to_builder();
-    let config = config.timeout_config(timeouts(total)).retry_config(retries());
+    let config = sqs_client(&config_at(url), total).config().to_builder();
     aws_sdk_sqs::Client::from_conf(config.retry_partition(own_partition()).build())
+}
+
+/// A client of the deployed functions, whose calls may take `total`.
+fn ssm(url: &str, total: Millis) -> aws_sdk_ssm::Client {
+    let config = ssm_client(&config_at(url), total).config().to_builder();
+    aws_sdk_ssm::Client::from_conf(config.retry_partition(own_partition()).build())
 }
 
 /// Clients of one partition share a budget of retries. One test must not use up the retries of another.

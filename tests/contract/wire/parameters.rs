@@ -1,16 +1,15 @@
 //! What the source of endpoint documents makes of every answer of Parameter Store.
 
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SdkConfig, SsmEndpoints, ssm_client};
+use hookonce_runtime::aws::SsmEndpoints;
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::json;
 
 use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
-use crate::contract::own_partition;
+use crate::contract::ssm;
 use crate::support::logs::{Logs, listen};
 use crate::support::wire::{Reaction, ScriptedServer};
 
@@ -22,17 +21,7 @@ pub(crate) const DOCUMENT: &str =
 
 /// The documents in the Parameter Store at this address, read as the webhook reads them.
 pub(crate) fn parameters_at(url: &str, total: Millis) -> SsmEndpoints {
-    let credentials = Credentials::new("local", "local", None, None, "test");
-    let config = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .endpoint_url(url)
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build();
-    let client = ssm_client(&config, total);
-    let config = client.config().to_builder().retry_partition(own_partition()).build();
-    SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(config), "/hookonce/test/endpoints/")
+    SsmEndpoints::new(ssm(url, total), "/hookonce/test/endpoints/")
 }
 
 /// What a fetch comes to, in a form that can be compared.

@@ -1,19 +1,31 @@
 //! What the adapters rely on in the SDK itself: its clock, its connections, its retries.
 
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
+use tokio::net::{TcpSocket, TcpStream};
 
-use super::{AMPLE, ATTEMPTS, STORE, error, store_at};
+use super::{AMPLE, ATTEMPTS, SHORT, STORE, error, store_at};
+use crate::contract::dynamodb;
 use crate::protocol::a_record;
 use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
 /// The largest difference of two clocks at which the SDK does not suspect the clock.
 const TRUSTED_SKEW: Millis = Millis::minutes(4);
+
+/// Many times the limit of a call: one that takes as long ignores its limit.
+const HANGS: Duration = Duration::from_secs(30);
+
+/// How long a connection may take on loopback, if anybody takes it.
+const UNTAKEN: Duration = Duration::from_millis(500);
 
 /// How many retries a client makes for calls that all fail.
 const RETRY_BUDGET: usize = 50;
@@ -118,6 +130,35 @@ async fn a_dead_connection_costs_one_attempt() {
         }
         assert_eq!((server.requests().len(), server.connections()), (4, 2), "and it is not used again");
     }
+}
+
+/// A server may ask for a pause before the next attempt. A sender that waits for us gets its answer all the same.
+#[tokio::test]
+async fn a_pause_that_a_server_asks_for_is_no_longer_than_the_call() {
+    let Reaction::Answer(busy) = error(503, "ServiceUnavailable") else { panic!("an error is an answer") };
+    let server = answering([Reaction::Answer(busy.with_header("x-amz-retry-after", "3600000"))]).await;
+    let store = store_at(&server, SHORT);
+    let write = claim_write(&a_record("in#shop#evt_1"));
+    let written = tokio::time::timeout(HANGS, store.write(&write)).await.expect("it must not hang");
+    assert_eq!((written, server.requests().len()), (Written::Unavailable, 1));
+}
+
+/// A server that does not even take the connection.
+#[tokio::test]
+async fn a_connection_that_is_not_taken_costs_no_more_than_the_call() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts, so the queue of connections fills up. From then on the system drops every further attempt.
+    let mut queued = Vec::new();
+    while let Ok(connected) = tokio::time::timeout(UNTAKEN, TcpStream::connect(address)).await {
+        queued.push(connected.unwrap());
+    }
+    let store = DynamoStore::new(dynamodb(&format!("http://{address}"), SHORT), "inbox", "domain");
+    let write = claim_write(&a_record("in#shop#evt_1"));
+    let written = tokio::time::timeout(HANGS, store.write(&write)).await.expect("it must not hang");
+    assert_eq!(written, Written::Unavailable);
 }
 
 /// In an outage, retries would multiply the load. The SDK stops them; the calls themselves go on.

@@ -37,14 +37,11 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// The largest pause before the first retry.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Time-outs for a client whose calls may take `total`, including retries. The SDK sets none by default.
+/// Time-outs for a client whose calls may take `total`, including retries. The SDK sets none by default, except for
+/// connecting, which counts as part of an attempt.
 pub fn timeouts(total: Millis) -> TimeoutConfig {
     let total = duration(total);
-    TimeoutConfig::builder()
-        .connect_timeout(total / 2)
-        .operation_attempt_timeout(total / 2)
-        .operation_timeout(total)
-        .build()
+    TimeoutConfig::builder().operation_attempt_timeout(total / 2).operation_timeout(total).build()
 }
 
 /// Retries with a short first pause, because a webhook sender is waiting.
