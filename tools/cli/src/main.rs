@@ -15,6 +15,7 @@ mod output;
 mod outputs;
 mod rehearsal;
 mod samples;
+mod secret;
 mod select;
 mod sender;
 mod stack;

@@ -243,7 +243,7 @@ struct Run<'a> {
     arguments: &'a OrderArguments,
     bar: ProgressBar,
     clock: Interval,
-    table: comfy_table::Table,
+    table: output::Table,
     tally: Tally,
 }
 

@@ -3,7 +3,6 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use hookonce_protocol::time::EpochMs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,26 +12,55 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Writes one line of data.
+/// Writes text to standard output. Only its line breaks reach the terminal as they are.
 pub(crate) fn line(text: &str) {
     // A closed pipe, as after `head`, is no error.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stdout(), "{}", lines(text));
 }
 
-/// Writes one line to standard error, for a person.
+/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", lines(text));
 }
 
 /// Writes data as indented JSON.
 pub(crate) fn json(data: &impl Serialize) {
     // Plain data always serialises.
-    line(&serde_json::to_string_pretty(data).unwrap_or_default());
+    json_text(&serde_json::to_string_pretty(data).unwrap_or_default());
 }
 
 /// Writes data as JSON in one line.
 pub(crate) fn json_line(data: &impl Serialize) {
-    line(&serde_json::to_string(data).unwrap_or_default());
+    json_text(&serde_json::to_string(data).unwrap_or_default());
+}
+
+/// Writes JSON. Outside of strings it is ASCII, so what a terminal could take for a command is escaped as JSON does.
+fn json_text(text: &str) {
+    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    let _ = writeln!(std::io::stdout(), "{}", escaped(text, |c| c != '\n' && is_unsafe(c), escape));
+}
+
+/// True for what a terminal obeys instead of showing it: control characters of both sets, and those that change the
+/// direction of text or hide in it. A provider, or whoever sent it an event, may have written them.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> String {
+    let show = |c: char| if is_escaped(c) { escape(c) } else { c.to_string() };
+    text.chars().map(show).collect()
+}
+
+/// A value that someone else wrote, as one line that a terminal only shows.
+pub(crate) fn shown(value: &str) -> String {
+    escaped(value, is_unsafe, |c| c.escape_unicode().to_string())
+}
+
+/// The same for a text of this program, which may have line breaks.
+fn lines(text: &str) -> String {
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a person watches standard error.
@@ -61,9 +89,13 @@ pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
     }
 }
 
-/// Writes raw bytes.
+/// Writes a stored body: byte for byte into a file or a pipe, and to a terminal as text that it only shows.
 pub(crate) fn bytes(bytes: &[u8]) {
-    let _ = std::io::stdout().write_all(bytes);
+    if std::io::stdout().is_terminal() {
+        line(&String::from_utf8_lossy(bytes));
+    } else {
+        let _ = std::io::stdout().write_all(bytes);
+    }
 }
 
 /// Writes a failure and what to do next.
@@ -74,19 +106,35 @@ pub(crate) fn failure(failure: &Failure) {
     }
 }
 
-/// A table without borders, so that `awk` and `cut` can read it.
+/// A table without borders, so that `awk` and `cut` can read it. Each row is one line, whatever its cells hold.
+#[derive(Debug)]
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    /// Adds a row.
+    pub(crate) fn add_row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.0.add_row(cells.into_iter().map(|cell| shown(cell.as_ref())));
+    }
+
+    /// How many rows it has.
+    pub(crate) fn row_count(&self) -> usize {
+        self.0.row_count()
+    }
+}
+
+/// An empty table.
 pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_preset(NOTHING);
     if !header.is_empty() {
         table.set_header(header.iter().map(|name| name.to_uppercase()));
     }
-    table
+    Table(table)
 }
 
 /// Writes a table.
 pub(crate) fn print(table: &Table) {
-    for row in table.lines() {
+    for row in table.0.lines() {
         line(row.trim_end());
     }
 }
@@ -119,4 +167,20 @@ pub(crate) fn length(length: Duration) -> String {
 /// The length of time from one moment to another. Nothing if the second is earlier.
 pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
     length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_commands() {
+        for unsafe_text in ["\u{1b}[31m", "\u{9b}31m", "\u{7}", "\r", "\u{7f}", "\u{202e}", "\u{2066}", "\u{e0041}"] {
+            let shown = lines(&format!("a{unsafe_text}\nb"));
+            assert!(shown.starts_with("a\\u{") && shown.ends_with("\nb"), "{shown}");
+            assert!(!shown.replace('\n', "").contains(is_unsafe));
+        }
+        assert_eq!(shown("Zürich 漢字 👍"), "Zürich 漢字 👍");
+        assert_eq!(shown("a\nb"), "a\\u{a}b");
+    }
 }

@@ -1,6 +1,7 @@
 //! Which stack a command acts on: the local one, or a named one on AWS.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -115,7 +116,8 @@ impl Drop for Announcement {
     }
 }
 
-/// Writes a file and creates its folders. Only the owner may read it, because it may hold secrets.
+/// Writes a file and creates its folders. Only the owner may read it, at any moment, because it may hold secrets. It
+/// replaces the old file at once, so that nobody reads half of it and a full disk loses nothing.
 ///
 /// # Errors
 /// [`Failure::Usage`] when the file or a folder cannot be written.
@@ -123,16 +125,12 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let denied = |error: std::io::Error| {
         Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --data")
     };
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(denied)?;
-    }
-    fs::write(path, text).map_err(denied)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(denied)?;
-    }
-    Ok(())
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(denied)?;
+    // It is created with the permissions 0600.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(denied)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(denied)?;
+    file.persist(path).map(|_| ()).map_err(|error| denied(error.error))
 }
 
 /// The stack that a command acts on. For a deployed stack, the AWS SDK reads region and credentials as usual.

@@ -20,11 +20,12 @@ use serde_json::json;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::secret::{FromInput, from_input};
 use crate::target::{DataFolder, write};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Add an endpoint; without --secret, generate a secret and print it.
+    /// Add an endpoint; without `--secret -`, generate a secret and print it.
     Add(Add),
     /// List the endpoints.
     List(List),
@@ -45,10 +46,10 @@ pub(crate) struct Add {
     /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// Secret, exactly as the provider shows it; repeat for several, newest first.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    secret: Vec<String>,
-    /// Further setting of the provider, such as verify_token=…; may be repeated
+    /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
+    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
+    secret: Option<FromInput>,
+    /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
     /// Scheme to take, if not those that the provider's page calls the strongest; may be repeated.
@@ -101,9 +102,9 @@ pub(crate) struct Show {
 pub(crate) struct Rotate {
     /// Endpoint id.
     id: String,
-    /// New secret; without it, one is generated and printed.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    secret: Option<String>,
+    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
+    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
+    secret: Option<FromInput>,
     /// Remove every older secret at once.
     #[arg(long)]
     retire: bool,
@@ -235,10 +236,10 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
         ));
     }
     let settings = arguments.setting.iter().map(|setting| pair(setting)).collect::<Result<_, _>>()?;
-    let made = arguments.secret.is_empty();
+    let made = arguments.secret.is_none();
     let mut document = fresh(provider, settings);
-    if !made {
-        document.secrets = arguments.secret;
+    if let Some(secret) = arguments.secret {
+        document.secrets = vec![secret.read("secret")?];
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
@@ -258,7 +259,7 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
 fn no_secret(provider: &Provider) -> Failure {
     Failure::usage(
         format!("a secret for {} cannot be generated", provider.name()),
-        format!("pass --secret; `hookonce providers {}` shows where to find it", provider.id()),
+        format!("pass `--secret -`; `hookonce providers {}` shows where to find it", provider.id()),
     )
 }
 
@@ -267,10 +268,11 @@ fn no_secret(provider: &Provider) -> Failure {
 /// # Errors
 /// [`Failure::Usage`] when it is not NAME=VALUE.
 pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
-    let pair = setting.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    pair.ok_or_else(|| {
-        Failure::usage(format!("{setting:?} is not NAME=VALUE"), "for instance --setting verify_token=abc")
-    })
+    let Some((name, value)) = setting.split_once('=') else {
+        return Err(Failure::usage("a setting is not NAME=VALUE", "for instance --setting verify_token=abc"));
+    };
+    let value = from_input(value).map_or_else(|_| Ok(value.to_owned()), |input| input.read(name))?;
+    Ok((name.to_owned(), value))
 }
 
 fn list(arguments: &List) {
@@ -324,7 +326,8 @@ fn rotate(arguments: Rotate) -> Result<Exit, Failure> {
     let mut document = read(&arguments.folder, &id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = arguments.secret.is_none();
-    let secret = arguments.secret.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
+    let given = arguments.secret.map(|secret| secret.read("new secret")).transpose()?;
+    let secret = given.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
     if arguments.retire {
         document.secrets.clear();
     }

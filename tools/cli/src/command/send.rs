@@ -14,6 +14,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::secret::{FromInput, from_input};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::DataFolder;
 
@@ -28,9 +29,9 @@ pub(crate) struct Arguments {
     /// URL to deliver to [default: the running local stack].
     #[arg(long)]
     url: Option<String>,
-    /// Secret to sign with [default: the endpoint's newest].
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    secret: Option<String>,
+    /// `-`: read the secret to sign with from standard input [default: the endpoint's newest].
+    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
+    secret: Option<FromInput>,
     /// Endpoint of the local stack [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
@@ -89,7 +90,8 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// The URL, the secret and the settings to sign with.
 fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure> {
     let given = arguments.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
-    if let (Some(url), Some(secret)) = (&arguments.url, &arguments.secret) {
+    let secret = arguments.secret.map(|secret| secret.read("secret")).transpose()?;
+    if let (Some(url), Some(secret)) = (&arguments.url, &secret) {
         return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
     }
     let id = match &arguments.endpoint {
@@ -102,7 +104,7 @@ fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure>
     };
     let document = endpoint::read(&arguments.folder, &id)?;
     let newest = || document.secrets.into_iter().next().unwrap_or_default();
-    let secret = arguments.secret.clone().unwrap_or_else(newest);
+    let secret = secret.unwrap_or_else(newest);
     Ok((url, secret, document.settings.into_iter().chain(given).collect()))
 }
 

@@ -158,7 +158,7 @@ fn print(report: &Report, explanation: &Explanation) {
         output::line(&format!("  secret {index} matched (0 is the newest)"));
     }
     for event in &report.events {
-        output::line(&format!("  event {} of type {}", event.key, event.event_type));
+        output::line(&format!("  event {} of type {}", output::shown(&event.key), output::shown(&event.event_type)));
     }
     if let Some(code) = report.code {
         output::line(&format!("  code {code}: see docs/errors/{code}.md"));

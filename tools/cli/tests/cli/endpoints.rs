@@ -20,7 +20,7 @@ fn a_secret_is_made_only_where_the_provider_takes_one() {
     assert_eq!(run(&workspace, &sns).0, 0, "its certificate is fetched");
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
         let (code, _, error) = run(&workspace, arguments);
-        assert!(code == 2 && error.contains("cannot be generated") && error.contains("--secret"), "{error}");
+        assert!(code == 2 && error.contains("cannot be generated") && error.contains("--secret -"), "{error}");
     }
 }
 
@@ -83,7 +83,7 @@ fn what_cannot_be_sent_is_wrong_usage() {
     let file = workspace.write("body.json", b"{}");
     let send = |url: &str, header: &str| {
         let arguments =
-            ["send", "--provider", "github", "--secret", "s", "--file", &file, "--url", url, "--header", header];
+            ["send", "--provider", "github", "--secret", "-", "--file", &file, "--url", url, "--header", header];
         run(&workspace, &arguments)
     };
     let (code, _, error) = send("localhost:8787", "x-github-event:push");
@@ -100,7 +100,8 @@ fn this_machine_is_not_reached_through_a_proxy() {
     let url = format!("http://{}", proxy.local_addr().unwrap());
     let workspace = Workspace::new();
     let file = workspace.write("body.json", b"{}");
-    let arguments = ["send", "--provider", "stripe", "--secret", "s", "--file", &file, "--url", "http://127.0.0.1:1/x"];
+    assert_eq!(run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
+    let arguments = ["send", "--provider", "stripe", "--file", &file, "--url", "http://127.0.0.1:1/x"];
     let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name.to_owned(), url.clone()));
     assert_eq!(workspace.run_with_environment(&arguments, &variables).status.code(), Some(3));
     assert!(proxy.accept().is_err(), "no request reached the proxy");

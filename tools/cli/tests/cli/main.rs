@@ -12,4 +12,5 @@ mod providers;
 mod readme;
 mod runbook;
 mod support;
+mod terminal;
 mod verify;

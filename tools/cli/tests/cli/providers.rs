@@ -51,11 +51,11 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
 
 fn add(workspace: &Workspace, provider: &str, sample: &Value) {
     let secret = sample["secrets"][0].as_str().unwrap();
-    let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", secret];
+    let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", "-"];
     let settings = sample["settings"].as_object().into_iter().flatten();
     let settings: Vec<_> = settings.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
     arguments.extend(settings.iter().flat_map(|setting| ["--setting", setting]));
-    let output = workspace.run(&arguments);
+    let output = workspace.run_with_input(&arguments, &format!("{secret}\n"));
     assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output));
 }
 

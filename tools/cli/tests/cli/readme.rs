@@ -103,11 +103,11 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
         "--header",
         "x-github-event:push",
     ];
-    let with_old = workspace.run(&[&send[..], &["--secret", &old, "--json"]].concat());
+    let with_old = workspace.run_with_input(&[&send[..], &["--secret", "-", "--json"]].concat(), &old);
     assert_eq!(json(&with_old)[0]["answer"], "accepted", "{}", text(&with_old));
     let with_new = workspace.run(&[&send[..], &["--json"]].concat());
     assert!(with_new.status.success(), "{}", text(&with_new));
-    let forged = workspace.run(&[&send[..], &["--secret", "not-the-secret", "--json"]].concat());
+    let forged = workspace.run_with_input(&[&send[..], &["--secret", "-", "--json"]].concat(), "not-the-secret");
     assert_eq!(forged.status.code(), Some(1));
     assert_eq!(json(&forged)[0]["answer"], "signature_mismatch");
 }

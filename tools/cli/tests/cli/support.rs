@@ -44,6 +44,11 @@ impl Workspace {
         name.to_owned()
     }
 
+    /// The path of a file of the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
     /// Reads a file of the folder.
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()

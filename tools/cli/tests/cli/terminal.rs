@@ -1,0 +1,157 @@
+//! What others wrote is shown and never obeyed: no command passes a control character on to the terminal. And secrets: in
+//! no command line, and in files that only their owner reads.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::support::{Workspace, json as parsed, text, wait_until};
+
+/// What a terminal would obey: a colour, a title, a control character of the second set, another direction.
+const EVIL: &str = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
+
+fn is_clean(output: &std::process::Output) -> bool {
+    let printed = [&output.stdout[..], &output.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    !printed.chars().any(|c| (c.is_control() && c != '\n') || "\u{202e}".contains(c))
+}
+
+#[test]
+fn no_command_passes_on_what_a_terminal_would_obey() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let id = format!("evt_{EVIL}");
+    let body = json!({ "id": id, "type": format!("invoice.paid{EVIL}"), "data": EVIL }).to_string();
+    let body = workspace.write("evil.json", body.as_bytes());
+    let sent = workspace.run(&["send", "--provider", "stripe", "--file", &body]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
+    let listed = || workspace.run(&["list", "--json"]);
+    wait_until("the record is there", || !parsed(&listed()).as_array().unwrap().is_empty());
+    let key = parsed(&listed())[0]["key"].as_str().unwrap().to_owned();
+    assert!(key.contains('\u{1b}'), "the JSON holds the very text: {key:?}");
+    let order = ["--by", "me", "--reason", EVIL];
+    let with_order = |command: &[&'static str]| [command, &["--key", "stripe", key.as_str()], &order].concat();
+    for arguments in [
+        vec!["list"],
+        vec!["list", "--json"],
+        vec!["show", "stripe", &key],
+        vec!["show", "stripe", &key, "--json"],
+        vec!["show", "stripe", EVIL],
+        vec!["stats"],
+        vec!["stats", "--json"],
+        vec!["audit"],
+        vec!["drill"],
+        vec!["drill", "--json"],
+        with_order(&["replay", "--force"]),
+        with_order(&["replay", "--force", "--json"]),
+        with_order(&["discard"]),
+        with_order(&["redact"]),
+        vec!["endpoint", "list"],
+        vec!["endpoint", "show", EVIL],
+        vec!["endpoint", "add", "x", "--provider", EVIL],
+        vec!["providers", EVIL],
+        vec!["send", "--provider", EVIL, "--file", &body],
+        vec!["send", "--provider", "stripe", "--file", &body, "--header", EVIL],
+    ] {
+        let output = workspace.run(&arguments);
+        assert!(is_clean(&output), "{arguments:?}: {:?}", text(&output));
+    }
+}
+
+#[test]
+fn verify_shows_what_a_request_holds_and_does_not_obey_it() {
+    let workspace = Workspace::new();
+    let secret = "whsec_a_signing_secret";
+    let id = format!("evt_{EVIL}");
+    let signed = json!({ "id": id, "type": EVIL }).to_string();
+    let signature = signature(secret, &signed);
+    let captured = json!({
+        "provider": "stripe", "method": "POST", "url": "https://example.com/", "secrets": [secret], "now_unix": 1_767_225_600,
+        "headers": { "stripe-signature": signature }, "body_base64": base64(&signed),
+    });
+    let file = workspace.write("captured.json", captured.to_string().as_bytes());
+    let accepted = workspace.run(&["verify", "--request", &file]);
+    assert!(accepted.status.success() && is_clean(&accepted), "{:?}", text(&accepted));
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+/// Stripe's signature of a body.
+fn signature(secret: &str, body: &str) -> String {
+    use hookonce_protocol::time::EpochSec;
+    use hookonce_providers::{Catalog, UnsignedRequest};
+    let unsigned = UnsignedRequest { method: "POST", url: "https://example.com/", headers: &[], body: body.as_bytes() };
+    let stripe = Catalog::built_in().provider("stripe").unwrap();
+    stripe.sign(&unsigned, secret, EpochSec(1_767_225_600)).unwrap().remove(0).1
+}
+
+#[test]
+fn what_a_remote_server_answers_is_only_shown() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/webhooks/x", server.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let _ = stream.read(&mut [0; 65_536]).unwrap();
+        let body = json!({ "status": EVIL, "id": EVIL }).to_string();
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).unwrap();
+    });
+    let workspace = Workspace::new();
+    let file = workspace.write("body.json", br#"{"id":"1","type":"t"}"#);
+    let arguments = ["send", "--provider", "stripe", "--secret", "-", "--file", &file, "--url", &url];
+    let output = workspace.run_with_input(&arguments, "whsec_a_signing_secret");
+    answering.join().unwrap();
+    assert!(output.status.success() && is_clean(&output), "{:?}", text(&output));
+    assert!(text(&output).contains("\\u{1b}[31m"), "{:?}", text(&output));
+}
+
+#[test]
+fn a_secret_on_the_command_line_is_refused() {
+    let workspace = Workspace::new();
+    let body = workspace.write("body.json", b"{}");
+    for arguments in [
+        &["endpoint", "add", "shop", "--provider", "stripe", "--secret", "whsec_a_signing_secret"][..],
+        &["endpoint", "rotate", "shop", "--secret", "whsec_a_signing_secret"],
+        &["send", "--provider", "stripe", "--file", &body, "--secret", "whsec_a_signing_secret"],
+    ] {
+        let output = workspace.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("pass `-`"), "{}", text(&output));
+    }
+    let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
+    assert!(workspace.run_with_input(&add, "whsec_a_signing_secret\n").status.success());
+    let rotate = ["endpoint", "rotate", "shop", "--secret", "-"];
+    assert!(workspace.run_with_input(&rotate, "whsec_a_newer_signing_secret").status.success());
+    let shown = parsed(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
+    assert_eq!(shown["secrets"], json!(["whsec_a_newer_signing_secret", "whsec_a_signing_secret"]));
+    let plaid =
+        ["endpoint", "add", "bank", "--provider", "plaid", "--setting", "client_id=1", "--setting", "api_secret=-"];
+    assert!(workspace.run_with_input(&plaid, "an-api-secret\n").status.success());
+    assert_eq!(
+        parsed(&workspace.run(&["endpoint", "show", "bank", "--json"]))["settings"]["api_secret"],
+        "an-api-secret"
+    );
+}
+
+#[test]
+fn a_file_with_secrets_is_its_owners_alone_and_replaced_at_once() {
+    let workspace = Workspace::new();
+    assert!(workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]).status.success());
+    let path = workspace.path(".hookonce/endpoints/shop.json");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // A second name for the old file keeps its text: the new one is another file, in place at once.
+    let old = workspace.path("old.json");
+    std::fs::hard_link(&path, &old).unwrap();
+    let before = std::fs::read_to_string(&old).unwrap();
+    assert!(workspace.run(&["endpoint", "rotate", "shop"]).status.success());
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), before);
+    assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
+    assert_eq!(mode(), 0o600);
+    let files: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert_eq!(files.len(), 1, "nothing is left beside it");
+}
