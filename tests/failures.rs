@@ -1,7 +1,6 @@
 //! Handlers that fail, records that grow old, versions that do not exist yet.
 
 use hookonce_protocol::call::Written;
-use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::Value;
 use hookonce_protocol::message::Message;
@@ -11,10 +10,11 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::Action;
 use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::batch::BatchResponse;
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::json;
 
-use crate::protocol::{a_claim, a_record};
+use crate::protocol::a_record;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::samples::{messaged, whatsapp_message, whatsapp_of};
 use crate::support::{Harness, Script, Verdict, word};
@@ -125,20 +125,22 @@ async fn a_payload_that_waited_too_long_in_the_queue_is_kept_dead() {
 }
 
 #[tokio::test]
-async fn a_payload_in_the_dead_letter_queue_becomes_a_dead_record_and_a_late_copy_changes_nothing() {
+async fn a_payload_in_the_dead_letter_queue_becomes_a_record_and_a_late_copy_changes_nothing() {
     let harness = Harness::with(counting).await;
-    let claim = Claim { provider: "standard_webhooks".to_owned(), ..a_claim("in#standard_webhooks#msg_1") };
-    let message = Message::Full(Box::new(claim));
-    for _ in 0..2 {
-        let response = harness.bury_under(&Script::none(), &message.encode()).await.unwrap();
-        assert_eq!(response["batchItemFailures"], json!([]));
-    }
-    harness.stack.queue().send(&message).await.unwrap();
-    harness.work().await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    harness.deliver_under(&Script::store_outage(), &count("msg_1", "a")).await.unwrap();
+    let (messages, batch) = harness.batch().await.unwrap();
+    harness.conclude(messages, Some(BatchResponse::default())).await;
+    let payload = &batch.records[0].body;
+    let response = harness.bury_under(&Script::none(), payload).await.unwrap();
+    assert_eq!(response["batchItemFailures"], json!([]));
     let tables = harness.tables().await;
-    let dead = tables.record("#msg_1");
-    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::DeadLetter)));
-    assert_eq!(tables.verdict::<&str>(&[]), Verdict::default().dead(1));
+    let claimed = tables.record("#msg_1");
+    assert_eq!((claimed.status, claimed.due.clone().unwrap().at), (Status::Pending, harness.clock.now()));
+    assert_eq!(harness.metric("record_dead"), 0, "it was not tried");
+    harness.settle().await;
+    harness.bury_under(&Script::none(), payload).await.unwrap();
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
 #[tokio::test]

@@ -180,25 +180,24 @@ async fn a_shard_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_whose_handler_has_failed_dies_and_an_untried_one_gets_two_more_chances() {
+async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_for_nothing() {
     let harness = Harness::with(counting).await;
-    let hint = |id: &str| format!(r#"{{"v":1,"k":"ref","pk":"in#standard_webhooks#{id}"}}"#);
-    harness.deliver(&crate::support::counting::counted("msg_tried", "count.later", "a")).await;
-    harness.work_under(&Script::none()).await;
-    harness.bury_under(&Script::none(), &hint("msg_tried")).await.unwrap();
-    let tables = harness.tables().await;
-    let dead = tables.record("#msg_tried");
-    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::DeadLetter)));
-
-    harness.deliver(&count("msg_untried", "b")).await;
-    for time in 1..=3 {
+    let hint = r#"{"v":1,"k":"ref","pk":"in#standard_webhooks#msg_1"}"#;
+    harness.deliver(&count("msg_1", "a")).await;
+    for round in 1..=3 {
         harness.lose_hints().await;
-        harness.bury_under(&Script::none(), &hint("msg_untried")).await.unwrap();
-        let tables = harness.tables().await;
-        let record = tables.record("#msg_untried");
-        assert_eq!((record.dead_letters, record.status == Status::Dead), (time, time == 3));
-        assert_eq!(harness.relay().await["sent"], json!(i32::from(time < 3)), "it falls due at once");
+        let sent_at = harness.clock.now();
+        harness.clock.advance(Millis::hours(10));
+        for _copy in 0..2 {
+            harness.bury_sent_at(hint, sent_at).await;
+            let tables = harness.tables().await;
+            let record = tables.record("#msg_1");
+            assert_eq!((record.dead_letters, record.status == Status::Dead), (round, round == 3));
+        }
+        assert_eq!(harness.relay().await["sent"], json!(i32::from(round < 3)), "it falls due at once");
     }
+    assert_eq!(harness.tables().await.record("#msg_1").dead_reason, Some(DeadReason::DeadLetter));
+    assert_eq!(harness.metric("record_dead"), 1);
 }
 
 /// A commit that meets a conflict is retried a few times at once; then the message waits.

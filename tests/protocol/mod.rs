@@ -1,6 +1,7 @@
 //! The pure parts of the protocol, where a table or a property checks more than a run.
 
 mod commits;
+mod dead_letters;
 mod keys;
 mod messages;
 mod operators;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
 use hookonce_local::tables::Place;
-use hookonce_protocol::dead_letter::UNTRIED_MAX;
+use hookonce_protocol::dead_letter::ROUNDS_MAX;
 use hookonce_protocol::invariant;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
@@ -175,7 +175,7 @@ async fn run_all<'a>(
 fn violations_of(scenario: &Scenario, tables: &Tables) -> Vec<String> {
     let verdict = tables.verdict(&scenario.facts);
     // Three copies of one hint may become dead letters before its handler ever ran. The record dies with its payload.
-    let worn_out = |record: &&Record| record.status == Status::Dead && record.dead_letters > UNTRIED_MAX;
+    let worn_out = |record: &&Record| record.status == Status::Dead && record.dead_letters >= ROUNDS_MAX;
     let dead_max = scenario.dead_max.max(tables.records.values().filter(worn_out).count());
     let kept = verdict.dead.min(dead_max);
     let mut wrong = Vec::new();

@@ -281,10 +281,21 @@ impl Harness {
         report
     }
 
-    /// Hands the text of a message to the relay as a dead letter.
+    /// Hands the text of a message to the relay as a dead letter that was sent at this time.
+    pub(crate) async fn bury_sent_at(&self, text: &str, sent_at: EpochMs) {
+        let attributes = json!({ "SentTimestamp": sent_at.0.to_string() });
+        self.bury_letter(&Script::none(), text, &attributes).await.unwrap();
+    }
+
+    /// Hands the text of a message to the relay as a dead letter. Nobody says when it was sent.
     pub(crate) async fn bury_under(&self, script: &Script, text: &str) -> Option<Value> {
+        self.bury_letter(script, text, &json!({})).await
+    }
+
+    async fn bury_letter(&self, script: &Script, text: &str, attributes: &Value) -> Option<Value> {
         let relay = self.relay_function(script);
-        let letter = json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text });
+        let letter =
+            json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text, "attributes": attributes });
         let response = script.run(Box::pin(relay.handle(json!({ "Records": [letter] }), self.deadline()))).await;
         self.observe().await;
         response

@@ -66,10 +66,13 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         let mut counts = Counts::default();
         let mut response = BatchResponse::default();
         for message in batch.records {
-            let driven = self.parts.bury(&message.body).await;
+            let driven = self.parts.bury(&message.body, message.sent_at()).await;
             counts.signals(&driven.signals);
             match driven.output {
-                DeadLetterOutcome::Dead | DeadLetterOutcome::Rearmed | DeadLetterOutcome::Elsewhere => {
+                DeadLetterOutcome::Dead
+                | DeadLetterOutcome::Rearmed
+                | DeadLetterOutcome::Copy
+                | DeadLetterOutcome::Elsewhere => {
                     counts.add("dead_letter_settled", 1);
                 }
                 DeadLetterOutcome::Keep => {

@@ -59,6 +59,7 @@ impl Claim {
             attempts: 0,
             resends: 0,
             dead_letters: 0,
+            dead_letter_at: None,
             parent: None,
             expires_at: Some(timing.expiry(self.pk.kind(), self.received_at)),
             outcome: None,

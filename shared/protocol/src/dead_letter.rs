@@ -2,19 +2,25 @@
 //!
 //! A message can become a dead letter without its handler ever running (throttling, crash loops), or after another copy
 //! was applied. So a record only becomes DEAD by a write whose condition is the state that was read.
+//!
+//! Dead letters count rounds, not messages. The relay sends copies while a record waits, and what wears one copy out wears
+//! them all out, within minutes of each other. So a dead letter counts only if its message was not sent before the last
+//! one was counted: it is then proof that another round of receives has failed. [`ROUNDS_MAX`] rounds make the record DEAD,
+//! whether or not its handler has run.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Found, Record, Status, attribute, equals, set};
+use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, set};
+use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
 use crate::write::{Action, Clause, Table, Write};
 
-/// How often a record may have a dead letter before its handler has run. The next one makes it DEAD.
-pub const UNTRIED_MAX: i64 = 2;
+/// The number of rounds of dead letters after which a record is DEAD.
+pub const ROUNDS_MAX: i64 = 3;
 
 /// What happened to the record of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +29,8 @@ pub enum DeadLetterOutcome {
     Dead,
     /// The record is due again. Delete the message.
     Rearmed,
+    /// The message is a copy from a round that was counted. The record is in the relay's schedule. Delete the message.
+    Copy,
     /// The record was settled elsewhere or does not exist. Delete the message.
     Elsewhere,
     /// The store did not answer, or another version must handle the message. Keep it.
@@ -33,41 +41,49 @@ pub enum DeadLetterOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DeadLetter {
     timing: Timing,
+    sent_at: Option<EpochMs>,
     state: State,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Reading,
-    Claiming { record: Box<Record> },
+    Claiming { record: Box<Record>, stale: bool },
     KeepingOther { old: Box<Record> },
     Writing { dies: bool },
 }
 
 impl DeadLetter {
-    /// Starts with the decoded message.
+    /// Starts with the decoded message, and when it was sent, by the queue's clock. If that is not known, the dead letter
+    /// counts.
     pub fn start(
         message: Result<Message, MessageError>,
+        sent_at: Option<EpochMs>,
         timing: Timing,
         moment: Moment,
     ) -> Step<Self, DeadLetterOutcome> {
+        let machine = Self { timing, sent_at, state: State::Reading };
         match message {
-            Ok(Message::Ref { pk }) => Step::call(Self { timing, state: State::Reading }, Call::Read(pk)),
-            Ok(Message::Full(claim)) => Self { timing, state: State::Reading }.claim(&claim, moment),
+            Ok(Message::Ref { pk }) => Step::call(machine, Call::Read(pk)),
+            Ok(Message::Full(claim)) => machine.claim(&claim, moment),
             Err(MessageError::UnknownVersion) => Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
             // It is not a hookonce message. A person can inspect it until the queue's retention ends.
             Err(MessageError::Malformed) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageMalformed),
         }
     }
 
-    /// Claims the record as DEAD, so that the payload is not lost with the message.
+    /// Claims the record, so that the payload is not lost with the message: due now, or DEAD if the message is too old.
     fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
-        let reason = if stale { DeadReason::Stale } else { DeadReason::DeadLetter };
-        bury(&mut record, reason, &self.timing, moment);
-        let call = Call::Write(creation(&record, Purpose::ClaimDead));
-        self.state = State::Claiming { record: Box::new(record) };
+        if stale {
+            bury(&mut record, DeadReason::Stale, &self.timing, moment);
+        } else {
+            record.due = Some(Due::pending(&record.key, self.timing.shards, moment.now));
+        }
+        let purpose = if stale { Purpose::ClaimDead } else { Purpose::Claim };
+        let call = Call::Write(creation(&record, purpose));
+        self.state = State::Claiming { record: Box::new(record), stale };
         Step::call(self, call)
     }
 
@@ -90,7 +106,11 @@ impl DeadLetter {
             Found::Record(record) if record.status == Status::Pending => record,
             Found::Record(_) => return Step::done(DeadLetterOutcome::Elsewhere),
         };
-        let dies = record.attempts > 0 || record.dead_letters >= UNTRIED_MAX;
+        let counted = |(sent, last): (EpochMs, EpochMs)| sent < last;
+        if self.sent_at.zip(record.dead_letter_at).is_some_and(counted) {
+            return Step::done(DeadLetterOutcome::Copy);
+        }
+        let dies = record.dead_letters + 1 >= ROUNDS_MAX;
         self.state = State::Writing { dies };
         let write = settle_write(record, dies, &self.timing, moment);
         Step::call(self, Call::Write(write))
@@ -102,7 +122,8 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         0 => Clause::Absent(attribute::DEAD_LETTERS.into()),
         count => equals(attribute::DEAD_LETTERS, count),
     };
-    let mut changes = vec![set(attribute::DEAD_LETTERS, record.dead_letters + 1)];
+    let mut changes =
+        vec![set(attribute::DEAD_LETTERS, record.dead_letters + 1), set(attribute::DEAD_LETTER_AT, moment.now.0)];
     if dies {
         changes.extend(death(record, DeadReason::DeadLetter, timing, moment));
     } else {
@@ -113,7 +134,7 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         table: Table::Inbox,
         key: record.key.as_str().to_owned(),
         action: Action::Update(changes),
-        condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts), seen]),
+        condition: record.guard().condition([seen]),
     }
 }
 
@@ -126,8 +147,9 @@ impl Machine for DeadLetter {
                 Ok(found) => self.found(&found, moment),
                 Err(_) => Step::done(DeadLetterOutcome::Keep),
             },
-            State::Claiming { record } => match reply.written() {
-                Written::Applied => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
+            State::Claiming { record, stale } => match reply.written() {
+                Written::Applied if stale => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
+                Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                     Step::done(DeadLetterOutcome::Keep)
                 }

@@ -8,11 +8,11 @@ words! {
     ///
     /// Each line ends with the clause of the contract.
     Purpose {
-        /// Creates the record of a delivery: G1, W1.
+        /// Creates the record of a delivery: G1, W1, 1.8.
         Claim = "claim",
         /// Creates the record of one event of an envelope: F1.
         ClaimChild = "claim child",
-        /// Creates a record as DEAD, from a payload that came too late or as a dead letter: W1, 1.8.
+        /// Creates a record as DEAD, from a payload that came too late: W1, 1.8.
         ClaimDead = "claim dead",
         /// Keeps another body that came under a known id: G3.
         Quarantine = "quarantine",
@@ -42,9 +42,9 @@ words! {
         Rearm = "re-arm",
         /// Moves the due time closer, because the relay's hint could not be sent: R3.
         RepairDueTime = "repair due time",
-        /// Makes a record due again after a dead letter, because its handler had not run: 1.8.
+        /// Makes a record due again after a round of dead letters: 1.8.
         RearmDeadLetter = "re-arm dead letter",
-        /// Makes a record DEAD after a dead letter: 1.8.
+        /// Makes a record DEAD after its last round of dead letters: 1.8.
         DieOfDeadLetter = "die of dead letter",
         /// Lets a PENDING or DEAD record run again: 1.9.
         Retry = "retry",

@@ -31,6 +31,7 @@ pub mod attribute {
     pub const ATTEMPTS: &str = "attempts";
     pub const RESENDS: &str = "resends";
     pub const DEAD_LETTERS: &str = "dead_letters";
+    pub const DEAD_LETTER_AT: &str = "dead_letter_at";
     pub const PARENT: &str = "parent";
     pub const EXPIRES_AT: &str = "expires_at";
     pub const OUTCOME: &str = "outcome";
@@ -46,7 +47,7 @@ pub mod attribute {
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
     /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 29] = [
+    pub const HEAD: [&str; 30] = [
         SCHEMA_VERSION,
         STATUS,
         CLAIM_ID,
@@ -63,6 +64,7 @@ pub mod attribute {
         ATTEMPTS,
         RESENDS,
         DEAD_LETTERS,
+        DEAD_LETTER_AT,
         PARENT,
         EXPIRES_AT,
         OUTCOME,
@@ -208,8 +210,10 @@ pub struct Record {
     pub attempts: i64,
     /// Relay sends in this generation.
     pub resends: i64,
-    /// How often its message became a dead letter before its handler ran.
+    /// How many rounds of its messages ended as dead letters.
     pub dead_letters: i64,
+    /// When the last of them was counted. Only a message that was sent later counts again.
+    pub dead_letter_at: Option<EpochMs>,
     /// The envelope that this event came in.
     pub parent: Option<RecordKey>,
     /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
@@ -353,6 +357,7 @@ impl Record {
             (attribute::PROCESSED_AT, self.processed_at.map(|at| at.0.into())),
             (attribute::DEAD_AT, self.dead_at.map(|at| at.0.into())),
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
+            (attribute::DEAD_LETTER_AT, self.dead_letter_at.map(|at| at.0.into())),
             (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
             (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
@@ -402,6 +407,7 @@ impl Record {
             attempts: number(attribute::ATTEMPTS)?,
             resends: number(attribute::RESENDS)?,
             dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
+            dead_letter_at: moment(attribute::DEAD_LETTER_AT),
             parent: text(attribute::PARENT).and_then(RecordKey::parse),
             expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
             outcome: text(attribute::OUTCOME).and_then(Outcome::parse),

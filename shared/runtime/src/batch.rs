@@ -2,6 +2,7 @@
 //!
 //! Message bodies stay text, so that one foreign message does not fail the whole batch.
 
+use hookonce_protocol::time::EpochMs;
 use serde::{Deserialize, Serialize};
 
 /// The fields of an event source's batch that the worker needs.
@@ -33,12 +34,19 @@ pub struct QueueMessage {
 pub struct QueueAttributes {
     /// How often the message was received, as decimal text.
     pub approximate_receive_count: String,
+    /// When the message was sent, in milliseconds since the epoch, as decimal text. A dead letter keeps it.
+    pub sent_timestamp: String,
 }
 
 impl QueueMessage {
     /// How often the message was received, this time included. 1 if the queue does not say.
     pub fn receives(&self) -> i64 {
         self.attributes.approximate_receive_count.parse().unwrap_or(1)
+    }
+
+    /// When the message was sent, by the queue's clock. `None` if the queue does not say.
+    pub fn sent_at(&self) -> Option<EpochMs> {
+        self.attributes.sent_timestamp.parse().ok().map(EpochMs)
     }
 }
 

@@ -84,9 +84,9 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         Limits { deadline, scan_max: self.call_max, chunk_max: Millis(self.call_max.0.saturating_mul(calls)) }
     }
 
-    /// Settles one dead letter.
-    pub async fn bury(&self, body: &str) -> Driven<dead_letter::DeadLetterOutcome> {
-        let first = DeadLetter::start(Message::decode(body), self.timing, self.ambient.moment());
+    /// Settles one dead letter, given when it was sent.
+    pub async fn bury(&self, body: &str, sent_at: Option<EpochMs>) -> Driven<dead_letter::DeadLetterOutcome> {
+        let first = DeadLetter::start(Message::decode(body), sent_at, self.timing, self.ambient.moment());
         drive(first, &self.remote(), &self.ambient).await
     }
 

@@ -15,7 +15,7 @@ use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX, Worker, first_seen};
+use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventKey, EventPart};
 
@@ -123,7 +123,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 
     async fn hide(&self, received: &Received, settled: &Settled) {
         if let Settled::Retry(length) = settled {
-            let length = Millis(length.0.clamp(0, VISIBILITY_MAX.0));
+            let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
             // Best effort: if it fails, the message returns after the queue's visibility timeout.
             if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
                 tracing::warn!(error = %Report::new(&error), "changing a message's visibility timeout failed");

@@ -12,15 +12,20 @@ use crate::write::{Action, Change, Table, Write};
 /// over after the back-off.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
+/// The longest time that a message is hidden after a transient failure. SQS hides a message for at most 12 hours from
+/// its receipt.
+pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
+
 /// The code of a record of which the store can never carry out a write.
 const WRITE_INVALID: &str = "WRITE_INVALID";
 
 impl Worker {
-    /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, so
-    /// that an outage of hours does not use up the receives after which the message becomes a dead letter.
+    /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, up to
+    /// hours, so that no outage uses up the receives after which the message becomes a dead letter. A hint that waits
+    /// holds nothing up: its record is in the relay's schedule.
     pub(super) fn transient(self, attempts: i64, moment: Moment) -> WorkerStep {
         let exponent = attempts.max(self.receives.saturating_sub(1));
-        let bound = self.timing.backoff_bound(exponent).0.min(VISIBILITY_MAX.0);
+        let bound = self.timing.backoff_bound(exponent).0.min(TRANSIENT_VISIBILITY_MAX.0);
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 

@@ -123,6 +123,7 @@ fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: M
             attempts: 0,
             resends: 0,
             dead_letters: 0,
+            dead_letter_at: None,
             parent: Some(envelope.key.clone()),
             expires_at: Some(timing.expiry(key.kind(), moment.now)),
             outcome: None,

@@ -35,8 +35,8 @@ use crate::timing::{Moment, Timing};
 use crate::write::Write;
 
 pub use commit::Cancellation;
-pub use failure::VISIBILITY_MAX;
 pub(crate) use failure::death;
+pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
 
 /// How often one message may plan again after a condition of the plan failed.
 pub const REPLANS_MAX: u8 = 3;

@@ -48,6 +48,8 @@ pub enum Action {
     Redrive(u8),
     /// The dead-letter consumer receives a message.
     Bury(u8),
+    /// The same, and the message was sent before the record's last dead letter was counted.
+    BuryCopy(u8),
     /// A write lands although its caller gave up.
     Land(u8),
     /// A relay run starts.
@@ -87,7 +89,14 @@ impl Model {
             Self::message_acts(world, state, index, room && workers < self.scenario.workers, actions);
         }
         if room && Self::running(world, state, Role::DeadLetter) == 0 {
-            actions.extend(distinct(&state.dead).map(|index| Action::Bury(byte(index))));
+            for index in distinct(&state.dead) {
+                actions.push(Action::Bury(byte(index)));
+                let slot = world.messages.view(state.dead[index]).slot;
+                let record = world.item(state.items[slot]).and_then(|view| view.record.as_ref());
+                if record.is_some_and(|record| record.dead_letters > 0) {
+                    actions.push(Action::BuryCopy(byte(index)));
+                }
+            }
         }
         for (index, late) in state.late.iter().enumerate() {
             if late.call.is_some() {
@@ -220,7 +229,8 @@ impl Model {
                 next.dequeue(usize::from(index));
                 next.bury(message)
             }
-            Action::Bury(index) => bury(world, &mut next, usize::from(index)),
+            Action::Bury(index) => bury(world, &mut next, usize::from(index), false),
+            Action::BuryCopy(index) => bury(world, &mut next, usize::from(index), true),
             Action::Land(index) => self.land(world, &mut next, usize::from(index)),
             Action::Relay => start_relay(world, &mut next),
             Action::Advance => self.advance(world, &mut next),
@@ -487,12 +497,14 @@ fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bo
     enter(state, outcome)
 }
 
-fn bury(world: &mut World, state: &mut State, index: usize) -> bool {
+fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool {
     let number = state.dead[index];
     state.exhume(index);
     let message = world.message(Role::DeadLetter, number);
     let moment = world.moment(state.now, 0);
-    let first = Actor::dead_letter(DeadLetter::start(Ok(message), world.timing, moment), number);
+    let sent_at = copy.then_some(EpochMs(i64::MIN));
+    let started = DeadLetter::start(Ok(message), sent_at, world.timing, moment);
+    let first = Actor::dead_letter(started, number, copy);
     let outcome = world.begin(first, state.now);
     enter(state, outcome)
 }

@@ -77,6 +77,9 @@ impl Model {
                 let (applied, new) = world.write(view.call, view.part, old);
                 if applied {
                     self.change(world, state, slot, new, view.role);
+                    if view.hasty {
+                        state.broken = Rule::Hasty as u8;
+                    }
                 }
                 Some(if applied { Answer::Applied } else { Answer::Failed(old) })
             }

@@ -45,6 +45,7 @@ fn words(world: &World, state: &State, action: Action) -> String {
         Action::Lose(index) => format!("Lose {}", waiting(&state.queue, index)),
         Action::Redrive(index) => format!("Redrive {}", waiting(&state.queue, index)),
         Action::Bury(index) => format!("Bury {}", waiting(&state.dead, index)),
+        Action::BuryCopy(index) => format!("BuryCopy {}", waiting(&state.dead, index)),
         Action::Land(index) => {
             let late = state.late[usize::from(index)];
             format!("Land {}", call_words(world.call(late.call), usize::from(late.part)))

@@ -19,8 +19,8 @@ pub(super) enum Actor {
     Worker(Worker, MessageId),
     /// A relay run, and which of its machines is at work.
     Relay(Box<RelayRun>, RelayMachine),
-    /// A dead letter, by its number.
-    DeadLetter(DeadLetter, MessageId),
+    /// A dead letter, by its number, and whether it was sent before the last one was counted.
+    DeadLetter(DeadLetter, MessageId, bool),
     /// An operator whose write is under way.
     Operator,
 }
@@ -111,7 +111,7 @@ impl Actor {
             Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
             Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
-            Self::DeadLetter(machine, message) => Self::dead_letter(machine.step(reply, moment), message),
+            Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
             Self::Operator => Advanced::Ended(End::Gone),
         }
     }
@@ -175,11 +175,17 @@ impl Actor {
     }
 
     /// The first or a later step on a dead letter.
-    pub(super) fn dead_letter(step: Step<DeadLetter, dead_letter::DeadLetterOutcome>, message: MessageId) -> Advanced {
+    pub(super) fn dead_letter(
+        step: Step<DeadLetter, dead_letter::DeadLetterOutcome>,
+        message: MessageId,
+        copy: bool,
+    ) -> Advanced {
         use dead_letter::DeadLetterOutcome as Buried;
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message)), call),
-            Next::Done(Buried::Dead | Buried::Rearmed | Buried::Elsewhere) => Advanced::Ended(End::Deleted),
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message, copy)), call),
+            Next::Done(Buried::Dead | Buried::Rearmed | Buried::Copy | Buried::Elsewhere) => {
+                Advanced::Ended(End::Deleted)
+            }
             Next::Done(Buried::Keep) => Advanced::Ended(End::Kept(message)),
         }
     }

@@ -42,13 +42,15 @@ pub enum Rule {
     Expired,
     /// P3, A9, A11: without further faults, everything ends well.
     Stuck,
+    /// Copies of a message count as one dead letter.
+    Hasty,
     /// A write that the store's client repeats recognises what it wrote, and writes it once.
     Disowned,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -61,6 +63,7 @@ impl Rule {
         Self::Storm,
         Self::Expired,
         Self::Stuck,
+        Self::Hasty,
         Self::Disowned,
     ];
 
@@ -85,6 +88,7 @@ impl fmt::Display for Rule {
             Self::Storm => "P5/A10 more sends than granted",
             Self::Expired => "A5 the TTL took a PENDING record",
             Self::Stuck => "P3/A11 no good end without further faults",
+            Self::Hasty => "a copy of a dead letter counts",
             Self::Disowned => "a repeated write does not recognise itself",
         })
     }

@@ -206,6 +206,7 @@ fn deliveries() -> Vec<Scenario> {
             .with("retry pardon discard redrive*2 fail duplicate lose"),
         Scenario::new("stale reads", vec![single(2)]).with("stale*2 refuse*2 lose tick relay"),
         Scenario::new("dead letters never tried", vec![single(1)]).with("redrive*4 crash refuse late duplicate tick"),
+        Scenario::new("dead letters, copies", vec![single(1)]).with("redrive*4 duplicate refuse fail tick"),
         contended.with("crash refuse conflict late fail poison"),
         relays.clone().with("crash refuse lose tick*2 relay*2 stale"),
         mismatch.with("crash refuse*2 late duplicate redrive").enqueue(),

@@ -68,9 +68,11 @@ impl ItemView {
     }
 }
 
-/// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them. They are the same in every state, so that states that differ only
+/// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them; and when
+/// a dead letter was counted, which is before any message but a copy was sent. They are the same in every state, so that states that differ only
 /// in them are equal.
-const UNREAD: [&str; 7] = [
+const UNREAD: [&str; 8] = [
+    attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,
     attribute::LAST_SEEN_BY,
     attribute::PROCESSED_AT,

@@ -11,6 +11,7 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
@@ -107,6 +108,8 @@ pub(super) struct ProcView {
     pub(super) message: MessageId,
     /// Its write is a repetition.
     pub(super) repeats: bool,
+    /// Its write counts a copy of a dead letter.
+    pub(super) hasty: bool,
 }
 
 /// One message as the model's actions see it.
@@ -281,12 +284,17 @@ impl World {
             return known;
         }
         let message = match &proc.actor {
-            Actor::Worker(_, message) | Actor::DeadLetter(_, message) => *message,
+            Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => *message,
             Actor::Ingress(..) | Actor::Relay(..) | Actor::Operator => MessageId::NONE,
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let (class, repeats) = (self.class(call, part), proc.repeats);
-        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats })
+        let counts = |call: &Call| {
+            matches!(call, Call::Write(write)
+            if matches!(write.purpose, Purpose::RearmDeadLetter | Purpose::DieOfDeadLetter))
+        };
+        let hasty = matches!(proc.actor, Actor::DeadLetter(_, _, true)) && counts(self.calls.value(call));
+        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty })
     }
 
     /// The process after its write was carried out and the reply was lost.

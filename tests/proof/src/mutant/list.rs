@@ -72,6 +72,9 @@ fn same_due_time(write: &mut Write) {
 fn same_generation(write: &mut Write) {
     without_change(write, &[attribute::GENERATION]);
 }
+fn same_dead_letter_time(write: &mut Write) {
+    without_change(write, &[attribute::DEAD_LETTER_AT]);
+}
 fn same_resends(write: &mut Write) {
     without_change(write, &[attribute::RESENDS]);
 }
@@ -271,7 +274,10 @@ fn dead_letters() -> Vec<Mutant> {
                 if role == Role::DeadLetter { *message = Message::Ref { pk: message.record_key().clone() }; }
             }), ..NOTHING };
         "dead-letter-claim-unconditional", "1.8: its claim requires that no record exists", &["fail-open with dead letters"],
-            rewrite!(DeadLetter, &[Purpose::ClaimDead], unconditional);
+            rewrite!(DeadLetter, &[Purpose::Claim, Purpose::ClaimDead], unconditional);
+        "dead-letter-copies-count", "1.8: a dead letter counts only if it was sent after the last one was counted",
+            &["dead letters, copies"],
+            rewrite!(DeadLetter, &[Purpose::RearmDeadLetter], same_dead_letter_time);
         "dead-letter-unconditional", "1.8: a dead letter names the state that it starts from", &["two deliveries"],
             rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], unconditional);
         "dead-letter-any-status", "1.8: a dead letter requires PENDING", &["two deliveries", "dead letters never tried"],
@@ -283,9 +289,9 @@ fn operators() -> Vec<Mutant> {
     mutants! {
         "retry-any-status", "1.9: a retry requires PENDING or DEAD", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], any_status);
-        "retry-without-expiry", "1.9: a retry sets the TTL again", &["operators and dead letters"],
+        "retry-without-expiry", "1.9: a retry sets the TTL again", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_expiry);
-        "retry-not-due", "1.9: a retry enters the index of due records", &["operators and dead letters"],
+        "retry-not-due", "1.9: a retry enters the index of due records", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_due_entry);
         "force-any-generation", "1.9: a force requires the generation that was read", &["two forces"],
             rewrite!(Operator, &[Purpose::Force], any_generation);

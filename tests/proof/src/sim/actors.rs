@@ -281,7 +281,7 @@ pub async fn dead_letter_source(world: World) {
         let bury = async {
             let mut settled = Vec::new();
             for receipt in &receipts {
-                let driven = parts.bury(&ports.read_text(&receipt.body)).await;
+                let driven = parts.bury(&ports.read_text(&receipt.body), Some(EpochMs(receipt.sent_at))).await;
                 settled.extend((driven.output != dead_letter::DeadLetterOutcome::Keep).then_some(receipt.handle));
             }
             settled

@@ -77,7 +77,7 @@ async fn die(world: &World, key: &RecordKey) {
         if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
             return;
         }
-        relay_parts(&ports).bury(&hint).await;
+        relay_parts(&ports).bury(&hint, None).await;
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Receipt {
     pub body: String,
     /// How often it was received, this time included.
     pub receives: u32,
+    /// When it was first sent.
+    pub sent_at: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +76,8 @@ impl FakeQueue {
             message.receives += 1;
             message.visible_at = now.saturating_add(self.shape.visibility_timeout.0);
             message.handle = self.handles;
-            receipts.push(Receipt { handle: self.handles, body: message.body.clone(), receives: message.receives });
+            let Stored { body, receives, sent_at, .. } = message.clone();
+            receipts.push(Receipt { handle: self.handles, body, receives, sent_at });
         }
         receipts
     }
