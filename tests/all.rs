@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod batches;
+mod capacity;
 mod contract;
 mod deadlines;
 mod edges;

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute};
+use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute, journal_shard};
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
+use crate::support::samples::whatsapp;
 use crate::support::wire::HttpMessage;
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
 
@@ -298,6 +299,24 @@ async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
     let facts: Vec<_> =
         (0..5).flat_map(|step| (0..12).map(move |number| counted_fact(&format!("order-{step}-{number}")))).collect();
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(60));
+}
+
+/// Thousands of events would crowd into the envelope's partition.
+#[tokio::test]
+async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
+    let mut harness = Harness::new().await;
+    harness.timing = Timing { shards: 16, shards_read: 16, ..harness.timing };
+    let ids: Vec<_> = (0..20).map(|number| format!("wamid.{number}")).collect();
+    harness.deliver(&whatsapp(&ids.iter().map(String::as_str).collect::<Vec<_>>())).await;
+    harness.work().await;
+    let records = harness.records().await;
+    let events: Vec<_> = records.values().filter(|record| record.parent.is_some()).collect();
+    assert_eq!(events.len(), 20);
+    for event in &events {
+        assert_eq!(event.journal_shard, journal_shard(event.received_at, event.key.shard(16)), "{}", event.key);
+    }
+    let partitions: BTreeSet<_> = events.iter().map(|event| &event.journal_shard).collect();
+    assert!(partitions.len() > 8, "{partitions:?}");
 }
 
 /// The relay counts what is in the table, so a death that nobody told of is seen, too.

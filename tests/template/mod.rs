@@ -26,6 +26,11 @@ fn template() -> Template {
     Template::parse(&text())
 }
 
+/// The default value of a parameter that is a number.
+pub(crate) fn default_of(parameter: &str) -> i64 {
+    template().at(&["Parameters", parameter, "Default"]).as_i64().unwrap()
+}
+
 /// The template with one replacement. The text to replace must exist.
 fn changed(from: &str, to: &str) -> Template {
     let text = text();

@@ -13,7 +13,7 @@ mod kill;
 mod process;
 mod prove;
 
-use std::process::ExitCode;
+use std::process::{Command as Program, ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -36,9 +36,18 @@ enum Command {
     /// The proof, one part at a time
     #[command(subcommand)]
     Prove(prove::Part),
+    /// Count what an event costs, and write docs/capacity.md
+    Capacity,
     /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
+}
+
+/// The page is written by the test that compares it, because it counts on the deployed functions.
+fn capacity() -> process::Outcome<bool> {
+    let test = ["test", "--workspace", "--test", "all", "the_page_on_capacity_is_current"];
+    process::run(Program::new("cargo").args(test).env("CAPACITY_RENEW", "1"))?;
+    Ok(true)
 }
 
 fn main() -> ExitCode {
@@ -47,6 +56,7 @@ fn main() -> ExitCode {
         Command::RealBackends(command) => command.run(),
         Command::Emulator(emulator::Command::Test) => emulator::test(),
         Command::Prove(part) => part.run(),
+        Command::Capacity => capacity(),
         Command::Guide(part) => guide::run(&part),
     });
     match done {

@@ -1,0 +1,108 @@
+//! What one event costs, counted on the deployed functions.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::record::attribute;
+use hookonce_protocol::write::Table;
+
+use crate::support::samples::invoice_paid;
+use crate::support::{Harness, Operation, Script};
+
+/// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS
+/// counts them: whole KB of the larger item, before or after; twice that in a transaction; one for each index entry that
+/// comes or goes.
+#[derive(Debug)]
+pub(super) struct PerEvent {
+    /// The stored record, in bytes.
+    pub(super) record_bytes: u64,
+    /// Write units of the inbox table itself.
+    pub(super) inbox_units: u64,
+    /// Write units of the index of due records.
+    pub(super) due_units: u64,
+    /// Write units of the journal.
+    pub(super) journal_units: u64,
+    /// Write units of the domain table.
+    pub(super) domain_units: u64,
+    /// Write units of the domain item that most events share.
+    pub(super) shared_item_units: u64,
+    /// Read units.
+    pub(super) read_units: u64,
+    /// Messages that are sent.
+    pub(super) sends: u64,
+}
+
+impl PerEvent {
+    pub(super) fn write_units(&self) -> u64 {
+        self.inbox_units + self.due_units + self.journal_units + self.domain_units
+    }
+}
+
+type Items = BTreeMap<String, Item>;
+
+async fn items(harness: &Harness, table: Table) -> Items {
+    let key = |item: &Item| item[PARTITION_KEY].as_text().unwrap().to_owned();
+    harness.stack.scan(table).await.into_iter().map(|item| (key(&item), item)).collect()
+}
+
+/// Follows the second event of a customer, because the first one creates the balance.
+pub(super) async fn of_one_event() -> PerEvent {
+    let harness = Harness::new().await;
+    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+    harness.work().await;
+    let domain_before = items(&harness, Table::Domain).await;
+
+    let ingress = Script::recording();
+    harness.deliver_under(&ingress, &invoice_paid("evt_2", "in_2", 4_900)).await;
+    assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "one claim and one hint");
+    let claimed = items(&harness, Table::Inbox).await;
+
+    let work = Script::recording();
+    assert!(harness.work_under(&work).await);
+    assert_eq!((work.count(Operation::Commit), work.count(Operation::Update)), (1, 0), "one transaction");
+    let (settled, domain) = (items(&harness, Table::Inbox).await, items(&harness, Table::Domain).await);
+
+    let (key, after) = settled.iter().find(|(key, _)| key.ends_with("evt_2")).unwrap();
+    let before = &claimed[key];
+    let larger = bytes(before).max(bytes(after));
+    let changed: Vec<_> = domain.iter().filter(|(key, item)| domain_before.get(*key) != Some(item)).collect();
+    let units_of =
+        |(key, item): &(&String, &Item)| 2 * kilobytes(bytes(item).max(domain_before.get(*key).map_or(0, bytes)));
+    let shared = changed.iter().filter(|(key, _)| domain_before.contains_key(*key));
+    let entries = |name: &str| u64::from(before.contains_key(name)) + u64::from(!after.contains_key(name));
+    assert_eq!(work.count(Operation::ReadDomain), 0, "the handler reads no item");
+    PerEvent {
+        record_bytes: larger,
+        inbox_units: kilobytes(bytes(before)) + 2 * kilobytes(larger),
+        due_units: entries(attribute::DUE_SHARD),
+        journal_units: entries(attribute::JOURNAL_SHARD),
+        domain_units: changed.iter().map(units_of).sum(),
+        shared_item_units: shared.map(units_of).max().unwrap_or(0),
+        read_units: bytes(before).div_ceil(4 * 1_024),
+        sends: 1,
+    }
+}
+
+fn kilobytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1_024)
+}
+
+/// The size of an item as DynamoDB counts it: names and values.
+fn bytes(item: &Item) -> u64 {
+    item.iter().map(|(name, value)| length(name) + value_bytes(value)).sum()
+}
+
+fn length(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap()
+}
+
+fn value_bytes(value: &Value) -> u64 {
+    match value {
+        Value::Text(text) => length(text),
+        Value::Number(number) => length(number.as_text()).div_ceil(2) + 1,
+        Value::Bytes(bytes) => u64::try_from(bytes.len()).unwrap(),
+        Value::Flag(_) | Value::Null(_) => 1,
+        Value::List(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<u64>(),
+        Value::Map(values) => 3 + values.iter().map(|(name, value)| 1 + length(name) + value_bytes(value)).sum::<u64>(),
+    }
+}

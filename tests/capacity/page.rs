@@ -1,0 +1,254 @@
+//! The page itself.
+
+use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN};
+
+use super::count::PerEvent;
+use super::limits::{
+    ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, NEW_TABLE_WRITES,
+    PARAMETER_READS, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY, TABLE_WRITES, WRITE_PRICE,
+};
+use crate::template::default_of;
+
+/// Events per second.
+const RATES: [u32; 3] = [1_000, 10_000, 100_000];
+
+/// How much of a partition is planned for: keys are spread by a hash, never evenly.
+const FILLED: f64 = 0.7;
+
+/// How long the functions take, in seconds. Nobody has measured this on AWS: put your own figures in their place.
+const WEBHOOK_SECONDS: f64 = 0.030;
+const BATCH_SECONDS: f64 = 0.300;
+
+/// Messages in a batch.
+const BATCH: f64 = 10.0;
+
+/// Endpoints that receive deliveries all the time.
+const ENDPOINTS: f64 = 100.0;
+
+/// How long a function keeps an endpoint's document, in seconds.
+const KEPT_SECONDS: f64 = 300.0;
+
+/// Runs of the relay in thirty days.
+const RUNS: f64 = 43_200.0;
+
+/// Something that ends at some rate.
+struct Wall {
+    what: &'static str,
+    /// Events per second.
+    ends_at: f64,
+    moved_by: &'static str,
+}
+
+fn walls(event: &PerEvent) -> Vec<Wall> {
+    let wall = |what, ends_at, moved_by| Wall { what, ends_at, moved_by };
+    let partitions = f64::from(u32::try_from(default_of("IndexShards")).unwrap()) * PARTITION_WRITES.value * FILLED;
+    let number = |name| f64::from(u32::try_from(default_of(name)).unwrap());
+    let units = |units: u64| f64::from(u32::try_from(units).unwrap());
+    let per_second = BATCH / BATCH_SECONDS;
+    let mut walls = vec![
+        wall("the worker", number("WorkerConcurrencyMax") * per_second, "`WorkerConcurrencyMax`, up to 1,000"),
+        wall("the gateway's limit in the template", number("RequestsPerSecondMax"), "`RequestsPerSecondMax`"),
+        wall(
+            "the domain table while it is new",
+            NEW_TABLE_WRITES.value / units(event.domain_units),
+            "time: it grows with its load; or warm throughput, bought before a launch",
+        ),
+        wall(
+            "Parameter Store",
+            PARAMETER_READS.value * KEPT_SECONDS / (ENDPOINTS * WEBHOOK_SECONDS),
+            "higher throughput in Parameter Store's settings",
+        ),
+        wall("the index of due records", partitions / units(event.due_units), "`IndexShardsRead`, then `IndexShards`"),
+        wall("the journal", partitions / units(event.journal_units), "`IndexShardsRead`, then `IndexShards`"),
+        wall("the domain table", TABLE_WRITES.value / units(event.domain_units), "DynamoDB's quota per table"),
+        wall("the inbox table", TABLE_WRITES.value / units(event.inbox_units), "DynamoDB's quota per table"),
+        wall(
+            "the gateway",
+            GATEWAY_REQUESTS.value,
+            "API Gateway's quota; events that come in batches need fewer requests",
+        ),
+        wall(
+            "the account's concurrency",
+            CONCURRENCY.value / (WEBHOOK_SECONDS + BATCH_SECONDS / BATCH),
+            "Lambda's quota of concurrent executions",
+        ),
+        wall(
+            "one event source",
+            SOURCE_CONCURRENCY.value * per_second,
+            "a faster handler, or a second stack: split the endpoints",
+        ),
+        wall("messages in flight", IN_FLIGHT.value / BATCH_SECONDS, "a faster handler, or a second stack"),
+        wall(
+            "one item that all events share, such as one customer's balance",
+            PARTITION_WRITES.value / units(event.shared_item_units),
+            "another plan: items of their own for single events",
+        ),
+    ];
+    walls.sort_by(|a, b| a.ends_at.total_cmp(&b.ends_at));
+    walls
+}
+
+/// Shards for this rate: the next power of two.
+fn shards(event: &PerEvent, rate: u32) -> u32 {
+    let units = f64::from(rate) * f64::from(u32::try_from(event.due_units).unwrap());
+    let mut shards = u32::from(SHARDS_MIN);
+    while f64::from(shards) * PARTITION_WRITES.value * FILLED < units {
+        shards *= 2;
+    }
+    assert!(shards <= u32::from(SHARDS_MAX), "{rate} events per second need {shards} shards");
+    shards
+}
+
+pub(super) fn written(event: &PerEvent) -> String {
+    [
+        "# How far a stack goes\n\n\
+         A program writes this page (`scripts/xtask capacity`), and a test compares it. What an event costs is counted on\n\
+         the functions of this repository. What AWS allows is quoted, with its source below. Nothing here was measured on\n\
+         AWS.\n"
+            .to_owned(),
+        one_event(event),
+        ends(event),
+        needs(event),
+        tenants(),
+        costs(event),
+        sources(),
+    ]
+    .join("\n")
+}
+
+fn one_event(event: &PerEvent) -> String {
+    let PerEvent { record_bytes, inbox_units, due_units, journal_units, domain_units, .. } = event;
+    format!(
+        "## One event\n\n\
+         The second invoice of a customer, with the payments handler and a record of {record_bytes} bytes:\n\n\
+         | | |\n|---|---|\n\
+         | webhook | 1 `PutItem`, 1 `SendMessage` |\n\
+         | worker | 1 `BatchGetItem` and 1 `TransactWriteItems`; the reads of a batch are one call |\n\
+         | inbox table | {inbox_units} write units: the claim, and twice that in the transaction |\n\
+         | index of due records | {due_units} write units: an entry comes and goes |\n\
+         | journal | {journal_units} write unit |\n\
+         | domain table | {domain_units} write units: the domain key, a ledger entry and a balance, in the transaction |\n\
+         | together | {} write units, {} read unit |\n\n\
+         Each further KB of a record adds 3 write units to the inbox table. A re-send by the relay costs {} write units: the\n\
+         record, and an entry that goes and comes. Records are deleted by their TTL at no cost.\n",
+        event.write_units(),
+        event.read_units,
+        event.record_bytes.div_ceil(1_024) + event.due_units,
+    )
+}
+
+fn ends(event: &PerEvent) -> String {
+    let row = |wall: &Wall| format!("| {} | {} | {} |\n", grouped(wall.ends_at.floor()), wall.what, wall.moved_by);
+    let rows: String = walls(event).iter().map(row).collect();
+    let first = |rate: u32| {
+        let before: Vec<_> =
+            walls(event).iter().filter(|wall| wall.ends_at < f64::from(rate)).map(|wall| wall.what).collect();
+        let list = if before.is_empty() { "nothing".to_owned() } else { before.join(", ") };
+        format!("- **{} events per second.** Ends before: {list}.\n", grouped(f64::from(rate)))
+    };
+    let lists: String = RATES.into_iter().map(first).collect();
+    format!(
+        "## Where the first wall stands\n\n\
+         With the template's default parameters, one event in each request, {} endpoints that receive all the time, {} ms\n\
+         in the webhook function and {} ms for a batch of ten in the worker. Both times are assumptions: the metric\n\
+         `delivery_duration_ms` and Lambda's `Duration` say what yours are. Of a partition {} % are planned for, because a\n\
+         hash never spreads keys evenly. SQS itself has no limit on sends to a standard queue.\n\n\
+         | events per second | what ends there | what moves it |\n|---:|---|---|\n{rows}\n{lists}",
+        grouped(ENDPOINTS),
+        grouped(WEBHOOK_SECONDS * 1_000.0),
+        grouped(BATCH_SECONDS * 1_000.0),
+        grouped(FILLED * 100.0),
+    )
+}
+
+fn needs(event: &PerEvent) -> String {
+    let times = |rate: u32, units: u64| grouped(f64::from(rate) * f64::from(u32::try_from(units).unwrap()));
+    let row = |name: &str, cell: &dyn Fn(u32) -> String| format!("| {name} | {} |\n", RATES.map(cell).join(" | "));
+    let workers = |rate: u32| f64::from(rate) * BATCH_SECONDS / BATCH;
+    let webhooks = |rate: u32| f64::from(rate) * WEBHOOK_SECONDS;
+    let rows = [
+        row("`IndexShards`", &|rate| grouped(f64::from(shards(event, rate)))),
+        row("`WorkerConcurrencyMax`", &|rate| {
+            let needed = workers(rate);
+            if needed > SOURCE_CONCURRENCY.value {
+                format!("{}: more than one stack", grouped(needed))
+            } else {
+                grouped(needed)
+            }
+        }),
+        row("concurrent executions", &|rate| grouped(workers(rate) + webhooks(rate))),
+        row("requests per second at the gateway, without batches", &|rate| grouped(f64::from(rate))),
+        row("write units per second, inbox table", &|rate| times(rate, event.inbox_units)),
+        row("write units per second, index of due records", &|rate| times(rate, event.due_units)),
+        row("write units per second, journal", &|rate| times(rate, event.journal_units)),
+        row("write units per second, domain table", &|rate| times(rate, event.domain_units)),
+        row("reads per second from Parameter Store", &|rate| {
+            grouped((webhooks(rate) * ENDPOINTS / KEPT_SECONDS).ceil())
+        }),
+    ];
+    let heads = RATES.map(|rate| format!("{}/s", grouped(f64::from(rate))));
+    format!("## What each rate needs\n\n| | {} |\n|---|---:|---:|---:|\n{}", heads.join(" | "), rows.concat())
+}
+
+fn tenants() -> String {
+    "## One tenant among others\n\n\
+     Each message names its endpoint as its tenant (`MessageGroupId`). A standard queue orders nothing by it. When one\n\
+     tenant holds more than a tenth of the messages in flight, and at least thirty, SQS prefers the messages of the others\n\
+     ([fair queues](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html)). So\n\
+     the ten thousand events of one endpoint's envelope delay its own events, and hardly those of others.\n\n\
+     Nobody has measured this here: no server for a laptop favours quiet tenants. The embedded queue checks the names and\n\
+     leaves them out, and ElasticMQ takes them. The workers and the tables are shared as before.\n"
+        .to_owned()
+}
+
+fn costs(event: &PerEvent) -> String {
+    let units = |units: u64| f64::from(u32::try_from(units).unwrap());
+    let requests = units(event.sends) + 2.0;
+    let lines = [
+        ("writes", units(event.write_units()), WRITE_PRICE),
+        ("reads", units(event.read_units), READ_PRICE),
+        ("gateway", 1.0, GATEWAY_PRICE),
+        ("queue: one send, at most one receive and one delete", requests, QUEUE_PRICE),
+        ("queue: surcharge, because messages name their tenant", requests, FAIR_QUEUE_PRICE),
+        ("functions, without their time", 2.0, INVOCATION_PRICE),
+    ];
+    let row = |(what, count, price): &(&str, f64, f64)| {
+        format!("| {what} | {count} | ${price} per million | ${:.2} |\n", count * price)
+    };
+    let rows: String = lines.iter().map(row).collect();
+    let total: f64 = lines.iter().map(|(_, count, price)| count * price).sum();
+    let rest = |shards: u32| {
+        let reads = RUNS * 2.0 * f64::from(shards);
+        format!("| {shards} | {} | ${:.2} |\n", grouped(reads), reads * READ_PRICE / 1_000_000.0)
+    };
+    let rest: String = [16, 64, 256, 1_024].map(rest).concat();
+    format!(
+        "## What it costs\n\nOne million events, each with a request of its own:\n\n\
+         | | for each event | price | |\n|---|---:|---|---:|\n{rows}| **together, at most** | | | **${total:.2}** |\n\n\
+         The worker receives and deletes up to ten messages in one request, which makes the queue cheaper.\n\n\
+         At rest, in thirty days, the relay reads two pages of each shard in each of its {} runs, one unit each at most:\n\n\
+         | shards read | read units | |\n|---:|---:|---:|\n{rest}\n\
+         What else costs something at rest stands in [deploy.md](deploy.md#what-it-costs).\n",
+        grouped(RUNS),
+    )
+}
+
+fn sources() -> String {
+    let row = |limit: super::limits::Limit| {
+        format!("| {} | {} | [AWS]({}) |\n", grouped(limit.value), limit.what, limit.source)
+    };
+    let rows: String = ALL.into_iter().map(row).collect();
+    format!(
+        "## Limits and prices\n\n| | | |\n|---:|---|---|\n{rows}\n\
+         Quotas and prices are those of November 2026 in us-east-1 and change: look yours up in Service Quotas. The sources\n\
+         of the prices stand in [deploy.md](deploy.md#what-it-costs). The surcharge for messages with a tenant is what a\n\
+         third party reports ([cloudburn.io](https://cloudburn.io/blog/amazon-sqs-pricing)), not AWS.\n"
+    )
+}
+
+/// A whole number with its thousands apart.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group)).collect();
+    groups.join(",")
+}
