@@ -1,11 +1,11 @@
 //! Operators: what they order, what they are refused, and what happens if they die or meet each other on the way.
 
 use futures::future::join_all;
-use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::key::{ClaimId, DomainKey};
 use hookonce_protocol::operator::{Order, Refusal};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{Found, Record, Status};
-use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{ENTRIES_MAX, Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
@@ -162,7 +162,7 @@ async fn a_force_that_is_clicked_twice_has_one_more_effect() {
 /// Every call of an order meets every fault, and then the person repeats the command.
 #[tokio::test]
 async fn an_order_that_dies_at_any_call_is_repeated_and_nothing_happens_twice() {
-    let calls = [(Operation::ReadDomain, 0), (Operation::Commit, 0), (Operation::ReadDomain, 1)];
+    let calls = [(Operation::ReadDomain, 0), (Operation::Commit, 0)];
     for fault in [Fault::Refused, Fault::ReplyLost, Fault::CrashBefore, Fault::Conflict] {
         for (operation, index) in calls {
             if fault == Fault::Conflict && operation != Operation::Commit {
@@ -204,6 +204,7 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
     let [entry] = entries.try_into().unwrap();
     let expected = Entry {
         id: entry.id.clone(),
+        claim_id: dead.claim_id.clone(),
         at: now,
         by: "ada".to_owned(),
         reason: "test data".to_owned(),
@@ -222,12 +223,13 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
 async fn a_trail_keeps_the_latest_entries_and_counts_all() {
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_1", "count.later", "a")).await;
-    let (pending, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let store = harness.stack.store();
     for number in 0..=ENTRIES_MAX {
+        let pending = record(&harness, "#msg_1").await;
         let retry = order(Ordered::Retry, &format!("number {number}"));
         assert_eq!(operate(&store, &pending, &retry, &harness.timing, &harness.clock).await, Operated::Done);
     }
-    let trail = trail(&harness, &pending).await;
+    let trail = trail(&harness, &record(&harness, "#msg_1").await).await;
     assert_eq!((trail.count, trail.entries.len()), (ENTRIES_MAX as i64 + 1, ENTRIES_MAX));
     assert_eq!((trail.entries[0].reason.as_str(), trail.entries[99].reason.as_str()), ("number 1", "number 100"));
 }
@@ -269,5 +271,50 @@ async fn a_redaction_and_a_force_do_not_both_succeed() {
     assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
     let record = record(&harness, "#msg_1").await;
     assert!(record.body.is_some() || record.status == Status::Processed, "{record:?}");
-    assert!(EpochMs(0) < record.received_at);
+}
+
+/// One operator reads a list. Another one retries a record of it, and the record dies again.
+#[tokio::test]
+async fn an_order_is_about_the_death_that_the_operator_saw() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_1", "count.never", "a")).await;
+    harness.settle().await;
+    let (seen, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    harness.clock.advance(Millis::minutes(1));
+    assert_eq!(ordered(&harness, &store, &seen, &order(Ordered::Retry, "")).await, Operated::Done);
+    harness.relay().await;
+    harness.settle().await;
+    let now = record(&harness, "#msg_1").await;
+    assert_eq!(now.status, Status::Dead);
+    for operation in [Ordered::Discard, Ordered::Retry] {
+        let late = ordered(&harness, &store, &seen, &order(operation, "not ours")).await;
+        assert_eq!(late, Operated::Overtaken, "{operation}");
+    }
+    assert_eq!(ordered(&harness, &store, &now, &order(Ordered::Discard, "not ours")).await, Operated::Done);
+}
+
+#[tokio::test]
+async fn a_retry_of_a_record_that_waits_is_done_once() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_1", "count.later", "a")).await;
+    let (seen, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let retry = order(Ordered::Retry, "");
+    assert_eq!(ordered(&harness, &store, &seen, &retry).await, Operated::Done);
+    assert_eq!(ordered(&harness, &store, &seen, &retry).await, Operated::Overtaken);
+}
+
+/// A trail outlives its record. A key that is claimed anew begins without forces.
+#[tokio::test]
+async fn a_force_before_the_record_expired_is_no_force_of_its_successor() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.settle().await;
+    let (first, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let force = order(Ordered::Force, "wrong account");
+    assert_eq!(ordered(&harness, &store, &first, &force).await, Operated::Done);
+    let trail = trail(&harness, &first).await;
+    let moment = harness.clock.moment();
+    assert_eq!(force.write(&first, &trail, &harness.timing, moment).err(), Some(Refusal::ForcedBefore));
+    let successor = Record { claim_id: ClaimId("another".to_owned()), ..first };
+    assert!(force.write(&successor, &trail, &harness.timing, moment).is_ok());
 }

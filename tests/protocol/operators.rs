@@ -1,11 +1,12 @@
 //! What an operator may do, in every state of a record.
 
-use hookonce_protocol::key::ClaimId;
-use hookonce_protocol::operator::{Refusal, discard, force, retry};
+use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, force, retry};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::write::Write;
+use hookonce_protocol::trail::{ENTRIES_MAX, Operation, Trail};
+use hookonce_protocol::write::{Action, Write};
 
 use super::a_record;
 use crate::support::clock::START;
@@ -113,4 +114,38 @@ fn a_wish_that_was_overtaken_is_not_carried_out() {
         }
         assert!(wish.apply(None).is_err(), "it has expired");
     }
+}
+
+fn order(operation: Operation, reason: &str) -> Order {
+    Order { operation, accept_duplicate: false, by: "ada".to_owned(), reason: reason.to_owned() }
+}
+
+/// Its events are what takes effect, and each has a record of its own. A force of the envelope would change nothing.
+#[test]
+fn an_envelope_is_not_forced() {
+    let envelope = Record { outcome: Some(Outcome::FannedOut), ..record(Status::Processed) };
+    let envelope = Record { key: RecordKey::parse("in#a#en#0").unwrap(), ..envelope };
+    let order = order(Operation::Force, "wrong account");
+    let refused = order.write(&envelope, &Trail::default(), &Timing::standard(), LATER);
+    assert_eq!(refused, Err(Refusal::Envelope));
+}
+
+/// A repeated command looks for its own force in the trail, so other acts do not push it out.
+#[test]
+fn a_full_trail_lets_forces_go_last() {
+    let (timing, record) = (Timing::standard(), record(Status::Processed));
+    let mut trail = Trail::default();
+    for number in 0..ENTRIES_MAX + 3 {
+        let (operation, record) = match number {
+            0 => (Operation::Force, record.clone()),
+            _ => (Operation::Retry, self::record(Status::Pending)),
+        };
+        let order = order(operation, &format!("number {number}"));
+        let writes = carry_out(&record, &trail, &order, &number.to_string(), &timing, LATER).unwrap();
+        let Action::Put(item) = &writes[1].action else { panic!("{:?}", writes[1]) };
+        trail = Trail::decode(Some(item));
+    }
+    let reasons: Vec<_> = trail.entries.iter().map(|entry| entry.reason.as_str()).collect();
+    assert_eq!((reasons.len(), reasons[0], reasons[1]), (ENTRIES_MAX, "number 0", "number 4"));
+    assert_eq!(trail.count, ENTRIES_MAX as i64 + 3);
 }

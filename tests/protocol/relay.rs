@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::call::{
-    Call, DueCursor, DueEntry, DuePage, DueQuery, DueState, Machine, Next, Reply, Step, Unavailable,
+    Call, DueCursor, DueEntry, DuePage, DueQuery, DueState, Machine, Next, Reply, Signal, Step, Unavailable, Written,
 };
+use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::relay::{Budget, CHUNK_MAX, ChunkReport, Limits, PAGES_MAX, Run, Sample, Scanned};
+use hookonce_protocol::record::{Found, Unreadable, attribute};
+use hookonce_protocol::relay::{
+    Budget, CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, Limits, PAGES_MAX, Run, Sample, Scanned,
+};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
+use hookonce_protocol::write::{ConditionFailed, Write};
+
+use super::a_record;
 use crate::support::clock::START;
 
 const LIMITS: Limits =
@@ -149,7 +156,7 @@ fn a_gauge_that_stops_at_its_limit_says_so() {
 /// Drives a sample over the journal's shards.
 fn sampled(counts: &BTreeMap<u16, u64>, shards: u16, entropy: u64) -> u64 {
     let moment = Moment { now: START, entropy };
-    let mut step = Sample::start(&Timing { shards, ..Timing::standard() }, moment);
+    let mut step = Sample::start(&Timing { shards, ..Timing::standard() }, START, moment);
     loop {
         match step.next {
             Next::Done(arrivals) => return arrivals,
@@ -173,11 +180,86 @@ fn a_sample_of_few_shards_is_exact_however_uneven_they_are() {
 
 #[test]
 fn a_store_that_does_not_count_grants_nothing() {
-    let step = Sample::start(&Timing::standard(), at(START));
+    let step = Sample::start(&Timing::standard(), START, at(START));
     let Next::Call(machine, _) = step.next else { panic!("it counts") };
     let step = machine.step(Reply::Counted(Ok(7)), at(START));
     let Next::Call(machine, _) = step.next else { panic!("it counts on") };
     assert_eq!(machine.step(Reply::Counted(Err(Unavailable)), at(START)).next, Next::Done(7));
+}
+
+#[test]
+fn a_slow_store_does_not_take_the_time_for_sending() {
+    let step = Sample::start(&Timing::standard(), START, at(START));
+    let Next::Call(machine, _) = step.next else { panic!("it counts") };
+    let late = at(START.plus(Millis(1)));
+    assert_eq!(machine.step(Reply::Counted(Ok(7)), late).next, Next::Done(7));
+}
+
+/// The machine of a chunk of these records, once it wants to move their due times.
+fn rearming(entries: usize) -> (Chunk, Vec<Write>) {
+    let entries: Vec<_> = (0..entries).map(entry).collect();
+    let record = |entry: &DueEntry| a_record(entry.key.as_str());
+    let found = entries.iter().map(|entry| Ok(Found::Record(Box::new(record(entry))))).collect();
+    let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
+    match chunk.step(Reply::ReadHeads(found), at(START)).next {
+        Next::Call(chunk, Call::WriteEach(writes)) => (chunk, writes),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The store may have moved a due time without saying so. The record would then wait for a whole interval.
+#[test]
+fn a_re_arm_of_unknown_outcome_is_repaired() {
+    let (chunk, rearms) = rearming(3);
+    let written = vec![Written::Unavailable, Written::Applied, Written::TransactionConflict];
+    let Next::Call(chunk, Call::SendEach(messages)) = chunk.step(Reply::WrittenEach(written), at(START)).next else {
+        panic!("it sends")
+    };
+    assert_eq!(messages.len(), 1);
+    let Next::Call(_, Call::WriteEach(repairs)) = chunk.step(Reply::SentEach(vec![Ok(())]), at(START)).next else {
+        panic!("it repairs")
+    };
+    assert_eq!(repairs.iter().map(|it| &it.key).collect::<Vec<_>>(), [&rearms[0].key, &rearms[2].key]);
+    for (repair, rearm) in repairs.iter().zip([&rearms[0], &rearms[2]]) {
+        let before = a_record(&rearm.key).encode();
+        let due_at = entry(rearms.iter().position(|it| it.key == rearm.key).unwrap()).due_at;
+        let before = Item::from_iter(before.into_iter().chain([(attribute::DUE_AT.to_owned(), due_at.0.into())]));
+        assert_eq!(repair.apply(Some(&before)), Err(ConditionFailed), "what was not moved stays");
+        let moved = rearm.apply(Some(&before)).unwrap().unwrap();
+        let repaired = repair.apply(Some(&moved)).unwrap().unwrap();
+        assert_eq!(repaired[attribute::DUE_AT], START.plus(FAILED_SEND_PAUSE).0.into());
+    }
+}
+
+#[test]
+fn a_chunk_without_a_hint_to_send_still_repairs() {
+    let (chunk, _) = rearming(1);
+    let step = chunk.step(Reply::WrittenEach(vec![Written::Unavailable]), at(START));
+    assert!(matches!(step.next, Next::Call(_, Call::WriteEach(repairs)) if repairs.len() == 1));
+}
+
+#[test]
+fn a_re_arm_that_the_store_refuses_for_good_is_told() {
+    let (chunk, _) = rearming(1);
+    let step = chunk.step(Reply::WrittenEach(vec![Written::Invalid]), at(START));
+    assert_eq!(step.signals, [Signal::WriteInvalid]);
+}
+
+/// Of a hundred entries, one is a record that this release may act on, and its write times out.
+#[test]
+fn one_write_of_a_chunk_of_newer_records_does_not_stall_the_run() {
+    let entries: Vec<_> = (0..CHUNK_MAX).map(entry).collect();
+    let newer = || Ok(Found::Unreadable(Unreadable { schema_version: Some(2) }));
+    let mine = Ok(Found::Record(Box::new(a_record(entries[0].key.as_str()))));
+    let found = std::iter::once(mine).chain(std::iter::repeat_with(newer)).take(CHUNK_MAX).collect();
+    let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
+    let Next::Call(chunk, _) = chunk.step(Reply::ReadHeads(found), at(START)).next else { panic!("it writes") };
+    let step = chunk.step(Reply::WrittenEach(vec![Written::Unavailable]), at(START));
+    let Next::Call(chunk, _) = step.next else { panic!("it repairs") };
+    let Next::Done(report) = chunk.step(Reply::WrittenEach(vec![Written::Applied]), at(START)).next else {
+        panic!("it ends")
+    };
+    assert!(!report.stalled, "{report:?}");
 }
 
 /// Ten thousand events of one envelope, in any number of shards.

@@ -3,6 +3,7 @@
 
 use crate::call::{CancellationReason, Committed};
 use crate::item::Value;
+use crate::key::RecordKind;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Record, Status, attribute, equals, remove, set};
 use crate::timing::{Moment, Timing};
@@ -30,6 +31,9 @@ pub enum Refusal {
     /// The body of a record that may still run is needed.
     #[error("only PROCESSED and DISCARDED records can be redacted; let a PENDING one end, discard a DEAD one first")]
     NotRedactable,
+    /// An envelope has no effect of its own, and its events have records of their own.
+    #[error("an envelope has no effect of its own; order it of its events, which `hookonce show` lists")]
+    Envelope,
     /// The same force, for the same reason, was carried out before.
     #[error("it was forced for this reason before; give another --reason to force it once more")]
     ForcedBefore,
@@ -59,20 +63,36 @@ impl Order {
     /// # Errors
     /// [`Refusal`] when the record's state or its trail does not allow the order.
     pub fn write(&self, record: &Record, trail: &Trail, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
-        let forced = |entry: &Entry| entry.operation == Operation::Force.as_str() && entry.reason == self.reason;
-        match self.operation {
+        let forced = |entry: &Entry| {
+            entry.operation == Operation::Force.as_str()
+                && entry.claim_id == record.claim_id
+                && entry.reason == self.reason
+        };
+        let mut write = match self.operation {
             Operation::Retry => {
                 let mut write = retry(record, self.accept_duplicate, timing, moment)?;
-                // Only from the state that the operator saw: if another one was first, this one is told.
                 write.condition.0.push(equals(attribute::STATUS, record.status.as_str()));
-                Ok(write)
+                write
             }
+            Operation::Force if record.key.kind() == RecordKind::Envelope => return Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
-            Operation::Force if trail.entries.iter().any(forced) => Err(Refusal::ForcedBefore),
-            Operation::Force => force(record, timing, moment),
-            Operation::Discard => discard(record, timing, moment),
-            Operation::Redact => redact(record),
-        }
+            Operation::Force if trail.entries.iter().any(forced) => return Err(Refusal::ForcedBefore),
+            Operation::Force => force(record, timing, moment)?,
+            Operation::Discard => discard(record, timing, moment)?,
+            Operation::Redact => redact(record)?,
+        };
+        write.condition.0.extend(as_seen(record));
+        Ok(write)
+    }
+}
+
+/// What else tells the state that the operator saw from a later one of the same name: another death, another retry. If
+/// somebody was first, the operator is told.
+fn as_seen(record: &Record) -> Option<Clause> {
+    match record.status {
+        Status::Pending => record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0)),
+        Status::Dead => record.dead_at.map(|at| equals(attribute::DEAD_AT, at.0)),
+        Status::Processed | Status::Discarded => None,
     }
 }
 
@@ -97,6 +117,7 @@ pub fn carry_out(
     };
     let entry = Entry {
         id: id.to_owned(),
+        claim_id: record.claim_id.clone(),
         at: moment.now,
         by: order.by.clone(),
         reason: order.reason.clone(),

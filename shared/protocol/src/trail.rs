@@ -4,7 +4,7 @@
 //! record's change, so neither exists without the other. It is kept as long as effects are.
 
 use crate::item::{Item, Value};
-use crate::key::{RecordKey, RecordKind};
+use crate::key::{ClaimId, RecordKey, RecordKind};
 use crate::purpose::Purpose;
 use crate::record::{Record, attribute, equals};
 use crate::time::EpochMs;
@@ -15,7 +15,7 @@ use crate::write::{Action, Condition, Table, Write};
 /// The prefix of audit trails in the domain table. It differs from the prefix of every endpoint's items.
 pub const TRAIL_PREFIX: &str = "#op#";
 
-/// The most entries that a trail keeps. The oldest go first.
+/// The most entries that a trail keeps. The oldest go first, and forces last: a repeated command looks for them.
 pub const ENTRIES_MAX: usize = 100;
 
 const RECORD: &str = "record";
@@ -41,6 +41,8 @@ words! {
 pub struct Entry {
     /// Identifies this act. Unique for each.
     pub id: String,
+    /// The record's claim. A key may be claimed anew once its record has expired, before its trail does.
+    pub claim_id: ClaimId,
     /// When.
     pub at: EpochMs,
     /// Who.
@@ -62,7 +64,7 @@ pub struct Entry {
 pub struct Trail {
     /// How many acts there were, including those that are no longer kept.
     pub count: i64,
-    /// The latest [`ENTRIES_MAX`] of them.
+    /// Up to [`ENTRIES_MAX`] of them.
     pub entries: Vec<Entry>,
 }
 
@@ -89,8 +91,13 @@ impl Trail {
 
     /// The write that adds an entry. It fails if another operator added one since this trail was read.
     pub(crate) fn add(&self, record: &Record, entry: Entry, timing: &Timing, moment: Moment) -> Write {
-        let kept = self.entries.len().saturating_sub(ENTRIES_MAX - 1);
-        let entries = self.entries.iter().skip(kept).chain([&entry]).map(Entry::encode).collect();
+        let mut entries = self.entries.clone();
+        while entries.len() >= ENTRIES_MAX {
+            let is_force = |entry: &Entry| entry.operation == Operation::Force.as_str();
+            entries.remove(entries.iter().position(|entry| !is_force(entry)).unwrap_or(0));
+        }
+        entries.push(entry);
+        let entries = entries.iter().map(Entry::encode).collect();
         let item = Item::from([
             (RECORD.to_owned(), Value::from(record.key.as_str())),
             (COUNT.to_owned(), Value::from(self.count.saturating_add(1))),
@@ -116,6 +123,7 @@ impl Entry {
         let text = |name: &str, text: &str| (name.to_owned(), Value::from(text));
         Value::Map(Item::from([
             text("id", &self.id),
+            text("claim_id", &self.claim_id.0),
             ("at".to_owned(), Value::from(self.at.0)),
             text("by", &self.by),
             text("reason", &self.reason),
@@ -131,6 +139,7 @@ impl Entry {
         let text = |name: &str| map.get(name).and_then(Value::as_text).unwrap_or_default().to_owned();
         Some(Self {
             id: text("id"),
+            claim_id: ClaimId(text("claim_id")),
             at: EpochMs(map.get("at")?.as_i64()?),
             by: text("by"),
             reason: text("reason"),

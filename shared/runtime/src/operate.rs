@@ -25,7 +25,10 @@ pub enum Operated {
     Refused(Refusal),
     /// The record changed after it was read: another operator or the worker was first. Nothing was written.
     Overtaken,
-    /// The store did not answer, or refuses for good. The order was carried out or not; it is safe to repeat it.
+    /// The store refuses the order for good, or other transactions on the record were in its way each time. Nothing was
+    /// written. Other records are not concerned.
+    Blocked,
+    /// The store did not answer. The order was carried out or not; it is safe to repeat it.
     Unavailable,
 }
 
@@ -60,7 +63,8 @@ pub async fn operate<S: Store, A: Ambient>(
         let otherwise = match verdict {
             Verdict::Done => return Operated::Done,
             Verdict::Overtaken => Operated::Overtaken,
-            Verdict::Invalid | Verdict::Unknown => Operated::Unavailable,
+            Verdict::Invalid => Operated::Blocked,
+            Verdict::Unknown => Operated::Unavailable,
             Verdict::Transient => {
                 tokio::time::sleep(duration(moment.uniform(Millis(PAUSE.0 << attempt)))).await;
                 continue;
@@ -71,7 +75,7 @@ pub async fn operate<S: Store, A: Ambient>(
             Some(_) | None => otherwise,
         };
     }
-    Operated::Unavailable
+    Operated::Blocked
 }
 
 async fn trail<S: Store>(store: &S, record: &Record) -> Option<Trail> {

@@ -1,13 +1,14 @@
 //! Carries out an operator's order on the records of a key or a filter: first as a dry run, then one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
 use futures::{Stream, StreamExt as _};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::operator::{Order, Refusal};
-use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::write::Table;
@@ -37,7 +38,7 @@ const REASON_BYTES_MAX: usize = 512;
 #[derive(Debug, Args)]
 pub(crate) struct OrderArguments {
     /// One record, as `list` prints it. May be repeated.
-    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"])]
+    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], conflicts_with = "Filter")]
     key: Vec<String>,
     #[command(flatten)]
     filter: Filter,
@@ -105,11 +106,12 @@ impl OrderArguments {
         }
         let mut filter = self.filter.clone();
         let usual = match operation {
-            Operation::Retry | Operation::Discard => Some(Status::Dead),
-            Operation::Force => Some(Status::Processed),
+            Operation::Retry | Operation::Discard => Some(State::Status(Status::Dead)),
+            // A DUPLICATE reports a fact that another record applied. To force both would apply it twice more.
+            Operation::Force => Some(State::Outcome(Outcome::Applied)),
             Operation::Redact => None,
         };
-        filter.state = filter.state.or(usual.map(State::Status));
+        filter.state = filter.state.or(usual);
         Ok(filter)
     }
 }
@@ -143,6 +145,7 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         clock: interval(arguments.rate),
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
+        waits: BTreeSet::new(),
     };
     let Some(filter) = filter else {
         let page = named(&stack.store, &arguments.key).await?;
@@ -196,6 +199,7 @@ enum Fate {
     /// A run before this one did it.
     DoneBefore,
     Overtaken,
+    Blocked,
     Refused(Refusal),
 }
 
@@ -208,6 +212,7 @@ impl Fate {
             | Refusal::NotDiscardable
             | Refusal::EffectUnknown
             | Refusal::NoBody
+            | Refusal::Envelope
             | Refusal::NotRedactable => Self::Refused(refusal),
         }
     }
@@ -218,6 +223,7 @@ impl Fate {
             Self::Done => "done",
             Self::DoneBefore => "done_before",
             Self::Overtaken => "overtaken",
+            Self::Blocked => "blocked",
             Self::Refused(_) => "refused",
         }
     }
@@ -245,6 +251,8 @@ struct Run<'a> {
     clock: Interval,
     table: output::Table,
     tally: Tally,
+    /// PENDING records that this run retried. Their new place in the index may lie in a later page.
+    waits: BTreeSet<RecordKey>,
 }
 
 /// Why a run ended.
@@ -273,7 +281,8 @@ impl Run<'_> {
             let Some(page) = page.transpose().map_err(|failure| self.interrupted(failure))? else { break };
             self.tally.examined += page.examined;
             self.tally.unreadable += page.unreadable;
-            for (record, trail) in self.with_trails(page.records).await? {
+            let records = page.records.into_iter().filter(|record| !self.waits.contains(&record.key)).collect();
+            for (record, trail) in self.with_trails(records).await? {
                 let changed = self.tally.of("would") + self.tally.of("done");
                 if self.arguments.limit.is_some_and(|limit| changed >= limit) {
                     end = End::Limit;
@@ -321,9 +330,13 @@ impl Run<'_> {
         let fate = match operate(self.store, record, self.order, &Timing::standard(), &System).await {
             Operated::Done => Fate::Done,
             Operated::Overtaken => Fate::Overtaken,
+            Operated::Blocked => Fate::Blocked,
             Operated::Refused(refusal) => Fate::of(refusal),
             Operated::Unavailable => return Err(self.interrupted(store_unavailable())),
         };
+        if fate == Fate::Done && record.status == Status::Pending {
+            self.waits.insert(record.key.clone());
+        }
         self.count(record, fate);
         Ok(())
     }
@@ -335,7 +348,7 @@ impl Run<'_> {
             output::json_line(&row(record, self.order.operation, fate));
             return;
         }
-        let told = !self.arguments.yes || matches!(fate, Fate::Refused(_) | Fate::Overtaken);
+        let told = !self.arguments.yes || matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked);
         if !told || self.table.row_count() >= ROWS_MAX {
             return;
         }
@@ -364,7 +377,7 @@ impl Run<'_> {
     fn conclude(self, end: End) -> Result<Exit, Failure> {
         let Self { arguments, order, tally, table, .. } = self;
         let total: usize = tally.fates.values().sum();
-        let failed = tally.of("refused") + tally.of("overtaken");
+        let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
         if arguments.json {
             output::json_line(&summary(order.operation, arguments.yes, &tally, end));
@@ -406,6 +419,7 @@ fn summary(operation: Operation, yes: bool, tally: &Tally, end: End) -> Value {
         "done": tally.of("done"),
         "done_before": tally.of("done_before"),
         "overtaken": tally.of("overtaken"),
+        "blocked": tally.of("blocked"),
         "refused": tally.of("refused"),
         "unreadable": tally.unreadable,
         "complete": end == End::Complete,
@@ -422,6 +436,10 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
             Fate::Overtaken => {
                 format!("{count} record(s) changed after they were read: another operator or the worker was first")
             }
+            Fate::Blocked => format!(
+                "{count} record(s) were left as they are: DynamoDB refuses the write, or other transactions were in its way; \
+                 try them again alone, with --key"
+            ),
             Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
     }

@@ -48,7 +48,7 @@ pub struct Chunk {
 enum State {
     Reading { entries: Vec<DueEntry> },
     Rearming { rearms: Vec<Rearm> },
-    Sending { rearms: Vec<Rearm> },
+    Sending { rearms: Vec<Rearm>, unsure: Vec<Rearm> },
     Repairing,
 }
 
@@ -111,29 +111,51 @@ impl Chunk {
         if unknown_version { step.signal(Signal::UnknownVersion) } else { step }
     }
 
-    fn send(mut self, rearms: Vec<Rearm>, written: &[Written]) -> Step<Self, ChunkReport> {
+    fn send(mut self, rearms: Vec<Rearm>, written: &[Written], moment: Moment) -> Step<Self, ChunkReport> {
         let unknown = written.iter().filter(|written| **written == Written::Unavailable).count();
-        self.report.stalled |= most(unknown, written.len());
-        let won = |(rearm, written): (Rearm, &Written)| (*written == Written::Applied).then_some(rearm);
-        let rearms: Vec<_> = rearms.into_iter().zip(written).filter_map(won).collect();
-        self.report.rearmed = rearms.len();
-        if rearms.is_empty() {
-            return Step::done(self.report);
+        self.report.stalled |= most(unknown, self.report.entries);
+        let invalid = written.contains(&Written::Invalid);
+        let (mut won, mut unsure) = (Vec::new(), Vec::new());
+        for (rearm, written) in rearms.into_iter().zip(written) {
+            match written {
+                Written::Applied => won.push(rearm),
+                Written::Unavailable | Written::TransactionConflict => unsure.push(rearm),
+                Written::ConditionFailed(_) | Written::Invalid => {}
+            }
         }
-        let messages = rearms.iter().map(|rearm| Message::Ref { pk: rearm.key.clone() }).collect();
-        self.call(State::Sending { rearms }, Call::SendEach(messages))
+        self.report.rearmed = won.len();
+        let step = if won.is_empty() {
+            self.repair(unsure.iter(), moment)
+        } else {
+            let messages = won.iter().map(|rearm| Message::Ref { pk: rearm.key.clone() }).collect();
+            self.call(State::Sending { rearms: won, unsure }, Call::SendEach(messages))
+        };
+        if invalid { step.signal(Signal::WriteInvalid) } else { step }
     }
 
-    fn sent(mut self, rearms: &[Rearm], sent: &[Result<(), Unavailable>], moment: Moment) -> Step<Self, ChunkReport> {
-        let failed: Vec<_> = rearms.iter().zip(sent).filter(|(_, sent)| sent.is_err()).collect();
+    fn sent(
+        mut self,
+        rearms: &[Rearm],
+        unsure: &[Rearm],
+        sent: &[Result<(), Unavailable>],
+        moment: Moment,
+    ) -> Step<Self, ChunkReport> {
+        let failed: Vec<_> =
+            rearms.iter().zip(sent).filter(|(_, sent)| sent.is_err()).map(|(rearm, _)| rearm).collect();
         self.report.failed = failed.len();
         self.report.sent = rearms.len() - failed.len();
-        self.report.stalled |= most(failed.len(), rearms.len());
-        if failed.is_empty() {
+        self.report.stalled |= most(failed.len(), self.report.entries);
+        self.repair(failed.into_iter().chain(unsure), moment)
+    }
+
+    /// Makes records due soon whose due time was moved, or may have been, and whose hint was not sent. A due time that
+    /// was not moved stays: the write names the new one.
+    fn repair<'a>(self, rearms: impl Iterator<Item = &'a Rearm>, moment: Moment) -> Step<Self, ChunkReport> {
+        let soon = moment.now.plus(FAILED_SEND_PAUSE);
+        let writes: Vec<_> = rearms.map(|rearm| repair_write(rearm, soon)).collect();
+        if writes.is_empty() {
             return Step::done(self.report);
         }
-        let soon = moment.now.plus(FAILED_SEND_PAUSE);
-        let writes = failed.into_iter().map(|(rearm, _)| repair_write(rearm, soon)).collect();
         self.call(State::Repairing, Call::WriteEach(writes))
     }
 }
@@ -190,11 +212,11 @@ impl Machine for Chunk {
             }
             State::Rearming { rearms } => {
                 let written = reply.written_each(rearms.len());
-                self.send(rearms, &written)
+                self.send(rearms, &written, moment)
             }
-            State::Sending { rearms } => {
+            State::Sending { rearms, unsure } => {
                 let sent = reply.sent_each(rearms.len());
-                self.sent(&rearms, &sent, moment)
+                self.sent(&rearms, &unsure, &sent, moment)
             }
             State::Repairing => Step::done(self.report),
         }

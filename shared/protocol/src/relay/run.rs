@@ -141,7 +141,10 @@ impl Run {
         self.waiting.make_contiguous().sort_by(|a, b| (a.due_at, &a.key).cmp(&(b.due_at, &b.key)));
         let needed = !self.sampled && self.taken + self.waiting.len() > self.granted;
         self.sampled |= needed;
-        needed.then(|| Sample::start(&self.timing, moment))
+        // One count reads up to two hours of a shard. After it, there must be time for a chunk.
+        let last = self.limits.scan_max.0.saturating_mul(2).saturating_add(self.limits.chunk_max.0);
+        let count_until = EpochMs(self.limits.deadline.0.saturating_sub(last));
+        needed.then(|| Sample::start(&self.timing, count_until, moment))
     }
 
     /// The arrivals were sampled.

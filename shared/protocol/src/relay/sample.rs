@@ -19,14 +19,16 @@ pub struct Sample {
     counted: u64,
     from: EpochMs,
     until: EpochMs,
+    /// When the run's time is needed for sends.
+    count_until: EpochMs,
     /// The shards that are still to be counted, the next one last.
     left: Vec<u16>,
     sampled: u64,
 }
 
 impl Sample {
-    /// Begins with the first shard.
-    pub fn start(timing: &Timing, moment: Moment) -> Step<Self, u64> {
+    /// Begins with the first shard. Begins no count after `count_until`.
+    pub fn start(timing: &Timing, count_until: EpochMs, moment: Moment) -> Step<Self, u64> {
         let shards = timing.shards.max(1);
         let sampled = shards.min(SHARDS_SAMPLED_MAX);
         let stride = shards / sampled;
@@ -34,7 +36,7 @@ impl Sample {
         let left = (0..sampled).rev().map(|index| offset + index * stride).collect();
         let from = EpochMs(moment.now.0.saturating_sub(SAMPLE_SPAN.0));
         let sampled = u64::from(sampled);
-        Self { shards, counted: 0, from, until: moment.now, left, sampled }.next()
+        Self { shards, counted: 0, from, until: moment.now, count_until, left, sampled }.next()
     }
 
     fn next(mut self) -> Step<Self, u64> {
@@ -55,11 +57,11 @@ impl Sample {
 impl Machine for Sample {
     type Output = u64;
 
-    fn step(mut self, reply: Reply, _: Moment) -> Step<Self, u64> {
+    fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, u64> {
         match reply.counted() {
             Ok(count) => {
                 self.counted = self.counted.saturating_add(count);
-                self.next()
+                if moment.now > self.count_until { self.end() } else { self.next() }
             }
             // What was not counted grants nothing. A store that fails needs fewer sends, not an estimate.
             Err(_) => self.end(),

@@ -88,7 +88,11 @@ impl Story {
         if !knows_domain {
             return Ok(Self { record, trail: None, children, plan: None });
         }
-        let trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
+        let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
+        // What was done to an expired record of the same key is another story.
+        if let Some(trail) = &mut trail {
+            trail.entries.retain(|entry| entry.claim_id == record.claim_id);
+        }
         let plan = if envelope || record.body.is_none() { None } else { Some(rehearsal.plan(&record).await) };
         Ok(Self { record, trail, children, plan })
     }

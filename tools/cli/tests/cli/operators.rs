@@ -100,6 +100,7 @@ fn what_is_missing_is_named_and_nothing_is_done() {
         (&["replay", "--state", "LOST"], "it must be one of PENDING, PROCESSED"),
         (&["replay", "--state", "DEAD", "--rate", "0"], "from 0.01 to 1000"),
         (&["replay", "--key", "stripe"], "2 values required"),
+        (&["discard", "--key", "stripe", "evt_1", "--error", "X", "--by", "ada", "--yes"], "cannot be used with"),
         (&["replay", "--table", "t", "--state", "DEAD"], "pass --domain-table"),
         (&["replay", "--key", "No Endpoint", "evt_1"], "as `hookonce list` prints them"),
     ] {
@@ -235,4 +236,22 @@ fn ctrl_c_ends_a_replay_between_two_records_and_says_how_to_go_on() {
     assert!((1..6).contains(&left), "{left}");
     let rest = stack.run(&["discard", "--state", "DEAD", "--reason", "test data", "--by", "ada", "--yes", "--json"]);
     assert_eq!(summary_of(&rest, "done"), left as u64, "{}", text(&rest));
+}
+
+/// Two deliveries report one fact. To force the record that found it applied would apply it twice more.
+#[test]
+fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
+    let stack = Stack::with(1, 0);
+    let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
+    let mut event: Value = serde_json::from_slice(&sample).unwrap();
+    event["id"] = object!("evt_again");
+    event["data"]["object"]["id"] = object!("in_0");
+    let file = stack.workspace.write("again.json", event.to_string().as_bytes());
+    assert!(stack.run(&["send", "--provider", "stripe", "--file", &file]).status.success());
+    stack.wait_for("DUPLICATE", 1);
+    let dry = stack.run(&["replay", "--force", "--endpoint", "stripe", "--json"]);
+    assert_eq!(summary_of(&dry, "would"), 1, "{}", text(&dry));
+    assert_eq!(lines(&dry)[0]["key"], "evt_0");
+    let asked = stack.run(&["replay", "--force", "--endpoint", "stripe", "--state", "DUPLICATE", "--json"]);
+    assert_eq!(lines(&asked)[0]["key"], "evt_again", "{}", text(&asked));
 }
