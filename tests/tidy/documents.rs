@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Files, has_extension, none, planted, project};
+use super::{Files, has_extension, none, planted, project, rust};
 
 /// Relative links of Markdown files that lead nowhere.
 fn dead_links(files: &Files) -> Vec<String> {
@@ -88,6 +88,47 @@ fn every_python_package_is_installed_by_its_hash() {
         ("scripts/b", "  \"$tools/bin/pip\" install cargo-lambda==1.2.3"),
     ]);
     assert_eq!(unlocked(&files).len(), 1);
+}
+
+/// Actions of workflows that are named by something that can be moved: a tag or a branch.
+fn moving_actions(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| path.starts_with(".github/")) {
+        for action in text.lines().filter_map(|line| line.split_once("uses: ")).map(|(_, action)| action.trim()) {
+            let commit = action.rsplit_once('@').map_or("", |(_, commit)| commit);
+            if commit.len() != 40 || !commit.chars().all(|digit| digit.is_ascii_hexdigit()) {
+                findings.push(format!("{path} uses {action}"));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_action_is_named_by_its_commit() {
+    none(&moving_actions(&project()));
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let files = planted([(".github/workflows/a.yml", &format!("uses: a/b@{commit}\n- uses: a/c@v4\n"))]);
+    assert_eq!(moving_actions(&files), [".github/workflows/a.yml uses a/c@v4"]);
+}
+
+/// Tests that the threat model names and nobody wrote.
+fn imagined_tests(files: &Files) -> Vec<String> {
+    let named = files.get("docs/security.md").map_or("", String::as_str).split('`').skip(1).step_by(2);
+    // A name with fewer words is a metric.
+    let named = named.filter(|name| name.matches('_').count() > 2 && !name.contains('/'));
+    let exists = |name: &str| rust(files).any(|(_, text)| text.contains(&format!("fn {name}(")));
+    named.filter(|name| !exists(name)).map(|name| format!("there is no test {name}")).collect()
+}
+
+#[test]
+fn the_threat_model_names_tests_that_exist() {
+    none(&imagined_tests(&project()));
+    let files = planted([
+        ("docs/security.md", "`it_is_so_here`, `it_is_not_so`, `a_metric`"),
+        ("tests/a.rs", "fn it_is_so_here() {}"),
+    ]);
+    assert_eq!(imagined_tests(&files), ["there is no test it_is_not_so"]);
 }
 
 #[test]
