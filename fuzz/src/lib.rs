@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 
+use crate::gateway::{Malformed, Outbound};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crate::gateway::{Malformed, Outbound};
 use futures::FutureExt as _;
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
@@ -34,12 +34,18 @@ fn provider(id: &str) -> &'static Provider {
 }
 
 fn settings() -> Settings {
-    let settings = [("webhook_id", "1"), ("public_key", "k"), ("topic_arns", "arn:aws:sns:us-east-1:1:t"), ("verify_token", "7f0e")];
+    let settings = [
+        ("webhook_id", "1"),
+        ("public_key", "k"),
+        ("topic_arns", "arn:aws:sns:us-east-1:1:t"),
+        ("verify_token", "7f0e"),
+    ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn keyring(provider: &Provider) -> Keyring {
-    let usable = SECRETS.iter().map(|secret| vec![(*secret).to_owned()]).find_map(|secret| provider.keyring(&secret).ok());
+    let usable =
+        SECRETS.iter().map(|secret| vec![(*secret).to_owned()]).find_map(|secret| provider.keyring(&secret).ok());
     usable.or_else(|| provider.keyring(&[]).ok()).expect("every provider takes one of the secrets, or none")
 }
 
@@ -73,7 +79,8 @@ fn judge(provider: &Provider, headers: &[(String, Vec<u8>)], body: &[u8]) {
 /// Every provider, with the bytes as the value of each header that it reads.
 pub fn signature_header(data: &[u8]) {
     let Some((choice, value)) = data.split_first() else { return };
-    let provider = Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let provider =
+        Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
     let probe = Request { method: "POST", url: URL, headers: &[], body: b"{}" };
     let places = provider.explain(&probe, &[], &settings(), None, NOW).looked_for;
     let headers: Vec<(String, Vec<u8>)> =
@@ -84,7 +91,8 @@ pub fn signature_header(data: &[u8]) {
 /// Splits a body. Splitting a part again must give only that part.
 pub fn split(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
-    let provider = Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let provider =
+        Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
     let headers = BTreeMap::from([("x-github-delivery".to_owned(), "1".to_owned())]);
     let parts = provider.split(body, &headers);
     assert!(!parts.is_empty());

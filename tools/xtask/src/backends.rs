@@ -191,14 +191,18 @@ impl Running {
         self.signal_store(Signal::CONT)
     }
 
-    /// Ends DynamoDB Local.
+    /// Ends DynamoDB Local. A paused one gets the signal only when it goes on.
     pub(crate) fn stop(&self) -> Outcome {
         self.signal_store(Signal::TERM)?;
+        signal(self.store, Signal::CONT);
         wait_for("the end of DynamoDB Local", Path::new(HOME), || network_of(self.store).is_none())
     }
 
-    /// Starts DynamoDB Local.
+    /// Starts DynamoDB Local, unless it runs.
     pub(crate) fn start(&mut self) -> Outcome {
+        if self.store != self.holder && network_of(self.store).as_ref() == Some(&self.network) {
+            return Ok(());
+        }
         let library = home(&format!("{}-{}/lib", DYNAMODB_LOCAL.1, DYNAMODB_LOCAL.2));
         let mut java = self.command("java");
         java.arg(format!("-Djava.library.path={}", library.display())).arg("-cp").arg(library.join("*"));
@@ -269,7 +273,12 @@ pub(crate) fn running() -> Outcome<Running> {
 /// Starts both servers unless they run.
 fn up(on_disk: bool) -> Outcome<Running> {
     if let Some(running) = found() {
-        return Ok(running);
+        // A paused or stopped DynamoDB Local is one that somebody wants so. Without a queue, an `up` was interrupted.
+        if running.answers(SQS_PORT) {
+            return Ok(running);
+        }
+        eprintln!("real-backends: an earlier start was interrupted; starting again");
+        down()?;
     }
     need()?;
     fetch(DYNAMODB_LOCAL)?;

@@ -30,7 +30,7 @@ pub(crate) enum Part {
     /// Every remote call times every fault, and every ordered pair of those
     Grid {
         /// Every single fault once more, on the wire between the release binaries and real backends
-        #[arg(long)]
+        #[arg(long, conflicts_with = "arguments")]
         real: bool,
         /// What the part takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
