@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -14,10 +14,12 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
+use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
-use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::port::{EndpointSource, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use serde_json::{Value, json};
@@ -216,4 +218,55 @@ async fn a_hint_is_left_to_the_relay_when_no_time_is_left() {
     edge.endpoints.set_latency(HANGS);
     edge.store.takes(Duration::from_millis(1_599));
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (200, 2_300));
+}
+
+/// A Parameter Store that answers 40 reads in a second, its default, and throttles the others at once. Clones share it.
+#[derive(Debug, Clone)]
+struct Throttling(Arc<Mutex<(f64, Instant, usize)>>);
+
+const READS_PER_SECOND: f64 = 40.0;
+
+impl EndpointSource for Throttling {
+    async fn fetch(&self, _id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let mut state = self.0.lock().unwrap();
+        let (left, at, reads) = *state;
+        let left = (left + at.elapsed().as_secs_f64() * READS_PER_SECOND).min(READS_PER_SECOND);
+        let may = left >= 1.0;
+        *state = (if may { left - 1.0 } else { left }, Instant::now(), reads + 1);
+        if !may {
+            return Err(FetchError::Throttled);
+        }
+        let document = json!({ "provider": "stripe", "secrets": [secret("stripe")] });
+        EndpointDocument::parse(&document.to_string()).map(Some)
+    }
+
+    async fn index(&self, _shard: u8) -> Result<Option<String>, FetchError> {
+        Err(FetchError::Throttled)
+    }
+}
+
+/// Starts instances, this many per second for some seconds, and counts those that cannot read their document in time.
+async fn start_cold(per_second: u64, seconds: u64) -> (usize, usize) {
+    let source = Throttling(Arc::new(Mutex::new((READS_PER_SECOND, Instant::now(), 0))));
+    let instance = async |number: u64| {
+        tokio::time::sleep(Duration::from_millis(number * 1_000 / per_second)).await;
+        let endpoints = Endpoints::new(source.clone(), Catalog::built_in());
+        let deadline = Deadline::of(&Timing::standard()).leaving(LOOKUP_RESERVE);
+        let id = EndpointId::parse("stripe").unwrap();
+        endpoints.get(&id, EpochMs(0), deadline).await.is_err()
+    };
+    let failed = futures::future::join_all((0..per_second * seconds).map(instance)).await;
+    (failed.into_iter().filter(|failed| *failed).count(), source.0.lock().unwrap().2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_cold_starts_waits_for_its_documents() {
+    for (per_second, seconds) in [(80, 1), (40, 30), (300, 1)] {
+        let (failed, reads) = start_cold(per_second, seconds).await;
+        println!(
+            "{per_second} cold starts/s for {seconds} s: {failed} cannot read their document, {reads} reads tried"
+        );
+        assert_eq!(failed == 0, per_second <= 80, "{per_second}/s: {failed}");
+    }
 }

@@ -2,7 +2,10 @@
 
 use hookonce_protocol::time::Millis;
 use hookonce_providers::hashed_bytes;
-use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, REFRESH_PAUSE};
+use hookonce_runtime::endpoint::{
+    ABSENT_PER_MINUTE_MAX, ABSENT_UNASKED_MAX, INDEX_AGE_MAX, REFRESH_PAUSE, UNLISTED_PER_MINUTE_MAX,
+};
+use hookonce_runtime::index::SHARDS;
 use serde_json::{Value, json};
 
 use crate::support::delivery::gateway_event;
@@ -194,6 +197,36 @@ async fn ids_that_name_no_endpoint_cost_a_bounded_number_of_reads() {
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
     harness.clock.advance(Millis::minutes(1));
     assert_eq!(webhook.handle(send("invented-x")).await.status_code, 404);
+}
+
+/// With an index, ids that nobody has cost no read of their own, and never a known one.
+#[tokio::test]
+async fn invented_ids_cost_no_read_each_and_harm_no_endpoint_that_the_index_lists() {
+    let harness = Harness::new().await;
+    harness.endpoints.write_index();
+    let webhook = harness.webhook(&Script::none());
+    let send = |to: &str| invoice_paid("evt_1", "in_1", 1).to(to).event(&harness.clock);
+    for number in 0..1_000 {
+        assert_eq!(webhook.handle(send(&format!("invented-{number}"))).await.status_code, 404, "{number}");
+    }
+    let (fetches, index_reads) = (harness.endpoints.fetches(), harness.endpoints.index_reads());
+    println!("1,000 invented ids: {fetches} documents and {index_reads} texts of the index read");
+    assert_eq!((fetches, index_reads), (ABSENT_UNASKED_MAX + UNLISTED_PER_MINUTE_MAX, usize::from(SHARDS)));
+    assert_eq!(webhook.handle(send("stripe")).await.status_code, 200, "a known one is read even now");
+    // What was added after the index was written is found as soon as the minute allows.
+    let secret = crate::support::delivery::secret("stripe");
+    harness.endpoints.put("late", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
+    assert_eq!(webhook.handle(send("late")).await.status_code, 404);
+    harness.clock.advance(Millis::minutes(1));
+    assert_eq!(webhook.handle(send("late")).await.status_code, 200);
+    // An index that cannot be read again stays in use.
+    harness.clock.advance(INDEX_AGE_MAX);
+    harness.endpoints.set_down(true);
+    for number in 0..100 {
+        webhook.handle(send(&format!("more-{number}"))).await;
+    }
+    harness.endpoints.set_down(false);
+    assert_eq!(webhook.handle(send("github")).await.status_code, 401, "found, and judged");
 }
 
 #[tokio::test]

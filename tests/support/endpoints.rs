@@ -8,6 +8,7 @@ use std::time::Duration;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::document::{EndpointDocument, FetchError};
+use hookonce_runtime::index;
 use hookonce_runtime::port::{EndpointSource, MaterialSource};
 use serde_json::{Value, json};
 
@@ -21,6 +22,8 @@ struct State {
     down: Mutex<bool>,
     latency: Mutex<Duration>,
     fetches: AtomicUsize,
+    index: Mutex<Vec<String>>,
+    index_reads: AtomicUsize,
 }
 
 impl MemoryEndpoints {
@@ -48,6 +51,17 @@ impl MemoryEndpoints {
         *self.0.latency.lock().unwrap() = latency;
     }
 
+    /// Writes the index of all documents that are there now.
+    pub(crate) fn write_index(&self) {
+        let ids: Vec<_> = self.0.documents.lock().unwrap().keys().map(|id| EndpointId::parse(id).unwrap()).collect();
+        *self.0.index.lock().unwrap() = index::texts(&ids);
+    }
+
+    /// How often a text of the index was read.
+    pub(crate) fn index_reads(&self) -> usize {
+        self.0.index_reads.load(Ordering::SeqCst)
+    }
+
     /// How often a document was fetched.
     pub(crate) fn fetches(&self) -> usize {
         self.0.fetches.load(Ordering::SeqCst)
@@ -66,6 +80,14 @@ impl EndpointSource for MemoryEndpoints {
         }
         let text = self.0.documents.lock().unwrap().get(id.as_str()).cloned();
         text.map(|text| EndpointDocument::parse(&text)).transpose()
+    }
+
+    async fn index(&self, shard: u8) -> Result<Option<String>, FetchError> {
+        self.0.index_reads.fetch_add(1, Ordering::SeqCst);
+        if *self.0.down.lock().unwrap() {
+            return Err(FetchError::Unavailable("the test says so".into()));
+        }
+        Ok(self.0.index.lock().unwrap().get(usize::from(shard)).cloned())
     }
 }
 

@@ -86,6 +86,9 @@ pub enum FetchError {
     /// The source did not answer, or refused the read.
     #[error("the source of endpoint documents is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The source answers only so many reads in a second, and this one came after them.
+    #[error("the source of endpoint documents throttles")]
+    Throttled,
     /// The document is not valid. The error never repeats its text, because it contains secrets.
     #[error("the endpoint document is not valid JSON in the expected format (line {line}, column {column})")]
     Malformed {

@@ -1,6 +1,7 @@
 //! Endpoints: documents that are checked against the catalog and cached.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use ipnet::IpNet;
 
 use crate::deadline::Deadline;
 use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
+use crate::index::{self, IdShard};
 use crate::per_minute::PerMinute;
 use crate::port::EndpointSource;
 
@@ -30,11 +32,24 @@ pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
 /// How long a delivery waits for a document to be fetched again. Then the cached one is used, and the fetch goes on.
 pub const STALE_AFTER: Duration = Duration::from_millis(300);
 
+/// How often a throttled read of a document that is not cached is tried again, within the deadline.
+pub const PAUSES_MAX: usize = 8;
+
 /// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
 
-/// How many lookups per minute may find no endpoint. Anyone can invent ids, and each lookup reads from a source with a
-/// limited rate.
+/// How many lookups per minute may find no endpoint before the [index](crate::index) is asked. A start without strangers
+/// costs one read.
+pub const ABSENT_UNASKED_MAX: usize = 3;
+
+/// How many ids per minute are looked up although the index does not list them, because it may be older than they are.
+pub const UNLISTED_PER_MINUTE_MAX: usize = 2;
+
+/// How long a text of the index is used.
+pub const INDEX_AGE_MAX: Millis = Millis::seconds(300);
+
+/// How many lookups per minute may find no endpoint if there is no index. Anyone can invent ids, and each lookup reads from
+/// a source with a limited rate.
 pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
 /// How many endpoints are cached at once, including absent ones.
@@ -165,6 +180,34 @@ struct Shared<S> {
 struct State {
     cache: HashMap<EndpointId, Cached>,
     absent: PerMinute<()>,
+    unlisted: PerMinute<()>,
+    index: HashMap<u8, IndexText>,
+}
+
+/// One text of the index.
+#[derive(Debug, Clone)]
+struct IndexText {
+    /// `None` if there is no index.
+    ids: Option<Arc<IdShard>>,
+    again_at: EpochMs,
+}
+
+impl IndexText {
+    fn lists(&self, id: &EndpointId) -> Listed {
+        match &self.ids {
+            Some(ids) if ids.contains(id) => Listed::Yes,
+            Some(_) => Listed::No,
+            None => Listed::NoIndex,
+        }
+    }
+}
+
+/// What the index says about an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Yes,
+    No,
+    NoIndex,
 }
 
 #[derive(Debug, Clone)]
@@ -223,8 +266,14 @@ impl<S: EndpointSource> Endpoints<S> {
                     self.fetch_again(id, now, stale, deadline.at_most(STALE_AFTER)).await
                 }
             }
-            Some(_) | None if self.0.may_ask(now) => self.0.fetch(id, now, deadline).await,
-            Some(_) | None => Err(LookupError::TooManyAbsent),
+            Some(_) | None if self.0.absent(now) < ABSENT_UNASKED_MAX => self.0.fetch(id, now, deadline).await,
+            Some(_) | None => match self.0.listed(id, now, deadline).await {
+                Listed::Yes => self.0.fetch(id, now, deadline).await,
+                Listed::No if self.0.may_doubt(now) => self.0.fetch(id, now, deadline).await,
+                Listed::No => Ok(None),
+                Listed::NoIndex if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => self.0.fetch(id, now, deadline).await,
+                Listed::NoIndex => Err(LookupError::TooManyAbsent),
+            },
         }
     }
 
@@ -267,13 +316,25 @@ impl<S: EndpointSource> Shared<S> {
         now: EpochMs,
         deadline: Deadline,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
-        match deadline.within(self.fetch_once(id, now, None)).await {
-            Ok(fetched) => fetched,
-            Err(error) => {
-                let fresh_until = now.plus(FAILURE_PAUSE);
-                self.remember(id, Cached { known: Known::Failed, fresh_until, asked_at: now });
-                Err(LookupError::Fetch(FetchError::Unavailable(error.into())))
+        let mut pauses = 0;
+        loop {
+            let fetched = deadline.within(self.fetch_once(id, now, None)).await;
+            let pause = random_pause();
+            match fetched {
+                // Many instances that start together read the same document. The limit is per second.
+                Ok(Err(LookupError::Fetch(FetchError::Throttled)))
+                    if pauses < PAUSES_MAX && deadline.left() > pause =>
+                {
+                    pauses += 1;
+                    tokio::time::sleep(pause).await;
+                    continue;
+                }
+                Ok(fetched) => return fetched,
+                Err(Unavailable) => {}
             }
+            let fresh_until = now.plus(FAILURE_PAUSE);
+            self.remember(id, Cached { known: Known::Failed, fresh_until, asked_at: now });
+            return Err(LookupError::Fetch(FetchError::Unavailable(Unavailable.into())));
         }
     }
 
@@ -309,14 +370,49 @@ impl<S: EndpointSource> Shared<S> {
         self.state().cache.get(id).cloned()
     }
 
-    /// Whether the source may be asked for an id that is not cached.
-    fn may_ask(&self, now: EpochMs) -> bool {
-        *self.state().absent.count((), now) < ABSENT_PER_MINUTE_MAX
+    /// How many lookups in this minute found no endpoint, or failed.
+    fn absent(&self, now: EpochMs) -> usize {
+        *self.state().absent.count((), now)
+    }
+
+    /// Whether one more id may be looked up that the index does not list.
+    fn may_doubt(&self, now: EpochMs) -> bool {
+        let mut state = self.state();
+        let count = state.unlisted.count((), now);
+        *count += 1;
+        *count <= UNLISTED_PER_MINUTE_MAX
+    }
+
+    /// Whether the index lists an id. A text that cannot be read again stays in use.
+    async fn listed(&self, id: &EndpointId, now: EpochMs, deadline: Deadline) -> Listed {
+        let shard = index::shard(id);
+        let held = self.state().index.get(&shard).cloned();
+        if let Some(held) = held.as_ref().filter(|held| now < held.again_at) {
+            return held.lists(id);
+        }
+        let before = held.and_then(|held| held.ids);
+        // Whoever comes meanwhile uses what is there.
+        self.hold(shard, IndexText { ids: before.clone(), again_at: now.plus(REFRESH_PAUSE) });
+        let read = deadline.within(self.source.index(shard)).await;
+        let held = match read {
+            Ok(Ok(text)) => {
+                let ids = text.and_then(|text| IdShard::parse(&text)).map(Arc::new);
+                IndexText { ids, again_at: now.plus(INDEX_AGE_MAX) }
+            }
+            Ok(Err(_)) | Err(Unavailable) => IndexText { ids: before, again_at: now.plus(REFRESH_PAUSE) },
+        };
+        let listed = held.lists(id);
+        self.hold(shard, held);
+        listed
+    }
+
+    fn hold(&self, shard: u8, text: IndexText) {
+        self.state().index.insert(shard, text);
     }
 
     fn remember(&self, id: &EndpointId, cached: Cached) {
         let mut state = self.state();
-        *state.absent.count((), cached.asked_at) += usize::from(matches!(cached.known, Known::Absent));
+        *state.absent.count((), cached.asked_at) += usize::from(!matches!(cached.known, Known::Endpoint(_)));
         let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
             // Anyone can invent endpoint ids, so evict absent endpoints first.
@@ -331,4 +427,9 @@ impl<S: EndpointSource> Shared<S> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// 50 to 250 ms, so that instances that start together do not read together again.
+fn random_pause() -> Duration {
+    Duration::from_millis(50 + RandomState::new().hash_one(()) % 200)
 }

@@ -39,4 +39,9 @@ impl EndpointSource for EndpointFolder {
             Err(error) => Err(FetchError::Unavailable(Box::new(error))),
         }
     }
+
+    /// Looking up a file that is not there costs nothing, so a folder has no index.
+    async fn index(&self, _shard: u8) -> Result<Option<String>, FetchError> {
+        Ok(None)
+    }
 }

@@ -9,6 +9,7 @@
 //! | [`operate`] | an operator's orders |
 //! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
+//! | [`index`] | whether an endpoint id exists, without a read for each id |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
 //! | `per_minute` | limits how often callers can make an instance call other services |
@@ -30,6 +31,7 @@ pub mod drive;
 pub mod endpoint;
 pub mod file;
 pub mod handler;
+pub mod index;
 pub mod ingest;
 pub mod maintain;
 pub mod material;

@@ -88,6 +88,12 @@ pub trait EndpointSource: Send + Sync + 'static {
     /// # Errors
     /// [`FetchError`] when the source did not answer or the document is not valid.
     fn fetch(&self, id: &EndpointId) -> impl Future<Output = Result<Option<EndpointDocument>, FetchError>> + Send;
+
+    /// Reads one text of the [index](crate::index) of ids. `None` if the source keeps no index.
+    ///
+    /// # Errors
+    /// [`FetchError`] when the source did not answer.
+    fn index(&self, shard: u8) -> impl Future<Output = Result<Option<String>, FetchError>> + Send;
 }
 
 /// Where certificates and public keys of providers come from.

@@ -6,7 +6,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SsmEndpoints;
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
 use crate::contract::ssm;
@@ -38,7 +38,7 @@ async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
         Ok(Some(document)) => Fetched::Provider(document.provider),
         Ok(None) => Fetched::Missing,
         Err(FetchError::Malformed { .. }) => Fetched::Malformed,
-        Err(error @ FetchError::Unavailable(_)) => {
+        Err(error @ (FetchError::Unavailable(_) | FetchError::Throttled)) => {
             let printed = format!("{} {error:?}", Report::new(&error));
             assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
             Fetched::Unavailable
@@ -87,4 +87,21 @@ async fn a_secret_that_is_not_encrypted_is_used_and_told() {
         assert_eq!(logged.contains("SecureString"), told, "{kind}: {logged}");
         assert!(!logged.contains("LEAKMENOT"), "{kind}: {logged}");
     }
+}
+
+/// The index is read as any parameter is, under a name that no endpoint has. A throttled read is known as one.
+#[tokio::test]
+async fn a_text_of_the_index_is_a_parameter_beside_the_endpoints() {
+    let server = ScriptedServer::start(|_, request| {
+        match serde_json::from_slice::<Value>(&request.body).unwrap()["Name"].as_str() {
+            Some("/hookonce/test/endpoints/ids.7") => parameter("String", "AAAA"),
+            Some("/hookonce/test/endpoints/ids.8") => error(400, &format!("{SERVICE}#ParameterNotFound")),
+            _ => error(400, &format!("{SERVICE}#ThrottlingException")),
+        }
+    })
+    .await;
+    let source = parameters_at(server.url(), AMPLE);
+    assert_eq!(source.index(7).await.unwrap().as_deref(), Some("AAAA"));
+    assert_eq!(source.index(8).await.unwrap(), None);
+    assert!(matches!(source.index(9).await, Err(FetchError::Throttled)));
 }

@@ -15,6 +15,7 @@ use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
+use hookonce_runtime::index;
 use serde_json::json;
 
 use super::providers::find;
@@ -37,6 +38,9 @@ pub(crate) enum Command {
     Check(Check),
     /// Remove an endpoint; its records stay.
     Remove(Remove),
+    /// Print the index of endpoint ids as lines of name and value, for Parameter Store. Reads ids or names of parameters from
+    /// standard input.
+    Index,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +141,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Rotate(arguments) => rotate(arguments),
         Command::Check(arguments) => check(&arguments),
         Command::Remove(arguments) => remove(&arguments),
+        Command::Index => print_index(),
     }
 }
 
@@ -273,6 +278,21 @@ pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
     };
     let value = from_input(value).map_or_else(|_| Ok(value.to_owned()), |input| input.read(name))?;
     Ok((name.to_owned(), value))
+}
+
+/// Prints one line for each text of the index.
+fn print_index() -> Result<Exit, Failure> {
+    let read = std::io::read_to_string(std::io::stdin());
+    let names = read.map_err(|error| {
+        Failure::usage(format!("reading standard input failed: {error}"), "pipe the names of the endpoints into it")
+    })?;
+    let names = names.split_whitespace().filter_map(|name| name.rsplit('/').next());
+    // The index itself stands beside the endpoints.
+    let ids = names.filter(|name| !name.contains('.')).map(parse_id).collect::<Result<Vec<_>, _>>()?;
+    for (shard, text) in (0..index::SHARDS).zip(index::texts(&ids)) {
+        output::line(&format!("{} {text}", index::parameter(shard)));
+    }
+    Ok(Exit::Done)
 }
 
 fn list(arguments: &List) {
