@@ -334,7 +334,8 @@ async fn what_is_dead_is_counted_in_each_run() {
         assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
     }
     harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
-    assert_eq!(harness.metric("dead_records"), 0, "not read is not zero");
+    let line = harness.metric_lines().pop().unwrap();
+    assert!(!line.contains("\"dead_records\":"), "not read is not zero: {line}");
     harness.relay().await;
     assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (3, 3_000));
     assert_eq!(harness.metric("dead_shards_capped"), 0);
