@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::record::Status;
 use hookonce_protocol::time::EpochSec;
+use hookonce_providers::Request;
 use hookonce_runtime::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENT_BYTES_RESERVED};
 use serde_json::{Value, json};
 
@@ -362,6 +363,32 @@ async fn a_body_that_is_too_long_is_counted_and_logged_by_endpoint() {
         (said.len(), &said[1]["endpoint.id"], &said[1]["body_bytes"]),
         (2, &json!("standard_webhooks"), &json!(614_400))
     );
+}
+
+/// Length, hash and names of headers are enough to ask the provider what it sent. Nothing else is noted.
+#[tokio::test]
+async fn a_mismatch_says_what_came_without_a_byte_of_it() {
+    let harness = Harness::new().await;
+    let logs = Logs::catch("info");
+    let mut forged = invoice_paid("evt_1", "in_1", 100).signed_with("a guess").header("x-custom", "LEAKMENOT");
+    forged.body = String::from_utf8(forged.body).unwrap().replace("ada@example.com", "LEAKMENOT").into_bytes();
+    assert_eq!(harness.deliver(&forged).await.status_code, 401);
+    let log = logs.take();
+    let said: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = said.iter().find(|line| line["message"] == "no secret fits").unwrap();
+    let request = Request { method: "POST", url: "", headers: &[], body: &forged.body };
+    let sha256 = request.fingerprint().body_sha256;
+    assert_eq!((said["body.bytes"].as_u64(), &said["body.sha256"]), (Some(forged.body.len() as u64), &json!(sha256)));
+    let names = said["header.names"].as_str().unwrap();
+    assert!(names.contains("stripe-signature") && names.contains("x-custom"), "{names}");
+    let lines = harness.metric_lines().join("\n");
+    let line: Value = serde_json::from_str(harness.metric_lines().last().unwrap()).unwrap();
+    assert_eq!((&line["code"], &line["body_sha256"]), (&json!("signature_mismatch"), &json!(sha256)));
+    assert_eq!((&line["body_bytes"], &line["header_names"]), (&json!(forged.body.len().to_string()), &json!(names)));
+    assert!(!line["_aws"].to_string().contains("body_sha256"), "it is no dimension and no metric");
+    for printed in [&log, &lines] {
+        assert_eq!(MARKERS.iter().find(|marker| printed.contains(*marker)), None, "{printed}");
+    }
 }
 
 #[tokio::test]

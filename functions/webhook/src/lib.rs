@@ -17,7 +17,9 @@ use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_providers::{Fallback, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery};
+use hookonce_providers::{
+    Fallback, Fingerprint, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery,
+};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
 use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
@@ -110,7 +112,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         if inbound.body.len() > endpoint.body_bytes_max {
             return Err(too_large(&endpoint, inbound.body.len()));
         }
-        let (endpoint, received) = self.receive(endpoint, &inbound, lookups).await?;
+        let received = self.receive(endpoint, &inbound, lookups).await;
+        let (endpoint, received) = received.inspect_err(|denial| note_mismatch(*denial, &inbound, counts))?;
         match received {
             Received::Handshake(handshake) => {
                 self.confirm(&endpoint, &handshake, deadline).await?;
@@ -275,6 +278,19 @@ fn fallbacks(delivery: &VerifiedDelivery) -> BTreeMap<Fallback, usize> {
         *counted.entry(fallback).or_default() += 1;
     }
     counted
+}
+
+/// Says what was received when no secret fits, without a byte of it. Whoever looks into it compares the hash with that of
+/// what the provider sent: the same means another secret, another means that the body was changed on its way.
+fn note_mismatch(denial: Denial, inbound: &Inbound, counts: &mut Counts) {
+    let Denial::Refused(Refusal::SignatureMismatch, _) = denial else { return };
+    let request = Request { method: &inbound.method, url: "", headers: &inbound.headers, body: &inbound.body };
+    let Fingerprint { body_bytes, body_sha256, header_names } = request.fingerprint();
+    let header_names = header_names.join(" ");
+    tracing::info!(body.bytes = body_bytes, body.sha256 = body_sha256, header.names = header_names, "no secret fits");
+    counts.property("body_bytes", body_bytes.to_string());
+    counts.property("body_sha256", body_sha256);
+    counts.property("header_names", header_names);
 }
 
 /// The endpoint id in `…/webhooks/{id}`. A gateway may add a stage or a base path mapping in front.

@@ -81,7 +81,7 @@ pub use material::{Material, MaterialNeeded};
 pub use provider::Provider;
 pub use receive::{Received, VerifiedDelivery};
 pub use refusal::Refusal;
-pub use request::Request;
+pub use request::{Fingerprint, Request};
 #[cfg(feature = "tools")]
 pub use scheme::draft::{SignError, UnsignedRequest};
 #[cfg(feature = "tools")]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{CapturedRequest, Catalog, Cause, Explanation, Provider, Received, Refusal, VerifiedDelivery};
+use hookonce_providers::{
+    CapturedRequest, Catalog, Cause, Explanation, Fingerprint, Provider, Received, Refusal, VerifiedDelivery,
+};
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
 use serde::Serialize;
@@ -20,9 +22,52 @@ pub(crate) struct Arguments {
     /// Captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?}; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     request: PathBuf,
+    /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names; compared with the
+    /// body of the captured request.
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    sha256: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Parses a SHA-256 in hexadecimal.
+fn sha256(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_lowercase();
+    let valid = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if valid { Ok(text) } else { Err("a SHA-256 has 64 hexadecimal digits".to_owned()) }
+}
+
+/// The body that was captured.
+#[derive(Serialize)]
+struct Captured {
+    body_bytes: usize,
+    body_sha256: String,
+    /// Whether it is the body that `--sha256` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_the_named_body: Option<bool>,
+}
+
+impl Captured {
+    fn new(request: &CapturedRequest, named: Option<&String>) -> Self {
+        let Fingerprint { body_bytes, body_sha256, .. } = request.request().fingerprint();
+        let is_the_named_body = named.map(|named| *named == body_sha256);
+        Self { body_bytes, body_sha256, is_the_named_body }
+    }
+
+    fn print(&self) {
+        let Self { body_bytes, body_sha256, .. } = self;
+        output::line(&format!("  body of {body_bytes} bytes, SHA-256 {body_sha256}"));
+        match self.is_the_named_body {
+            Some(true) => output::line(
+                "  these are the bytes that --sha256 names: if no secret matches, the secret is another one",
+            ),
+            Some(false) => output::line(
+                "  --sha256 names other bytes: something between the provider and the inbox changed the body",
+            ),
+            None => {}
+        }
+    }
 }
 
 /// How the inbox would answer, and why.
@@ -31,6 +76,7 @@ struct Printed<'a> {
     authentic: bool,
     #[serde(flatten)]
     report: &'a Report,
+    captured: &'a Captured,
     causes: &'a [Cause],
 }
 
@@ -70,10 +116,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &captured.provider)?;
     let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
+    let body = Captured::new(&captured, arguments.sha256.as_ref());
     if arguments.json {
-        output::json(&Printed { authentic: explanation.authentic, report: &report, causes: &explanation.causes });
+        let Explanation { authentic, causes, .. } = &explanation;
+        output::json(&Printed { authentic: *authentic, report: &report, captured: &body, causes });
     } else {
         print(&report, &explanation);
+        body.print();
     }
     Ok(if accepted { Exit::Done } else { Exit::No })
 }

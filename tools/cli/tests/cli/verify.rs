@@ -24,6 +24,23 @@ fn verify(request: &Value) -> (Option<i32>, Value) {
     (output.status.code(), parsed(&output))
 }
 
+/// The 3 a.m. case: is the secret wrong, or did something change the body?
+#[test]
+fn the_body_is_compared_with_what_the_provider_says_it_sent() {
+    let workspace = Workspace::new();
+    let file = workspace.write("captured.json", genuine().to_string().as_bytes());
+    let verify = |more: &[&str]| workspace.run(&[&["verify", "--request", &file], more].concat());
+    let judged = parsed(&verify(&["--json"]));
+    let sha256 = judged["captured"]["body_sha256"].as_str().unwrap().to_uppercase();
+    assert_eq!((sha256.len(), &judged["captured"]["is_the_named_body"]), (64, &serde_json::Value::Null));
+    let same = verify(&["--json", "--sha256", &sha256]);
+    assert_eq!(parsed(&same)["captured"]["is_the_named_body"], true);
+    assert!(text(&verify(&["--sha256", &sha256])).contains("these are the bytes"));
+    let other = verify(&["--sha256", &"0".repeat(64)]);
+    assert!(text(&other).contains("names other bytes") && other.status.success(), "{}", text(&other));
+    assert_eq!(verify(&["--sha256", "abc"]).status.code(), Some(2));
+}
+
 #[test]
 fn a_tampered_request_is_rejected_with_its_code() {
     let (exit, report) = verify(&captured());
