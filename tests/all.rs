@@ -27,3 +27,4 @@ mod samples;
 mod support;
 mod template;
 mod tidy;
+mod worker_time;

@@ -234,7 +234,7 @@ async fn messages_of_strangers_fail_alone() {
     let harness = Harness::with(crate::support::counting::counting).await;
     harness.deliver(&crate::support::counting::count("msg_known", "order-1")).await;
     let batch = serde_json::from_value(recorded("sqs/strangers.json")).unwrap();
-    let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
+    let response = Box::pin(harness.worker(&Script::none()).handle(batch, harness.deadline())).await;
     let kept: Vec<_> = response.failures.iter().map(|failure| failure.message_id[7..8].to_owned()).collect();
     // Kept: not JSON, a later version, a later kind, an array. Done: the known record and an unknown one.
     assert_eq!(kept, ["0", "2", "3", "5"]);

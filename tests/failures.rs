@@ -178,7 +178,7 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let hint = Message::Ref { pk: hookonce_protocol::key::RecordKey::parse(key).unwrap() };
     harness.stack.queue().send(&hint).await.unwrap();
     let (messages, batch) = harness.batch().await.unwrap();
-    let response = Box::pin(harness.worker(&Script::none()).handle(batch)).await;
+    let response = Box::pin(harness.worker(&Script::none()).handle(batch, harness.deadline())).await;
     assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
     assert_eq!(harness.relay_on(json!(null)).await["sent"], 0);

@@ -70,7 +70,7 @@ fn mended() -> Handlers {
 /// take most of the time.
 async fn work_through(harness: &Harness) {
     while let Some((messages, batch)) = harness.batch().await {
-        let response = harness.worker(&Script::none()).handle(batch).await;
+        let response = harness.worker(&Script::none()).handle(batch, harness.deadline()).await;
         assert!(response.failures.is_empty(), "{response:?}");
         harness.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
     }

@@ -102,7 +102,8 @@ async fn two_workers_with_one_message_each_apply_one_effect() {
     let workers = gates.clone().map(|gate| {
         let worker = harness.worker(&Script::held(Operation::Commit, &gate));
         let batch = batch.clone();
-        tokio::spawn(async move { Box::pin(worker.handle(batch)).await })
+        let deadline = harness.deadline();
+        tokio::spawn(async move { Box::pin(worker.handle(batch, deadline)).await })
     });
     for gate in &gates {
         gate.reached().await;

@@ -13,7 +13,7 @@ use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
 use hookonce_local::tables::Place;
 use hookonce_protocol::relay::Budget;
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
@@ -128,7 +128,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let worker = Arc::new(WorkerFunction::new(parts, silent));
             boxed(invoke_fn(move |event| {
                 let worker = Arc::clone(&worker);
-                async move { Ok(json!(worker.handle(from_value(event).unwrap()).await)) }
+                async move { Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }
             }))
         }
         Role::Relay => {

@@ -221,7 +221,7 @@ impl Harness {
     pub(crate) async fn work_under(&self, script: &Script) -> bool {
         let Some((messages, batch)) = self.batch().await else { return false };
         let worker = self.worker(script);
-        let response = script.run(Box::pin(worker.handle(batch))).await;
+        let response = script.run(Box::pin(worker.handle(batch, self.deadline()))).await;
         self.conclude(messages, response).await;
         true
     }
@@ -259,7 +259,7 @@ impl Harness {
     }
 
     /// When Lambda ends a relay that starts now.
-    fn deadline(&self) -> EpochMs {
+    pub(crate) fn deadline(&self) -> EpochMs {
         self.clock.now().plus(RELAY_TIMEOUT)
     }
 

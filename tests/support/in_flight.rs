@@ -21,7 +21,8 @@ impl CommitInFlight {
         let gate = Gate::default();
         let worker = harness.worker(&Script::held(Operation::Commit, &gate));
         let (messages, batch) = harness.batch().await.unwrap();
-        let worker = tokio::spawn(async move { Box::pin(worker.handle(batch)).await });
+        let deadline = harness.deadline();
+        let worker = tokio::spawn(async move { Box::pin(worker.handle(batch, deadline)).await });
         gate.reached().await;
         Self { gate, messages, worker }
     }

@@ -1,12 +1,14 @@
 //! The relay function: resends due records on a schedule, and settles dead letters.
 
+use hookonce_protocol::call::Signal;
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
+use hookonce_protocol::message::Message;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::port::{Queue, Store};
-use hookonce_runtime::telemetry::{Counts, Telemetry};
+use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 use serde_json::{Value, json};
 
 /// The relay function.
@@ -63,11 +65,12 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 
     async fn bury(&self, batch: Batch) -> BatchResponse {
-        let mut counts = Counts::default();
         let mut response = BatchResponse::default();
         for message in batch.records {
+            let mut counts = Counts::default();
             let driven = self.parts.bury(&message.body, message.sent_at()).await;
             counts.signals(&driven.signals);
+            log_deaths(&message.body, &driven.signals);
             match driven.output {
                 DeadLetterOutcome::Dead
                 | DeadLetterOutcome::Rearmed
@@ -80,8 +83,18 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
                     response.keep(message.message_id);
                 }
             }
+            // One line for each, at once: the next one may take the process down.
+            self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         }
-        self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         response
+    }
+}
+
+fn log_deaths(body: &str, signals: &[Signal]) {
+    let Ok(message) = Message::decode(body) else { return };
+    for signal in signals {
+        if let Signal::RecordDead(reason) = signal {
+            log_death(message.record_key(), *reason);
+        }
     }
 }

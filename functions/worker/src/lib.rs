@@ -6,13 +6,15 @@
 pub mod handlers;
 
 use hookonce_protocol::call::Signal;
-use hookonce_protocol::record::Outcome;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::{DeadReason, Outcome};
+use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::telemetry::{Counts, Telemetry};
+use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 
 /// The worker function.
 #[derive(Debug)]
@@ -27,8 +29,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
         Self { parts, telemetry }
     }
 
-    /// Processes a batch.
-    pub async fn handle(&self, batch: Batch) -> BatchResponse {
+    /// Processes a batch, and ends before the deadline, when Lambda would end the process.
+    pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let received: Vec<_> = batch
             .records
             .iter()
@@ -38,37 +40,54 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
                 receives: message.receives(),
             })
             .collect();
-        let processed = self.parts.process(&received).await;
+        let died = |key: &RecordKey, reason| self.tell(key, reason);
+        let mut processed = self.parts.process(&received, deadline, &died).await.into_iter();
         let mut counts = Counts::default();
         let mut response = BatchResponse::default();
-        for (message, processed) in batch.records.into_iter().zip(&processed) {
-            count(&mut counts, processed);
-            if !acknowledged(processed) {
+        for message in batch.records {
+            let ended = processed.next();
+            ended.iter().for_each(|ended| count(&mut counts, ended));
+            // A message without a result was not processed.
+            if !ended.is_some_and(|ended| acknowledged(&ended)) {
                 response.keep(message.message_id);
             }
         }
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         response
     }
+
+    /// Logs and counts a death at once. The counts of the batch follow at its end, which may never come.
+    fn tell(&self, key: &RecordKey, reason: DeadReason) {
+        log_death(key, reason);
+        let mut counts = Counts::default();
+        counts.signals(&[Signal::RecordDead(reason)]);
+        self.telemetry.emit(&counts, self.parts.ambient.moment().now);
+    }
 }
 
 fn acknowledged(processed: &Processed) -> bool {
     match processed {
         Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
-        Processed::Panicked => false,
+        Processed::Panicked | Processed::OutOfTime => false,
     }
 }
 
 fn count(counts: &mut Counts, processed: &Processed) {
-    let Processed::Settled(driven) = processed else {
-        counts.add("message_panicked", 1);
-        tracing::error!("processing a message panicked; the message stays in the queue");
-        return;
+    let driven = match processed {
+        Processed::Settled(driven) => driven,
+        Processed::Panicked => {
+            counts.add("message_panicked", 1);
+            tracing::error!("processing a message panicked; the message stays in the queue");
+            return;
+        }
+        Processed::OutOfTime => {
+            counts.add("message_out_of_time", 1);
+            tracing::warn!("the time of the batch was over; the message stays in the queue");
+            return;
+        }
     };
-    counts.signals(&driven.signals);
-    if driven.signals.contains(&Signal::RecordDead) {
-        tracing::warn!("a record died; list dead records with `hookonce list --state DEAD`");
-    }
+    let told = |signal: &Signal| matches!(signal, Signal::RecordDead(_));
+    counts.signals(&driven.signals.iter().copied().filter(|signal| !told(signal)).collect::<Vec<_>>());
     match &driven.output {
         Settled::Ack(Done::Settled(outcome)) => counts.add(metric(*outcome), 1),
         Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead | Done::Deferred) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
@@ -35,7 +35,8 @@ async fn main() -> Result<(), Error> {
     let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);
-        async move { Ok::<_, Error>(worker.handle(event.payload).await) }
+        let deadline = EpochMs(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
+        async move { Ok::<_, Error>(worker.handle(event.payload, deadline).await) }
     }))
     .await
 }

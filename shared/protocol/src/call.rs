@@ -6,7 +6,7 @@ use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
-use crate::record::{Found, Record, dead_shard, pending_shard};
+use crate::record::{DeadReason, Found, Record, dead_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
 use crate::write::Write;
 
@@ -327,8 +327,8 @@ pub enum Signal {
     CommitUnknown,
     /// A handler failed.
     HandlerFailed,
-    /// A record died.
-    RecordDead,
+    /// A record died, for this reason.
+    RecordDead(DeadReason),
 }
 
 impl Signal {
@@ -348,7 +348,7 @@ impl Signal {
             Self::CommitConflict => "commit_conflict",
             Self::CommitUnknown => "commit_unknown",
             Self::HandlerFailed => "handler_failed",
-            Self::RecordDead => "record_dead",
+            Self::RecordDead(_) => "record_dead",
         }
     }
 }

@@ -148,7 +148,9 @@ impl Machine for DeadLetter {
                 Err(_) => Step::done(DeadLetterOutcome::Keep),
             },
             State::Claiming { record, stale } => match reply.written() {
-                Written::Applied if stale => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
+                Written::Applied if stale => {
+                    Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(DeadReason::Stale))
+                }
                 Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                     Step::done(DeadLetterOutcome::Keep)
@@ -157,12 +159,18 @@ impl Machine for DeadLetter {
                 Written::ConditionFailed(found) => self.lost(found, &record, moment),
             },
             State::KeepingOther { old } => match reply.written() {
-                Written::Applied | Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
+                Written::Applied => {
+                    let died = Signal::RecordDead(DeadReason::IdCollision);
+                    self.found(&Found::Record(old), moment).signal(died)
+                }
+                Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
                 Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
             },
             State::Writing { dies } => match reply.written() {
-                Written::Applied if dies => Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead),
+                Written::Applied if dies => {
+                    Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(DeadReason::DeadLetter))
+                }
                 Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
                 // Another process changed the record after the read. It belongs to that process or to the relay.
                 Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),

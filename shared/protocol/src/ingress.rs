@@ -269,7 +269,9 @@ impl Machine for Ingress {
             // The other body is acknowledged, so it must be durable. If that is unknown, the provider's retry comes
             // back here.
             State::Quarantining => match reply.written() {
-                Written::Applied => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead),
+                Written::Applied => {
+                    Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead(DeadReason::IdCollision))
+                }
                 Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
                 Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),
                 Written::TransactionConflict | Written::Unavailable => Step::done(Answer::RetryPlease),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use hookonce_protocol::call::Failure;
 use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use serde::de::DeserializeOwned;
@@ -76,6 +77,12 @@ impl HandlerError {
     /// An error that no attempt can resolve.
     pub const fn permanent(code: &'static str) -> Self {
         Self { code, retryable: false }
+    }
+}
+
+impl From<HandlerError> for Failure {
+    fn from(error: HandlerError) -> Self {
+        Self { code: error.code.to_owned(), retryable: error.retryable }
     }
 }
 

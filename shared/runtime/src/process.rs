@@ -12,17 +12,18 @@ use hookonce_protocol::call::{
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
-use hookonce_protocol::record::Record;
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::record::{DeadReason, Record};
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventKey, EventPart};
+use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::body;
-use crate::drive::{Carry, Driven, Remote, drive};
-use crate::handler::{HandlerError, Handlers};
+use crate::drive::{Carry, Driven, Remote, drive, duration};
+use crate::handler::Handlers;
 use crate::ingest::too_large;
 use crate::port::{Queue, Store};
 
@@ -64,15 +65,35 @@ pub enum Processed {
     Settled(Driven<Settled>),
     /// The machine or its driver panicked. The message stays in the queue.
     Panicked,
+    /// The time of the batch was over before the machine started or ended. The message stays in the queue.
+    OutOfTime,
 }
 
+/// How long before the function's deadline a batch ends. What has not started by then is not started any more, and what
+/// is under way is dropped: a killed process would hand back every message of its batch, the settled ones too.
+pub const DEADLINE_MARGIN: Millis = Millis::seconds(2);
+
+/// The longest time that a batch may take, whatever its deadline.
+const BATCH_MAX: Millis = Millis::hours(1);
+
 impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
-    /// Processes every message of a batch. The results are in the order of the messages.
-    pub async fn process(&self, messages: &[Received]) -> Vec<Processed> {
+    /// Processes every message of a batch until shortly before the deadline. The results are in the order of the
+    /// messages. A record that dies is told at once, because a sibling may take the process down.
+    pub async fn process(
+        &self,
+        messages: &[Received],
+        deadline: EpochMs,
+        died: &(impl Fn(&RecordKey, DeadReason) + Sync),
+    ) -> Vec<Processed> {
+        let left = Millis(deadline.0.saturating_sub(self.ambient.moment().now.0).saturating_sub(DEADLINE_MARGIN.0));
+        let until = Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX));
         let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
-        let mut records = self.prefetch(&decoded).await;
+        let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
+            return messages.iter().map(|_| Processed::OutOfTime).collect();
+        };
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
+            let key = message.as_ref().ok().map(|message| message.record_key().clone());
             let mut first = Worker::start(message, received.receives, self.timing, moment);
             let prefetched = match &first.next {
                 Next::Call(_, Call::Read(key)) => records.remove(key),
@@ -87,6 +108,11 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 }
                 let carrier = OneMessage { parts: self, first_seen: OnceLock::new() };
                 let mut driven = drive(first, &carrier, &self.ambient).await;
+                for signal in &driven.signals {
+                    if let (Signal::RecordDead(reason), Some(key)) = (signal, &key) {
+                        died(key, *reason);
+                    }
+                }
                 self.hide(received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
                     && self.came_with_another(note).await
@@ -96,9 +122,16 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 driven
             }
         });
-        let isolated = work.map(|work| AssertUnwindSafe(work).catch_unwind());
-        let ended = futures::future::join_all(isolated).await;
-        ended.into_iter().map(|ended| ended.map_or(Processed::Panicked, Processed::Settled)).collect()
+        let isolated = work.map(|work| async move {
+            if Instant::now() >= until {
+                return Processed::OutOfTime;
+            }
+            match timeout_at(until, AssertUnwindSafe(work).catch_unwind()).await {
+                Ok(ended) => ended.map_or(Processed::Panicked, Processed::Settled),
+                Err(_) => Processed::OutOfTime,
+            }
+        });
+        futures::future::join_all(isolated).await
     }
 
     /// Reads all records that the batch names at once. If a read fails, the message's own machine reads the record
@@ -147,7 +180,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record) -> Planned {
-        let event = match self.event(record) {
+        let event = match guarded(|| self.event(record)) {
             Ok(event) => event,
             Err(failure) => return Planned::Failed(failure),
         };
@@ -212,7 +245,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
             Ok(ChildEvent { event_id, event_type: part.event_type, body, sha256: part.sha256 })
         };
-        match self.parts(record).and_then(|parts| parts.into_iter().map(child).collect::<Result<Vec<_>, _>>()) {
+        match guarded(|| self.parts(record)?.into_iter().map(child).collect::<Result<Vec<_>, Failure>>()) {
             Ok(events) if too_large(record, &events).is_some() => Split::Failed(Failure::permanent("EVENT_TOO_LARGE")),
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
@@ -256,11 +289,12 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
     }
 }
 
-/// Runs a handler's code and turns a panic into a failure of this message alone.
-fn guarded<T>(code: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, Failure> {
+/// Runs a handler's code, or code on a provider's bytes, and turns a panic into a failure of this message alone. It counts
+/// as an attempt, so the record dies in the end.
+fn guarded<T, E: Into<Failure>>(code: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
     match std::panic::catch_unwind(AssertUnwindSafe(code)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Failure { code: error.code.to_owned(), retryable: error.retryable }),
+        Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Failure::retryable("HANDLER_PANICKED")),
     }
 }

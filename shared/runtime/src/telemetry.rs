@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use hookonce_protocol::call::Signal;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
@@ -38,6 +40,7 @@ pub const METRICS: &[&str] = &[
     "envelope_fanned_out",
     "message_acknowledged",
     "message_panicked",
+    "message_out_of_time",
     "relay_due",
     "relay_sent",
     "relay_failed",
@@ -138,6 +141,12 @@ impl Telemetry {
         line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": [directive]}));
         (self.sink)(&Value::Object(line).to_string());
     }
+}
+
+/// Logs that a record died, when it dies.
+pub fn log_death(key: &RecordKey, reason: DeadReason) {
+    let reason = reason.as_str();
+    tracing::warn!(record.key = %key, record.dead_reason = reason, "a record died; `hookonce show` tells more");
 }
 
 /// The log levels. Only this project may log more than `info`: at lower levels, libraries print requests.

@@ -355,12 +355,14 @@ impl Parts<'_> {
             timing: self.config.timing,
         };
         let worker = Arc::new(WorkerFunction::new(parts, self.telemetry("worker")));
+        let time = self.config.timing.worker_timeout;
         invoke_fn(move |event| {
             let worker = Arc::clone(&worker);
+            let deadline = System.moment().now.plus(time);
             async move {
                 let batch: Batch =
                     serde_json::from_value(event).map_err(|error| InvokeError::failed("NotABatch", &error))?;
-                Ok(json!(worker.handle(batch).await))
+                Ok(json!(worker.handle(batch, deadline).await))
             }
         })
     }

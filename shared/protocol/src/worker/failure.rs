@@ -48,7 +48,7 @@ impl Worker {
             changes.push(set(attribute::DUE_AT, due_at.0));
         }
         let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
-        self.write_failure(record, purpose, changes, wait)
+        self.write_failure(record, purpose, changes, wait, reason)
     }
 
     /// Makes a record DEAD of which the store can never carry out a write.
@@ -61,10 +61,17 @@ impl Worker {
         let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
         changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
-        self.write_failure(record, Purpose::DieOfAge, changes, wait)
+        self.write_failure(record, Purpose::DieOfAge, changes, wait, Some(DeadReason::Stale))
     }
 
-    fn write_failure(self, record: Box<Record>, purpose: Purpose, changes: Vec<Change>, wait: Millis) -> WorkerStep {
+    fn write_failure(
+        self,
+        record: Box<Record>,
+        purpose: Purpose,
+        changes: Vec<Change>,
+        wait: Millis,
+        dead: Option<DeadReason>,
+    ) -> WorkerStep {
         let write = Write {
             purpose,
             table: Table::Inbox,
@@ -73,7 +80,6 @@ impl Worker {
             // The condition includes the count, so that two copies that fail at the same time count once.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
         };
-        let dead = purpose != Purpose::CountFailure;
         self.call(State::Failing { record, wait, dead }, Call::Write(write))
     }
 
@@ -82,11 +88,17 @@ impl Worker {
         record: &Record,
         written: Written,
         wait: Millis,
-        dead: bool,
+        dead: Option<DeadReason>,
         moment: Moment,
     ) -> WorkerStep {
+        match (written, dead) {
+            (Written::Applied, Some(reason)) => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead(reason)),
+            (written, _) => self.not_dead(record, written, wait, moment),
+        }
+    }
+
+    fn not_dead(self, record: &Record, written: Written, wait: Millis, moment: Moment) -> WorkerStep {
         match written {
-            Written::Applied if dead => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead),
             Written::Applied if wait > VISIBILITY_MAX => Step::done(Settled::Ack(Done::Deferred)),
             Written::Applied => Step::done(Settled::Retry(wait)),
             Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),

@@ -7,7 +7,7 @@ use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
 use crate::purpose::Purpose;
-use crate::record::{Due, Found, Outcome, Record, Status, journal_shard};
+use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, journal_shard};
 use crate::timing::{Moment, Timing};
 
 impl Worker {
@@ -93,7 +93,9 @@ impl Worker {
         if written.contains(&Written::Invalid) {
             return self.invalid(envelope, moment);
         }
-        self.hint(envelope, fresh, moment)
+        let kept = written.iter().filter(|written| **written == Written::Applied).count();
+        let step = self.hint(envelope, fresh, moment);
+        (0..kept).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
     }
 
     fn hint(self, envelope: Box<Record>, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {

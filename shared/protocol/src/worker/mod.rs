@@ -90,7 +90,7 @@ enum State {
     Creating { record: Box<Record>, children: Vec<ChildEvent> },
     Quarantining { record: Box<Record>, fresh: Vec<RecordKey> },
     Hinting { record: Box<Record> },
-    Failing { record: Box<Record>, wait: Millis, dead: bool },
+    Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
 }
 
 /// A commit that may be retried.
@@ -140,7 +140,9 @@ impl Worker {
 
     fn claimed(self, written: Written, record: Box<Record>, stale: bool, moment: Moment) -> WorkerStep {
         match written {
-            Written::Applied if stale => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead),
+            Written::Applied if stale => {
+                Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead(DeadReason::Stale))
+            }
             Written::Applied => self.found(Found::Record(record), 0, moment),
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                 self.transient(0, moment)
@@ -158,7 +160,10 @@ impl Worker {
 
     fn kept_other(self, written: &Written, old: Box<Record>, moment: Moment) -> WorkerStep {
         match written {
-            Written::Applied | Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
+            Written::Applied => {
+                self.found(Found::Record(old), 0, moment).signal(Signal::RecordDead(DeadReason::IdCollision))
+            }
+            Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
             Written::TransactionConflict | Written::Unavailable => self.transient(0, moment),
             Written::Invalid => self.transient(0, moment).signal(Signal::WriteInvalid),
         }

@@ -217,10 +217,12 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
     let longest = world.lock().config.timing.worker_timeout;
-    let Some(processed) = ports.live(longest, parts.process(&messages)).await else { return };
+    let Some(processed) = ports.live(longest, parts.process(&messages, EpochMs(i64::MAX), &|_, _| ())).await else {
+        return;
+    };
     let acknowledged = |processed: &Processed| match processed {
         Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
-        Processed::Panicked => false,
+        Processed::Panicked | Processed::OutOfTime => false,
     };
     let mut inner = world.lock();
     for (receipt, processed) in batch.iter().zip(&processed) {

@@ -11,6 +11,7 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::{self, Refusal};
 use hookonce_protocol::record::{Found, Record, Status, attribute};
+use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::{Table, Write};
 use hookonce_runtime::ambient::Ambient as _;
@@ -66,7 +67,7 @@ fn wish(world: &World, about_to: &Write) -> Option<usize> {
 async fn work(world: &World, key: &RecordKey) {
     let ports = Ports::undisturbed(world, Role::Worker);
     let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
-    worker_parts(&ports).process(&[hint]).await;
+    worker_parts(&ports).process(&[hint], EpochMs(i64::MAX), &|_, _| ()).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.

@@ -1,0 +1,129 @@
+//! A death is told when it is written, a batch ends before its process is killed, and a panic counts as an attempt.
+
+use std::time::Duration;
+
+use hookonce_protocol::key::{DomainKey, ItemKey};
+use hookonce_protocol::plan::{Event, Plan, Snapshot};
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
+use hookonce_runtime::process::DEADLINE_MARGIN;
+
+use crate::support::counting::{count, counted, counted_fact, counting};
+use crate::support::logs::Logs;
+use crate::support::{Gate, Harness, Operation, Script, Verdict};
+
+#[tokio::test]
+async fn a_death_is_told_while_a_sibling_hangs() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_dies", "count.never", "a")).await;
+    harness.deliver(&count("msg_hangs", "b")).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    assert_eq!(messages.len(), 2);
+    let logs = Logs::catch("warn");
+    let gate = Gate::default();
+    let worker = harness.worker(&Script::held(Operation::Commit, &gate));
+    let hangs = Box::pin(worker.handle(batch, harness.deadline()));
+    let killed = tokio::time::timeout(Duration::from_secs(2), hangs).await;
+    assert!(killed.is_err(), "the sibling hangs, and the process is killed");
+    assert_eq!(harness.metric("record_dead"), 1);
+    let told = logs.take();
+    assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
+}
+
+#[tokio::test]
+async fn a_batch_without_time_is_handed_back_untouched() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    let script = Script::none();
+    let response = Box::pin(harness.worker(&script).handle(batch, harness.clock.now().plus(DEADLINE_MARGIN))).await;
+    assert_eq!(response.failures.len(), 1);
+    assert_eq!(script.count(Operation::Commit), 0);
+    assert_eq!(harness.metric("message_out_of_time"), 1);
+    harness.conclude(messages, Some(response)).await;
+    assert_eq!(harness.tables().await.record("#msg_1").attempts, 0, "it is no attempt");
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
+#[tokio::test]
+async fn what_hangs_is_dropped_before_the_deadline_and_its_siblings_are_acknowledged() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&counted("msg_dies", "count.never", "a")).await;
+    harness.deliver(&count("msg_hangs", "b")).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    let gate = Gate::default();
+    let worker = harness.worker(&Script::held(Operation::Commit, &gate));
+    let deadline = harness.clock.now().plus(Millis(DEADLINE_MARGIN.0 + 1_500));
+    let response = tokio::time::timeout(Duration::from_secs(20), Box::pin(worker.handle(batch, deadline))).await;
+    let response = response.expect("it ends before its deadline");
+    assert_eq!((response.failures.len(), harness.metric("message_out_of_time")), (1, 1));
+    harness.conclude(messages, Some(response)).await;
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("b")]), Verdict::applied(1).dead(1));
+}
+
+/// A batch of three has three results, whatever becomes of them.
+#[tokio::test]
+async fn every_message_of_a_batch_has_a_result() {
+    let harness = Harness::with(counting).await;
+    for id in ["msg_1", "msg_2", "msg_3"] {
+        harness.deliver(&count(id, id)).await;
+    }
+    let (_, batch) = harness.batch().await.unwrap();
+    let response = Box::pin(harness.worker(&Script::none()).handle(batch, harness.deadline())).await;
+    assert_eq!((response.failures.len(), harness.metric("event_applied")), (0, 3));
+}
+
+/// Panics in the step that the event's type names.
+#[derive(Debug)]
+struct Panicking;
+
+impl Panicking {
+    fn at(step: &str, event_type: &str) {
+        assert!(event_type != step, "the handler panics in {step}");
+    }
+}
+
+impl Handler for Panicking {
+    type Fact = String;
+
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        Self::at("recognise", &event.event_type);
+        Ok(Some(event.event_type.clone()))
+    }
+
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        Self::at("domain_key", fact);
+        DomainKey::of([fact])
+    }
+
+    fn reads(&self, _: &Event, fact: &String) -> Vec<ItemKey> {
+        Self::at("reads", fact);
+        Vec::new()
+    }
+
+    fn plan(&self, _: &Event, fact: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
+        Self::at("plan", fact);
+        Ok(Plan::default())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_any_step_of_a_handler_counts_as_an_attempt() {
+    let harness = Harness::with(|| Handlers::new().with(Panicking)).await;
+    let steps = ["recognise", "domain_key", "reads", "plan"];
+    for step in steps {
+        harness.deliver(&counted(&format!("msg_{step}"), step, "a")).await;
+    }
+    harness.work_under(&Script::none()).await;
+    let tables = harness.tables().await;
+    for step in steps {
+        let record = tables.record(&format!("#msg_{step}"));
+        assert_eq!((record.attempts, record.last_error.as_deref()), (1, Some("HANDLER_PANICKED")), "{step}");
+    }
+}
