@@ -117,7 +117,8 @@ impl<'a> Node<'a> {
 
     /// The canonical text of an object's members that are neither objects nor arrays.
     pub(crate) fn canonical_scalars(&self) -> String {
-        let mut members = self.all_members().unwrap_or_default();
+        // A name with half of a surrogate pair is no Rust string, so such an object stays as it was written.
+        let Ok(mut members) = self.all_members() else { return self.text.to_owned() };
         members.retain(|(_, member)| !member.is_object() && !member.is_array());
         let mut text = String::new();
         write_members(members, &mut text);
@@ -125,18 +126,22 @@ impl<'a> Node<'a> {
     }
 
     fn write_canonical(&self, out: &mut String) {
-        // A part of a parsed document is JSON, so reading its members and elements does not fail.
+        // Half of a surrogate pair is JSON but no Rust string. A string with one, and an object with one in a name, stays as
+        // it was written: two of them never become one text.
         if self.is_object() {
-            write_members(self.all_members().unwrap_or_default(), out);
+            match self.all_members() {
+                Ok(members) => write_members(members, out),
+                Err(_) => out.push_str(self.text),
+            }
         } else if self.is_array() {
+            let Ok(elements) = self.elements() else { return out.push_str(self.text) };
             out.push('[');
-            for (index, element) in self.elements().unwrap_or_default().iter().enumerate() {
+            for (index, element) in elements.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
                 element.write_canonical(out);
             }
             out.push(']');
         } else {
-            // A string with half of a surrogate pair is no Rust string and stays as it was written.
             let text = serde_json::from_str::<String>(self.text).ok();
             out.push_str(&text.map_or_else(|| self.text.to_owned(), |text| Value::String(text).to_string()));
         }

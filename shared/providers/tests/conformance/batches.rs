@@ -147,6 +147,20 @@ fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
     assert_ne!(page("1")[0].key, page("2")[0].key, "the same words to two accounts are two facts");
 }
 
+/// Half of a surrogate pair is JSON, but no text. An event with one in a name has no id that can be read.
+#[test]
+fn events_with_half_a_surrogate_pair_in_a_name_have_keys_of_their_own() {
+    let key = |id: &str| {
+        let parts = split("sendgrid", &format!(r#"[{{"\ud800":1,"sg_event_id":"{id}"}}]"#));
+        assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::IdMissing)));
+        parts[0].key.clone()
+    };
+    assert_eq!(key("A"), key("A"));
+    assert_ne!(key("A"), key("B"));
+    let nested = |id: &str| split("sendgrid", &format!(r#"[{{"a":[{{"\udfff":"{id}"}}]}}]"#)).remove(0).key;
+    assert_ne!(nested("A"), nested("B"));
+}
+
 #[test]
 fn what_is_no_document_is_one_unreadable_event() {
     for body in ["", "x", "1", "\"a\"", "{\"entry\":", r#"{"entry":[],"entry":[]}"#, &"[".repeat(200)] {

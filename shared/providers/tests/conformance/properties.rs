@@ -63,6 +63,15 @@ proptest! {
     }
 
     #[test]
+    fn two_events_without_an_id_share_a_key_only_if_they_say_the_same((one, fact) in object(), (other, other_fact) in object()) {
+        let provider = Catalog::built_in().provider("sendgrid").unwrap();
+        let key = |event: &str| provider.split(format!("[{event}]").as_bytes(), &BTreeMap::new()).remove(0).key;
+        prop_assert!(key(&one) != key(&other) || fact == other_fact, "{} and {}", one, other);
+        let readable = !(one.contains(r"\ud") || other.contains(r"\ud"));
+        prop_assert!(key(&one) == key(&other) || fact != other_fact || !readable, "{} and {}", one, other);
+    }
+
+    #[test]
     fn taking_a_delivery_apart_loses_nothing_and_changes_nothing(delivery in whatsapp()) {
         let provider = Catalog::built_in().provider("meta_whatsapp").unwrap();
         let (document, expected) = delivery;
@@ -79,6 +88,36 @@ proptest! {
             }
         }
     }
+}
+
+/// Pieces of a member's name as they may be written, each with its meaning.
+const PIECES: [(&str, &str); 8] = [
+    ("a", "a"),
+    (r"\u0061", "a"),
+    ("b", "b"),
+    (r"\/", "/"),
+    (r"\\", r"\"),
+    (r#"\""#, "\""),
+    (r"\ud800", "<half>"),
+    (r"\udfff", "<other half>"),
+];
+
+/// An object with plain values: its text, and what it says.
+fn object() -> impl Strategy<Value = (String, BTreeMap<String, u8>)> {
+    let name = prop::collection::vec(prop::sample::select(&PIECES[..]), 1..3);
+    prop::collection::vec((name, 0_u8..2), 0..3).prop_map(|members| {
+        let (mut texts, mut facts) = (Vec::new(), BTreeMap::new());
+        for (name, value) in members {
+            let meaning: String = name.iter().map(|(_, meaning)| *meaning).collect();
+            if facts.contains_key(&meaning) {
+                continue;
+            }
+            facts.insert(meaning, value);
+            let name: String = name.iter().map(|(text, _)| *text).collect();
+            texts.push(format!("\"{name}\":{value}"));
+        }
+        (format!("{{{}}}", texts.join(",")), facts)
+    })
 }
 
 /// A delivery of WhatsApp with the keys of its events.
