@@ -1,25 +1,37 @@
 //! What the adapters rely on in the SDK itself: its clock, its connections, its retries.
 
 use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::DynamoStore;
-use hookonce_runtime::port::Store as _;
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmEndpoints};
+use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{AMPLE, ATTEMPTS, SHORT, STORE, error, store_at};
-use crate::contract::dynamodb;
+use crate::contract::{dynamodb, sqs, ssm};
 use crate::protocol::a_record;
 use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
 /// The largest difference of two clocks at which the SDK does not suspect the clock.
 const TRUSTED_SKEW: Millis = Millis::minutes(4);
+
+/// The longest pause before a second retry. Before the first, it is half of this.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// No time-out in this suite is shorter where calls may take long, and no pause is longer.
+const TIMEOUT_MIN: Duration = Duration::from_secs(3);
+
+/// The SDK sets a timer of this length for every request, whether or not it is repeated.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Many times the limit of a call: one that takes as long ignores its limit.
 const HANGS: Duration = Duration::from_secs(30);
@@ -129,6 +141,44 @@ async fn a_dead_connection_costs_one_attempt() {
             assert_eq!(store.write(&write).await, Written::Applied);
         }
         assert_eq!((server.requests().len(), server.connections()), (4, 2), "and it is not used again");
+    }
+}
+
+/// The SDK's clock, which keeps every length that it waits for.
+#[derive(Debug, Clone, Default)]
+struct Pauses(Arc<Mutex<Vec<Duration>>>);
+
+impl AsyncSleep for Pauses {
+    fn sleep(&self, length: Duration) -> Sleep {
+        self.0.lock().unwrap().push(length);
+        Sleep::new(tokio::time::sleep(length))
+    }
+}
+
+/// A sender waits for the webhook, so the pauses before both retries are short, in every client. By default, the SDK
+/// pauses up to a second before the first.
+#[tokio::test]
+async fn the_pauses_before_retries_are_short() {
+    const CALLS: usize = 8;
+    let server = ScriptedServer::start(|_, _| error(500, "InternalServerError")).await;
+    let (ours, pauses) = (server.url(), [(); 3].map(|()| Pauses::default()));
+    let store = dynamodb(ours, AMPLE).config().to_builder().sleep_impl(pauses[0].clone()).build();
+    let queue = sqs(ours, AMPLE).config().to_builder().sleep_impl(pauses[1].clone()).build();
+    let parameters = ssm(ours, AMPLE).config().to_builder().sleep_impl(pauses[2].clone()).build();
+    let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(store), "inbox", "domain");
+    let queue = SqsQueue::new(aws_sdk_sqs::Client::from_conf(queue), ours);
+    let parameters = SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(parameters), "/");
+    let (write, shop) = (claim_write(&a_record("in#shop#evt_1")), EndpointId::parse("shop").unwrap());
+    for _ in 0..CALLS {
+        assert_eq!(store.write(&write).await, Written::Unavailable);
+        queue.hide("receipt", Millis(0)).await.unwrap_err();
+        parameters.fetch(&shop).await.unwrap_err();
+    }
+    for Pauses(lengths) in pauses {
+        let mut lengths = lengths.lock().unwrap().clone();
+        lengths.retain(|length| *length < TIMEOUT_MIN && *length != TICK);
+        assert_eq!(lengths.len(), CALLS * (ATTEMPTS - 1), "{lengths:?}");
+        assert!(lengths.iter().all(|length| *length <= PAUSE_MAX), "{lengths:?}");
     }
 }
 
