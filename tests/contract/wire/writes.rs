@@ -42,7 +42,7 @@ fn condition_failed(item: Option<Value>) -> Reaction {
 }
 
 /// The claim of another delivery with the same key.
-fn anothers_claim() -> (Record, Item) {
+fn claim_of_another() -> (Record, Item) {
     let mut record = record();
     record.claim_id.0 = "another".to_owned();
     let Action::Put(item) = claim_write(&record).action else { panic!("a claim is a put") };
@@ -51,14 +51,14 @@ fn anothers_claim() -> (Record, Item) {
 
 /// The item as this write leaves it.
 fn left_by(write: &Write) -> Value {
-    let (_, another) = anothers_claim();
+    let (_, another) = claim_of_another();
     let before = (write.purpose != Purpose::Claim).then_some(&another);
     on_the_wire(&write.key, &write.apply(before).unwrap().unwrap())
 }
 
 #[tokio::test]
 async fn a_write_means_what_its_answer_says() {
-    let (another, item) = anothers_claim();
+    let (another, item) = claim_of_another();
     let stands = on_the_wire(another.key.as_str(), &item);
     let mut newer = stands.clone();
     newer[attribute::SCHEMA_VERSION] = json!({ "N": "2" });
