@@ -44,3 +44,4 @@ pub mod invoke;
 pub mod process;
 pub mod schedule;
 pub mod tables;
+mod visitor;

@@ -1,5 +1,6 @@
 //! The embedded SQS: rustack, which keeps each queue in an actor.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::TcpListener;
@@ -10,7 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use error_reporter::Report;
 use hyper::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustack_sqs_core::config::SqsConfig;
 use rustack_sqs_core::handler::RustackSqsHandler;
@@ -26,6 +29,7 @@ use tokio::net::TcpStream;
 use super::BackendError;
 use super::server::ServerThread;
 use crate::clients::{ACCOUNT, REGION};
+use crate::visitor;
 
 /// Enough, because each queue's actor does little work.
 const WORKERS: usize = 1;
@@ -88,7 +92,7 @@ pub(super) fn serve(listener: TcpListener, port: u16) -> Result<ServerThread, Ba
         let listener = tokio::net::TcpListener::from_std(listener)?;
         // It stops at once: a long poll could last 20 s more, and the messages are only in memory.
         tokio::select! {
-            served = accept(listener, service(port)) => served,
+            served = accept(listener, port, service(port)) => served,
             () = stop.received() => Ok(()),
         }
     })
@@ -107,10 +111,10 @@ fn service(port: u16) -> Service {
     SqsHttpService::new(Arc::new(Tenants(RustackSqsHandler::new(Arc::new(provider)))), config)
 }
 
-async fn accept(listener: tokio::net::TcpListener, service: Service) -> io::Result<()> {
+async fn accept(listener: tokio::net::TcpListener, port: u16, service: Service) -> io::Result<()> {
     loop {
         match listener.accept().await {
-            Ok((stream, _peer)) => drop(tokio::spawn(connection(stream, service.clone()))),
+            Ok((stream, _peer)) => drop(tokio::spawn(connection(stream, port, service.clone()))),
             Err(error) => {
                 tracing::warn!(error = %Report::new(&error), "the embedded SQS could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MILLIS)).await;
@@ -119,11 +123,29 @@ async fn accept(listener: tokio::net::TcpListener, service: Service) -> io::Resu
     }
 }
 
-async fn connection(stream: TcpStream, service: Service) {
+/// Answers whoever names this machine and is no foreign web page.
+async fn answer(
+    request: hyper::Request<Incoming>,
+    port: u16,
+    service: Service,
+) -> Result<Response<SqsResponseBody>, Infallible> {
+    let headers = request.headers();
+    if visitor::names_this_machine(headers, port) && !visitor::is_foreign_page(headers, port) {
+        return hyper::service::Service::call(&service, request).await;
+    }
+    let mut refused = Response::new(SqsResponseBody::empty());
+    *refused.status_mut() = hyper::StatusCode::FORBIDDEN;
+    Ok(refused)
+}
+
+async fn connection(stream: TcpStream, port: u16, service: Service) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
     }
-    if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
+    if let Err(error) = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service_fn(|request| answer(request, port, service.clone())))
+        .await
+    {
         tracing::debug!(error = %Report::new(&error), "a connection to the embedded SQS broke off");
     }
 }

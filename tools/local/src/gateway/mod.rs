@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use self::event::Arrival;
 use crate::ambient::Ambient;
 use crate::invoke::{Invoke, Isolated};
+use crate::visitor;
 
 /// Largest request body: the quota of HTTP APIs, 10 MB.
 pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -171,6 +172,10 @@ async fn handle<I: Invoke>(
 
 impl<I: Invoke> Integration<I> {
     async fn respond(&self, parts: &Parts, body: Body, arrival: &Arrival) -> Result<Response<Bytes>, Refusal> {
+        // A provider reaches it through a tunnel under any name, but never from a web page.
+        if visitor::is_foreign_page(&parts.headers, self.port) {
+            return Err(Refusal::ForeignPage);
+        }
         let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| Refusal::TooLarge)?;
         let event = event::http_event(parts, &body, arrival).map_err(|_| Refusal::MalformedPath)?;
         if event.to_string().len() > EVENT_BYTES_MAX {
@@ -192,6 +197,7 @@ impl<I: Invoke> Integration<I> {
 /// The gateway's own answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
+    ForeignPage,
     MalformedPath,
     TooLarge,
     FunctionFailed,
@@ -202,6 +208,7 @@ impl Refusal {
     /// The status and message of HTTP APIs. A timeout is 503 there; 504 belongs to REST APIs.
     fn status_and_message(self) -> (StatusCode, &'static str) {
         match self {
+            Self::ForeignPage => (StatusCode::FORBIDDEN, "Forbidden"),
             Self::MalformedPath => (StatusCode::BAD_REQUEST, "Bad Request"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
             Self::FunctionFailed => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),

@@ -169,3 +169,22 @@ async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
         assert!(TcpStream::connect(address).is_err(), "{address} still answers");
     }
 }
+
+/// The queue of a developer belongs to no web page, neither to one of another origin nor to one whose name points here.
+#[tokio::test]
+async fn the_embedded_sqs_answers_no_web_page() {
+    let backends = Backends::start(DataLocation::Memory, Duration::from_secs(60)).unwrap();
+    let url = backends.sqs_url().to_owned();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let list = |name: &'static str, value: &'static str| {
+        let request = client.post(&url).header("x-amz-target", "AmazonSQS.ListQueues").body("{}");
+        let request = request.header("content-type", "application/x-amz-json-1.0");
+        let request = if name.is_empty() { request } else { request.header(name, value) };
+        async { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(list("", "").await, 200);
+    assert_eq!(list("origin", "http://evil.example").await, 403);
+    assert_eq!(list("origin", "null").await, 403);
+    assert_eq!(list("host", "evil.example").await, 403);
+    backends.shutdown().await;
+}

@@ -93,6 +93,22 @@ async fn duplicate_headers_are_joined_and_names_lower_cased() {
     assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
 }
 
+/// Any page in this machine's browser can send requests to loopback. Its origin gives it away.
+#[tokio::test]
+async fn a_web_page_reaches_no_function() {
+    let gateway = echo().await;
+    let page = raw(
+        gateway.address(),
+        b"POST /webhooks/x HTTP/1.1\r\nhost: tunnel.example\r\norigin: http://evil.example\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+    );
+    assert!(page.await.starts_with("HTTP/1.1 403"));
+    let provider = raw(
+        gateway.address(),
+        b"POST /webhooks/x HTTP/1.1\r\nhost: tunnel.example\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+    );
+    assert!(provider.await.starts_with("HTTP/1.1 200"));
+}
+
 #[tokio::test]
 async fn a_path_that_aws_refuses_is_refused() {
     let gateway = echo().await;
