@@ -22,7 +22,7 @@ use crate::select::{error_of, find};
 #[derive(Debug)]
 enum Happening {
     /// The webhook function answered.
-    Delivery { event: Value, answer: Value, started: EpochMs, ended: EpochMs },
+    Delivery { path: String, answer: Value, started: EpochMs, ended: EpochMs },
     /// The worker ended a batch.
     Batch { keys: Vec<RecordKey>, started: EpochMs },
 }
@@ -53,16 +53,15 @@ pub(crate) struct WatchedWorker<I>(pub(crate) I, pub(crate) Feed);
 impl<I: Invoke> Invoke for WatchedWebhook<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         let started = System.moment().now;
-        // Without the body, which may be large.
-        let about = json!({ "path": event["rawPath"], "method": event["requestContext"]["http"]["method"] });
+        let path = text(&event, "/rawPath").to_owned();
         let result = self.0.invoke(event).await;
         let answer = result.as_ref().map_or(Value::Null, |answer| {
-            let body = answer["body"].as_str().and_then(|body| serde_json::from_str(body).ok());
-            json!({ "status": answer["statusCode"], "body": body.unwrap_or(Value::Null) })
+            let body: Option<Value> = serde_json::from_str(text(answer, "/body")).ok();
+            json!({ "status": answer.get("statusCode"), "body": body })
         });
         let ended = System.moment().now;
         // The printer is gone only while the stack stops.
-        let _ = self.1.0.send(Happening::Delivery { event: about, answer, started, ended });
+        let _ = self.1.0.send(Happening::Delivery { path, answer, started, ended });
         result
     }
 }
@@ -70,8 +69,9 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
 impl<I: Invoke> Invoke for WatchedWorker<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         let started = System.moment().now;
-        let bodies = event["Records"].as_array().into_iter().flatten().filter_map(|record| record["body"].as_str());
-        let keys = bodies.filter_map(|body| Some(Message::decode(body).ok()?.record_key().clone())).collect();
+        let messages = event.get("Records").and_then(Value::as_array).into_iter().flatten();
+        let key = |message: &Value| Some(Message::decode(text(message, "/body")).ok()?.record_key().clone());
+        let keys = messages.filter_map(key).collect();
         let result = self.0.invoke(event).await;
         let _ = self.1.0.send(Happening::Batch { keys, started });
         result
@@ -83,8 +83,8 @@ impl Printer {
     pub(crate) async fn run(mut self, store: DynamoStore) {
         while let Some(happening) = self.happenings.recv().await {
             match happening {
-                Happening::Delivery { event, answer, started, ended } => {
-                    self.delivery(&store, &event, &answer, (started, ended)).await;
+                Happening::Delivery { path, answer, started, ended } => {
+                    self.delivery(&store, &plain(&path), &answer, (started, ended)).await;
                 }
                 Happening::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
@@ -97,14 +97,13 @@ impl Printer {
         }
     }
 
-    async fn delivery(&self, store: &DynamoStore, event: &Value, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
-        let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
-        let path = text(&event["path"]);
+    async fn delivery(&self, store: &DynamoStore, path: &str, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
         let endpoint = path.rsplit('/').next().unwrap_or_default();
-        let key = text(&answer["body"]["id"]);
-        let status = answer["status"].as_u64().unwrap_or(500);
-        let word = [&answer["body"]["status"], &answer["body"]["error"]].into_iter().find_map(Value::as_str);
-        let word = plain(word.unwrap_or(if status < 300 { "answered" } else { "failed" }));
+        let key = plain(text(answer, "/body/id"));
+        let status = answer.get("status").and_then(Value::as_u64).unwrap_or(500);
+        let words = ["/body/status", "/body/error"].map(|at| text(answer, at));
+        let otherwise = if status < 300 { "answered" } else { "failed" };
+        let word = plain(words.into_iter().find(|word| !word.is_empty()).unwrap_or(otherwise));
         let found = if key.is_empty() { None } else { find(store, endpoint, &key).await.ok().flatten() };
         let event_type = found.map_or_else(|| "-".to_owned(), |record| plain(&record.event_type));
         let took = ended.0 - started.0;
@@ -165,6 +164,11 @@ impl Printer {
         let (event_type, key) = (plain(&record.event_type), plain(key));
         output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}  {detail}", clock(now)));
     }
+}
+
+/// The text at a place in JSON. Empty if there is none.
+fn text<'a>(value: &'a Value, at: &str) -> &'a str {
+    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The time of day of a line.

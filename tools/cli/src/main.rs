@@ -15,6 +15,8 @@ mod output;
 mod outputs;
 mod rehearsal;
 mod samples;
+#[cfg(test)]
+mod scale;
 mod secret;
 mod select;
 mod sender;

@@ -306,7 +306,7 @@ impl Run<'_> {
             self.bar.inc(u64::try_from(page.examined).unwrap_or(0));
         }
         self.bar.finish_and_clear();
-        self.conclude(end)
+        Ok(self.conclude(end))
     }
 
     /// A dry run looks at the trails itself. An order reads each when it is carried out.
@@ -374,14 +374,14 @@ impl Run<'_> {
         Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
     }
 
-    fn conclude(self, end: End) -> Result<Exit, Failure> {
+    fn conclude(self, end: End) -> Exit {
         let Self { arguments, order, tally, table, .. } = self;
         let total: usize = tally.fates.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
         if arguments.json {
             output::json_line(&summary(order.operation, arguments.yes, &tally, end));
-            return Ok(exit);
+            return exit;
         }
         let rows = table.row_count();
         if rows > 0 {
@@ -392,7 +392,7 @@ impl Run<'_> {
             output::note(&format!("... and {} more", told - rows));
         }
         tell(order.operation, arguments.yes, &tally, end);
-        Ok(exit)
+        exit
     }
 }
 

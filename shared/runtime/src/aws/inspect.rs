@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use aws_sdk_dynamodb::types::{AttributeValue, Select, TableDescription};
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
@@ -155,8 +155,8 @@ impl DynamoStore {
         let described = self.client().describe_table().table_name(self.table(table)).send().await;
         let described = described.map_err(|error| failed("DescribeTable", &error))?;
         let table = described.table();
-        let count = |count: Option<i64>| count.unwrap_or(0);
-        Ok((count(table.and_then(|table| table.item_count())), count(table.and_then(|table| table.table_size_bytes()))))
+        let items = table.and_then(TableDescription::item_count).unwrap_or(0);
+        Ok((items, table.and_then(TableDescription::table_size_bytes).unwrap_or(0)))
     }
 
     /// Reads every item of a table, strongly consistent. For small tables and audits.

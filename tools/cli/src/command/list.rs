@@ -37,18 +37,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let OpenStack { store, shards_read } = arguments.target.open().await?;
-    let mut listing = Listing::default();
-    for group in arguments.filter.queries(shards_read) {
-        let parts = futures::stream::iter(group).map(|query| read(&store, query, &arguments));
-        let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
-        for part in parts {
-            listing.add(part);
-        }
-        if listing.records.len() >= arguments.limit {
-            break;
-        }
-    }
+    let listing = listing(&arguments.target.open().await?, &arguments.filter, arguments.limit).await?;
     let mut records: Vec<_> = listing.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = listing.cut || records.len() > arguments.limit;
@@ -70,10 +59,30 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
+    let mut listing = Listing::default();
+    for group in filter.queries(stack.shards_read) {
+        let parts = futures::stream::iter(group).map(|query| read(&stack.store, query, filter, limit));
+        let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
+        for part in parts {
+            listing.add(part);
+        }
+        if listing.records.len() >= limit {
+            break;
+        }
+    }
+    Ok(listing)
+}
+
 /// The records read so far.
-#[derive(Default)]
-struct Listing {
-    records: BTreeMap<RecordKey, Record>,
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// By key.
+    pub(crate) records: BTreeMap<RecordKey, Record>,
     /// Number of records that another version wrote.
     unreadable: usize,
     /// Whether some records were not read.
@@ -89,13 +98,13 @@ impl Listing {
 }
 
 /// Reads one partition, page by page, until it ends or the limit is reached.
-async fn read(store: &DynamoStore, query: IndexQuery, arguments: &Arguments) -> Result<Listing, Failure> {
+async fn read(store: &DynamoStore, query: IndexQuery, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
     let (mut part, mut from) = (Listing::default(), None);
     loop {
         let page = store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
         for found in store.read_heads(&page.keys).await {
             match found.map_err(|_| store_unavailable())? {
-                Found::Record(record) if arguments.filter.wants(&record) => {
+                Found::Record(record) if filter.wants(&record) => {
                     part.records.insert(record.key.clone(), *record);
                 }
                 Found::Unreadable(_) => part.unreadable += 1,
@@ -104,7 +113,7 @@ async fn read(store: &DynamoStore, query: IndexQuery, arguments: &Arguments) -> 
         }
         from = page.next;
         part.cut = from.is_some();
-        if from.is_none() || part.records.len() >= arguments.limit {
+        if from.is_none() || part.records.len() >= limit {
             return Ok(part);
         }
     }

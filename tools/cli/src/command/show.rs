@@ -117,18 +117,25 @@ impl Story {
     }
 
     fn json(&self) -> Value {
-        let mut shown = summary(&self.record);
-        shown["operations"] = self.entries().iter().map(operation).collect();
-        shown["children"] = self
+        let children: Value = self
             .children
             .iter()
             .map(|(key, record)| json!({ "key": key.parts().1, "state": record.as_ref().map(Record::state_word) }))
             .collect();
         let effect = self.effect();
-        shown["domain_key"] = json!(effect.as_ref().map(|(key, _)| key));
         let writes = effect.iter().flat_map(|(_, writes)| writes);
-        shown["writes"] = writes.map(|(action, key)| json!({ "action": action, "key": key })).collect();
-        shown["body_stored_bytes"] = json!(self.record.body.as_ref().map(Vec::len));
+        let writes: Value = writes.map(|(action, key)| json!({ "action": action, "key": key })).collect();
+        let more = [
+            ("operations", self.entries().iter().map(operation).collect()),
+            ("children", children),
+            ("domain_key", json!(effect.as_ref().map(|(key, _)| key))),
+            ("writes", writes),
+            ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
+        ];
+        let mut shown = summary(&self.record);
+        if let Some(shown) = shown.as_object_mut() {
+            shown.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        }
         shown
     }
 

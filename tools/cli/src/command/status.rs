@@ -99,7 +99,9 @@ async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failu
     };
     let policy = text(&QueueAttributeName::RedrivePolicy);
     let policy: serde_json::Value = policy.and_then(|policy| serde_json::from_str(policy).ok()).unwrap_or_default();
-    let Some(name) = policy["deadLetterTargetArn"].as_str().and_then(|arn| arn.rsplit(':').next()) else {
+    let Some(name) =
+        policy.get("deadLetterTargetArn").and_then(|arn| arn.as_str()).and_then(|arn| arn.rsplit(':').next())
+    else {
         return Ok((depth, None));
     };
     let found = sqs.get_queue_url().queue_name(name).send().await.map_err(|error| unavailable(&error))?;

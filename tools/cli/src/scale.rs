@@ -1,0 +1,110 @@
+//! Many records: the first page costs a few reads, whatever their number, and no page grows with it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+use clap::Parser;
+use futures::StreamExt as _;
+use hookonce_local::backends::{Backends, DataLocation};
+use hookonce_local::calls::CallCounts;
+use hookonce_local::clients;
+use hookonce_local::tables::{StackShape, create_stack};
+use hookonce_protocol::claim::Claim;
+use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::record::{DeadReason, Due, Record, Status};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{SHARDS_MIN, Timing};
+use hookonce_runtime::aws::{DynamoStore, to_attributes};
+
+use crate::command::list::listing;
+use crate::select::{Filter, Read, select};
+use crate::target::OpenStack;
+
+/// Far more than one page of each partition.
+const RECORDS: usize = 4_000;
+
+/// Items that one `BatchWriteItem` writes.
+const BATCH_MAX: usize = 25;
+
+/// The most records of one page, and partitions that are read at once.
+const PAGE_MAX: usize = 100;
+const AT_ONCE: usize = 8;
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    filter: Filter,
+}
+
+fn filter(arguments: &[&str]) -> Filter {
+    Command::parse_from([&["list"], arguments].concat()).filter
+}
+
+fn dead(index: usize) -> Record {
+    let timing = Timing::standard();
+    let at = EpochMs(1_767_225_600_000 + i64::try_from(index).unwrap());
+    let key = RecordKey::parse(&format!("in#stripe#evt_{index}")).unwrap();
+    let claim = Claim {
+        pk: key.clone(),
+        claim_id: ClaimId(format!("claim-{index}")),
+        received_at: at,
+        accept_before: at,
+        provider: "stripe".to_owned(),
+        event_type: "invoice.paid".to_owned(),
+        body: vec![7; 64],
+        body_sha256: [0; 32],
+        headers: [].into(),
+        secret_index: 0,
+        quarantine_mismatch: false,
+    };
+    Record {
+        status: Status::Dead,
+        due: Some(Due::dead(&key, timing.shards, at)),
+        dead_at: Some(at),
+        dead_reason: Some(DeadReason::Permanent),
+        expires_at: None,
+        ..claim.record(&timing, at)
+    }
+}
+
+#[tokio::test]
+async fn the_first_page_of_many_records_costs_a_few_reads() {
+    let backends = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
+    let client = clients::dynamodb(backends.dynamodb_url());
+    let shape = StackShape::deployed("scale");
+    let place = create_stack(&client, &clients::sqs(backends.sqs_url()), &shape).await.unwrap();
+    let batches = (0..RECORDS).step_by(BATCH_MAX).map(|first| {
+        let put = |index| PutRequest::builder().set_item(Some(to_attributes(&dead(index).encode()))).build().unwrap();
+        let put = |index| WriteRequest::builder().put_request(put(index)).build();
+        let batch = (first..first + BATCH_MAX).map(put).collect();
+        client.batch_write_item().request_items(&place.inbox_table, batch).send()
+    });
+    let written: Vec<_> = futures::stream::iter(batches).buffer_unordered(AT_ONCE).collect().await;
+    assert!(written.iter().all(Result::is_ok));
+
+    let calls = CallCounts::default();
+    let counted = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(calls.clone()).build());
+    let store = DynamoStore::new(counted, &place.inbox_table, &place.domain_table);
+    let stack = OpenStack { store, shards_read: SHARDS_MIN };
+    let shards = u64::from(SHARDS_MIN);
+    let listed = listing(&stack, &filter(&["--state", "DEAD"]), 50).await.unwrap();
+    assert!(listed.records.len() >= 50);
+    assert_eq!((calls.of("Query"), calls.of("BatchGetItem")), (shards, shards), "one page of each partition");
+
+    let all = filter(&["--state", "DEAD"]);
+    let mut pages = pin!(select(&stack, &all, AT_ONCE, Read::Heads));
+    let first = pages.next().await.unwrap().unwrap();
+    assert!(first.records.len() <= PAGE_MAX);
+    let ahead = calls.of("Query") - shards;
+    assert!(ahead <= u64::try_from(2 * AT_ONCE).unwrap(), "{ahead} pages were read for the first one");
+    let mut examined = first.examined;
+    while let Some(page) = pages.next().await {
+        let page = page.unwrap();
+        assert!(page.records.len() <= PAGE_MAX, "no page is larger, so memory does not grow");
+        examined += page.examined;
+    }
+    assert_eq!(examined, RECORDS);
+    println!("{RECORDS} records: {} Query, {} BatchGetItem in all", calls.of("Query"), calls.of("BatchGetItem"));
+    backends.shutdown().await;
+}
