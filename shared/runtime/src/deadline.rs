@@ -21,7 +21,7 @@ use crate::drive::{BEST_EFFORT_MAX, Carry, duration};
 pub const ANSWER_RESERVE: Duration = Duration::from_millis(200);
 
 /// What lookups leave for the claim, and for the payload's message if the claim fails.
-pub const LOOKUP_RESERVE: Duration = Duration::from_millis(1_000);
+pub const LOOKUP_RESERVE: Duration = Duration::from_secs(1);
 
 /// What the claim leaves for the payload's message or the hint.
 pub const SEND_RESERVE: Duration = Duration::from_millis(400);

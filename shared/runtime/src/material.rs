@@ -137,19 +137,18 @@ impl<M: MaterialSource> Materials<M> {
         let fetch = self.source.fetch(needed.url(), needed.post_body());
         let fetched = deadline.at_most(FETCH_MAX).within(fetch).await.flatten();
         let proven = kept.as_ref().is_some_and(|kept| kept.proven);
-        let kept = match fetched {
-            Ok(body) => Kept {
+        let kept = if let Ok(body) = fetched {
+            Kept {
                 material: Some(Material::new(needed, body)),
                 usable_until: now.plus(STALE_AGE_MAX),
                 again_at: now.plus(MATERIAL_AGE_MAX),
                 failures: 0,
                 proven,
-            },
-            Err(Unavailable) => {
-                let none = Kept { material: None, usable_until: now, again_at: now, failures: 0, proven };
-                let kept = kept.unwrap_or(none);
-                Kept { again_at: now.plus(kept.pause()), failures: kept.failures.saturating_add(1), ..kept }
             }
+        } else {
+            let none = Kept { material: None, usable_until: now, again_at: now, failures: 0, proven };
+            let kept = kept.unwrap_or(none);
+            Kept { again_at: now.plus(kept.pause()), failures: kept.failures.saturating_add(1), ..kept }
         };
         self.remember(needed.cache_key(), kept.clone());
         kept
