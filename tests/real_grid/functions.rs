@@ -109,7 +109,9 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
 
 fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
     let (store, queue) = adapters(place);
-    let (ambient, timing) = (System, Timing::standard());
+    // A slow machine adds no fault of its own.
+    let timing = Timing { webhook_timeout: Millis::seconds(60), ..Timing::standard() };
+    let ambient = System;
     let silent = Telemetry::new("grid", NAMESPACE, Arc::new(|_: &str| {}));
     match role {
         Role::Webhook | Role::Copy => {

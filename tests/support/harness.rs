@@ -92,7 +92,8 @@ impl Harness {
         Self {
             stack: TestStack::new().await,
             clock: Clock::new(1),
-            timing: Timing { shards: 2, shards_read: 2, ..Timing::standard() },
+            // A slow machine adds no fault of its own: `deadlines` tests the deployed time-out, in virtual time.
+            timing: Timing { shards: 2, shards_read: 2, webhook_timeout: Millis::seconds(60), ..Timing::standard() },
             budget: Budget::standard(),
             endpoints,
             materials: MemoryMaterials::default(),
