@@ -121,4 +121,5 @@ async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() 
     let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
     assert!(dead.key.as_str().contains("wamid.a#alt#"));
+    assert_eq!((harness.metric("body_mismatch"), harness.metric("record_dead")), (1, 1), "both are told");
 }

@@ -219,7 +219,8 @@ def logs(stack):
     # The mock's log groups have no keys, so this reads the translation.
     for logical in stack.resources("AWS::Logs::LogGroup"):
         yield logical, "key", stack.properties(logical).get("KmsKeyId"), ANSWERS["DataKeyArn"]
-    yield "GatewayLogs", "metric filters", counted, [('{ $.status = "429" }', "gateway_throttled")]
+    wanted = [('{ $.status = "413" }', "gateway_too_large"), ('{ $.status = "429" }', "gateway_throttled")]
+    yield "GatewayLogs", "metric filters", sorted(counted), wanted
     for group in groups:
         yield group["logGroupName"], "retention in days", group.get("retentionInDays"), 30
 

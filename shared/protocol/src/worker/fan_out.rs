@@ -42,10 +42,6 @@ impl Worker {
         if !decided {
             return self.transient(envelope.attempts, moment);
         }
-        // The others have their records by now, and the relay sends their hints. The dead envelope keeps this event.
-        if written.contains(&Written::Invalid) {
-            return self.invalid(envelope, moment);
-        }
         let Some(records) = children(&envelope, events, &self.timing, moment) else {
             return self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
         };
@@ -65,12 +61,13 @@ impl Worker {
             }
         }
         let mismatch = !other_bodies.is_empty();
+        let invalid = written.contains(&Written::Invalid);
         let step = if mismatch && envelope.quarantine_mismatch {
             let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
             let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
-            self.call(State::Quarantining { record: envelope, fresh }, call)
+            self.call(State::Quarantining { record: envelope, fresh, invalid }, call)
         } else {
-            self.hint(envelope, fresh, moment)
+            self.hint(envelope, fresh, invalid, moment)
         };
         if mismatch { step.signal(Signal::BodyMismatch) } else { step }
     }
@@ -79,6 +76,7 @@ impl Worker {
         self,
         envelope: Box<Record>,
         fresh: Vec<RecordKey>,
+        invalid: bool,
         reply: Reply,
         moment: Moment,
     ) -> WorkerStep {
@@ -87,18 +85,21 @@ impl Worker {
             Written::TransactionConflict | Written::Unavailable => false,
         };
         let Reply::WrittenEach(written) = reply else { return self.transient(envelope.attempts, moment) };
-        if !written.iter().all(decided) {
-            return self.transient(envelope.attempts, moment);
-        }
-        if written.contains(&Written::Invalid) {
-            return self.invalid(envelope, moment);
-        }
-        let kept = written.iter().filter(|written| **written == Written::Applied).count();
-        let step = self.hint(envelope, fresh, moment);
-        (0..kept).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
+        let died = written.iter().filter(|written| **written == Written::Applied).count();
+        let step = if written.iter().all(decided) {
+            self.hint(envelope, fresh, invalid || written.contains(&Written::Invalid), moment)
+        } else {
+            self.transient(envelope.attempts, moment)
+        };
+        (0..died).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
     }
 
-    fn hint(self, envelope: Box<Record>, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
+    /// Sends the hints of fresh children. If the store refuses one child for good, the envelope dies with it instead: the
+    /// dead envelope keeps that event, and the relay sends the hints of the others.
+    fn hint(self, envelope: Box<Record>, fresh: Vec<RecordKey>, invalid: bool, moment: Moment) -> WorkerStep {
+        if invalid {
+            return self.invalid(envelope, moment);
+        }
         if fresh.is_empty() {
             return self.mark(envelope, Outcome::FannedOut, moment);
         }

@@ -88,7 +88,7 @@ enum State {
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
     Creating { record: Box<Record>, children: Vec<ChildEvent> },
-    Quarantining { record: Box<Record>, fresh: Vec<RecordKey> },
+    Quarantining { record: Box<Record>, fresh: Vec<RecordKey>, invalid: bool },
     Hinting { record: Box<Record> },
     Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
 }
@@ -322,7 +322,7 @@ impl Machine for Worker {
                 let written = reply.written_each(children.len());
                 self.created(record, &children, &written, moment)
             }
-            State::Quarantining { record, fresh } => self.quarantined(record, fresh, reply, moment),
+            State::Quarantining { record, fresh, invalid } => self.quarantined(record, fresh, invalid, reply, moment),
             State::Hinting { record } => self.mark(record, Outcome::FannedOut, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
         }
