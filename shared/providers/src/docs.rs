@@ -22,8 +22,10 @@ pub fn markdown(catalog: &Catalog) -> String {
          A key that is not signed can be replaced by whoever holds one signed request: the handler's domain key is what \
          keeps such a replay from having an effect.\n\n\
          A delivery whose signature holds is never refused for its content. An event without an id is kept under the \
-         SHA-256 of the body or, in a batch, of its own canonical form; its siblings keep their ids. A body that cannot be \
-         read is kept as one event of type `unreadable`. The metric `key_fallback` counts both. Only a header that decides \
+         SHA-256 of the body or, in a batch, of its place and its own canonical form; its siblings keep their ids. A body that cannot be \
+         read is kept as one event of type `unreadable`. The metric `key_fallback` counts both. \
+         Where a retry changes the event itself, as LINE's `isRedelivery` and HubSpot's `attemptNumber` do, an event \
+         without an id has another key when it is sent again, and is handled twice. Only a header that decides \
          the key and comes twice is refused, because somebody on the way added it.\n\n\
          | provider | scheme | dedup key | signed | several events | retries, hours | deadline, s |\n\
          |---|---|---|---|---|---|---|\n",

@@ -52,6 +52,10 @@ pub enum Fallback {
     IdTooLong,
     /// The body is not a document of the provider's form.
     BodyUnreadable,
+    /// A part of a batch cannot be read, so it may hold events. It is kept as one.
+    PartUnreadable,
+    /// A part of a batch holds no event where the provider puts them, and the provider's file knows no other kind of it.
+    EventsMissing,
     /// The delivery holds more events than any provider sends, so it is not taken apart.
     TooManyEvents,
     /// Each event keeps what surrounds it, and the sum is too large, so the delivery is not taken apart.
@@ -65,6 +69,8 @@ impl Fallback {
             Self::IdMissing => "id_missing",
             Self::IdTooLong => "id_too_long",
             Self::BodyUnreadable => "body_unreadable",
+            Self::PartUnreadable => "part_unreadable",
+            Self::EventsMissing => "events_missing",
             Self::TooManyEvents => "too_many_events",
             Self::TooLarge => "events_too_large",
         }

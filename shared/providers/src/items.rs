@@ -5,6 +5,9 @@
 //! to the event. A pruned delivery is again a delivery of that provider with exactly that event, so splitting it again
 //! changes nothing.
 
+use std::cell::OnceCell;
+use std::rc::Rc;
+
 use sha2::{Digest, Sha256};
 
 use crate::event::Fallback;
@@ -53,17 +56,17 @@ impl ItemTree {
             return Ok(Read { node, shape: Shape::Event(rule) });
         }
         if let Some(tree) = self.elements.as_deref().filter(|_| node.is_array()) {
-            let elements = node.elements().unwrap_or_default();
+            let Ok(elements) = node.elements() else { return Ok(Read { node, shape: Shape::Unreadable }) };
             if elements.len() > EVENTS_MAX {
                 return Err(Fallback::TooManyEvents);
             }
             let elements = elements.into_iter().map(|element| tree.read(element)).collect::<Result<_, _>>()?;
             return Ok(Read { node, shape: Shape::Array(elements) });
         }
-        let Ok(read) = node.members() else { return Ok(Read { node, shape: Shape::Other }) };
         if self.members.is_empty() || !node.is_object() {
             return Ok(Read { node, shape: Shape::Other });
         }
+        let Ok(read) = node.members() else { return Ok(Read { node, shape: Shape::Unreadable }) };
         let mut members = Vec::new();
         for (name, value) in read {
             members.push(match self.members.iter().find(|(known, _)| *known == name) {
@@ -90,14 +93,36 @@ enum Shape<'a> {
     Object(Vec<Read<'a>>),
     /// Something that does not lead to events.
     Other,
+    /// Something that leads to events and cannot be read: an object with one name twice, or with a name that is no text.
+    Unreadable,
 }
 
-/// One event found in a body: where, and by which rule. No rule: a remainder, see [`Read::events`].
+/// What was found at one place of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An event, and its rule.
+    Event(usize),
+    /// A part without an event, see [`Read::events`].
+    Remainder(Remainder),
+}
+
+/// Why a part of a body holds no event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remainder {
+    /// It has an array of events, and the array is empty.
+    Empty,
+    /// It has no array of events.
+    Other,
+    /// It cannot be read, so it may hold some.
+    Unreadable,
+}
+
+/// One event found in a body: where, and by which rule; or a remainder.
 pub(crate) struct FoundEvent<'a> {
     pub(crate) node: Node<'a>,
-    pub(crate) rule: Option<usize>,
+    pub(crate) kind: Kind,
     /// The elements of arrays that it stands in, from the top, without itself.
-    owners: Vec<Node<'a>>,
+    owners: Vec<Rc<Owner<'a>>>,
     /// The index of the member or element taken on the way, from the top.
     choices: Vec<usize>,
 }
@@ -106,26 +131,36 @@ pub(crate) struct FoundEvent<'a> {
 #[derive(Default)]
 struct Way<'a> {
     choices: Vec<usize>,
-    /// The elements of arrays on the way. The last one is the event itself, because a path of items ends in an array.
-    elements: Vec<Node<'a>>,
+    /// The elements of arrays on the way, without the events themselves.
+    owners: Vec<Rc<Owner<'a>>>,
 }
 
 impl<'a> Way<'a> {
-    fn found(&self, node: Node<'a>, rule: Option<usize>) -> FoundEvent<'a> {
-        let owners = self.elements.split_last().map_or(Vec::new(), |(_, owners)| owners.to_vec());
-        FoundEvent { node, rule, owners, choices: self.choices.clone() }
+    fn found(&self, node: Node<'a>, kind: Kind) -> FoundEvent<'a> {
+        FoundEvent { node, kind, owners: self.owners.clone(), choices: self.choices.clone() }
+    }
+}
+
+/// An element of an array in which events stand. Its own values are hashed once for all of them.
+struct Owner<'a> {
+    node: Node<'a>,
+    sha256: OnceCell<[u8; 32]>,
+}
+
+impl Owner<'_> {
+    fn sha256(&self) -> &[u8; 32] {
+        self.sha256.get_or_init(|| Sha256::digest(self.node.canonical_scalars()).into())
     }
 }
 
 impl FoundEvent<'_> {
-    /// The SHA-256 of the event's canonical form: the plain values of each array element that it stands in, then the event
-    /// itself. What the delivery says about itself, outside of all arrays, does not count, so the event has the same hash
+    /// The SHA-256 of the event's canonical form: the hash of the plain values of each array element that it stands in, then
+    /// the event itself. What the delivery says about itself, outside of all arrays, does not count, so the event has the same hash
     /// alone and among others.
     pub(crate) fn canonical_sha256(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         for owner in &self.owners {
-            hash.update(owner.canonical_scalars());
-            hash.update("\n");
+            hash.update(owner.sha256());
         }
         hash.update(self.node.canonical());
         hash.finalize().into()
@@ -145,8 +180,8 @@ impl<'a> Read<'a> {
 
     fn collect(&self, way: &mut Way<'a>, found: &mut Vec<FoundEvent<'a>>) -> Result<(), Fallback> {
         match &self.shape {
-            Shape::Other => {}
-            Shape::Event(rule) => push(found, way.found(self.node, Some(*rule)))?,
+            Shape::Other | Shape::Unreadable => {}
+            Shape::Event(rule) => push(found, way.found(self.node, Kind::Event(*rule)))?,
             Shape::Object(members) => {
                 for (index, member) in members.iter().enumerate() {
                     way.choices.push(index);
@@ -157,18 +192,45 @@ impl<'a> Read<'a> {
             Shape::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
                     way.choices.push(index);
-                    way.elements.push(element.node);
-                    let before = found.len();
-                    element.collect(way, found)?;
-                    if found.len() == before {
-                        push(found, way.found(element.node, None))?;
-                    }
-                    way.elements.pop();
+                    element.collect_element(way, found)?;
                     way.choices.pop();
                 }
             }
         }
         Ok(())
+    }
+
+    fn collect_element(&self, way: &mut Way<'a>, found: &mut Vec<FoundEvent<'a>>) -> Result<(), Fallback> {
+        if let Shape::Event(_) = self.shape {
+            return self.collect(way, found);
+        }
+        let before = found.len();
+        way.owners.push(Rc::new(Owner { node: self.node, sha256: OnceCell::new() }));
+        self.collect(way, found)?;
+        way.owners.pop();
+        if found.len() == before {
+            push(found, way.found(self.node, Kind::Remainder(self.remainder())))?;
+        }
+        Ok(())
+    }
+
+    /// Why this part holds no event, if it holds none.
+    pub(crate) fn remainder(&self) -> Remainder {
+        let parts = match &self.shape {
+            Shape::Unreadable => return Remainder::Unreadable,
+            Shape::Event(_) | Shape::Other => return Remainder::Other,
+            Shape::Array(elements) if elements.is_empty() => return Remainder::Empty,
+            Shape::Array(parts) | Shape::Object(parts) => parts,
+        };
+        let mut kind = Remainder::Other;
+        for part in parts {
+            match part.remainder() {
+                Remainder::Unreadable => return Remainder::Unreadable,
+                Remainder::Empty => kind = Remainder::Empty,
+                Remainder::Other => {}
+            }
+        }
+        kind
     }
 
     /// The delivery reduced to one event.
@@ -185,7 +247,7 @@ impl<'a> Read<'a> {
             return;
         };
         match &self.shape {
-            Shape::Event(_) | Shape::Other => out.push_str(self.node.text()),
+            Shape::Event(_) | Shape::Other | Shape::Unreadable => out.push_str(self.node.text()),
             Shape::Object(members) => self.write_object(members, Some((*choice, rest)), out),
             Shape::Array(elements) => {
                 let Some(element) = elements.get(*choice) else { return };
@@ -215,7 +277,9 @@ impl<'a> Read<'a> {
             match (&member.shape, is_chosen) {
                 (_, Some((_, rest))) => member.write(rest, out),
                 (Shape::Object(members), None) => member.write_object(members, None, out),
-                (Shape::Event(_) | Shape::Other | Shape::Array(_), None) => out.push_str(member.node.text()),
+                (Shape::Event(_) | Shape::Other | Shape::Unreadable | Shape::Array(_), None) => {
+                    out.push_str(member.node.text());
+                }
             }
         }
         out.push_str(self.slice(at, self.node.end()));

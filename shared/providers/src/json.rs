@@ -5,19 +5,20 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::limits::JSON_DEPTH_MAX;
+use crate::limits::{JSON_DEPTH_MAX, UNPROVEN_WIDTH_MAX};
+use crate::work;
 
 /// Why a body could not be read as JSON. It contains nothing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonError {
     #[error("the body is not UTF-8")]
     NotUtf8,
-    #[error("the body is not JSON")]
+    #[error("the body is not JSON, or has more parts than are read")]
     NotJson,
     #[error("the body is nested too deeply")]
     TooDeep,
@@ -30,17 +31,30 @@ pub(crate) enum JsonError {
 pub(crate) struct Node<'a> {
     text: &'a str,
     start: usize,
+    /// Most members or elements that are read of this node and of each node below it.
+    width_max: usize,
 }
 
 impl<'a> Node<'a> {
-    /// Reads a whole document. The text is checked once here; nodes below it are valid JSON.
+    /// Reads a whole document of a known sender. The text is checked once here; nodes below it are valid JSON.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, JsonError> {
+        Self::parse_within(body, usize::MAX)
+    }
+
+    /// Reads a whole document before its sender is known. An object or array with more than [`UNPROVEN_WIDTH_MAX`] parts
+    /// cannot be read, because each part takes memory.
+    pub(crate) fn parse_unproven(body: &'a [u8]) -> Result<Self, JsonError> {
+        Self::parse_within(body, UNPROVEN_WIDTH_MAX)
+    }
+
+    fn parse_within(body: &'a [u8], width_max: usize) -> Result<Self, JsonError> {
+        work::parsed(body.len());
         let text = std::str::from_utf8(body).map_err(|_| JsonError::NotUtf8)?;
         if depth(body) > JSON_DEPTH_MAX {
             return Err(JsonError::TooDeep);
         }
         let raw: &RawValue = serde_json::from_str(text).map_err(|_| JsonError::NotJson)?;
-        Ok(Self { text: raw.get(), start: offset(text, raw.get()) })
+        Ok(Self { text: raw.get(), start: offset(text, raw.get()), width_max })
     }
 
     pub(crate) const fn text(&self) -> &'a str {
@@ -81,8 +95,9 @@ impl<'a> Node<'a> {
         if !self.is_object() {
             return Ok(Vec::new());
         }
+        work::parsed(self.text.len());
         let members = serde_json::Deserializer::from_str(self.text)
-            .deserialize_map(MembersVisitor)
+            .deserialize_map(MembersVisitor { most: self.width_max })
             .map_err(|_| JsonError::NotJson)?;
         Ok(members.into_iter().map(|(name, raw)| (name, self.child(raw))).collect())
     }
@@ -92,8 +107,9 @@ impl<'a> Node<'a> {
         if !self.is_array() {
             return Ok(Vec::new());
         }
+        work::parsed(self.text.len());
         let elements = serde_json::Deserializer::from_str(self.text)
-            .deserialize_seq(ElementsVisitor)
+            .deserialize_seq(ElementsVisitor { most: self.width_max })
             .map_err(|_| JsonError::NotJson)?;
         Ok(elements.into_iter().map(|raw| self.child(raw)).collect())
     }
@@ -148,7 +164,7 @@ impl<'a> Node<'a> {
     }
 
     fn child(&self, raw: &'a RawValue) -> Node<'a> {
-        Node { text: raw.get(), start: self.start + offset(self.text, raw.get()) }
+        Node { text: raw.get(), start: self.start + offset(self.text, raw.get()), ..*self }
     }
 }
 
@@ -211,7 +227,9 @@ fn outside_strings(json: &[u8]) -> impl Iterator<Item = (u8, bool)> {
     })
 }
 
-struct MembersVisitor;
+struct MembersVisitor {
+    most: usize,
+}
 
 impl<'a> Visitor<'a> for MembersVisitor {
     type Value = Vec<(String, &'a RawValue)>;
@@ -223,13 +241,18 @@ impl<'a> Visitor<'a> for MembersVisitor {
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some(member) = map.next_entry::<String, &'a RawValue>()? {
+            if members.len() == self.most {
+                return Err(A::Error::custom("too many members"));
+            }
             members.push(member);
         }
         Ok(members)
     }
 }
 
-struct ElementsVisitor;
+struct ElementsVisitor {
+    most: usize,
+}
 
 impl<'a> Visitor<'a> for ElementsVisitor {
     type Value = Vec<&'a RawValue>;
@@ -241,6 +264,9 @@ impl<'a> Visitor<'a> for ElementsVisitor {
     fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut elements = Vec::new();
         while let Some(element) = seq.next_element::<&'a RawValue>()? {
+            if elements.len() == self.most {
+                return Err(A::Error::custom("too many elements"));
+            }
             elements.push(element);
         }
         Ok(elements)
@@ -263,6 +289,25 @@ mod tests {
         let inner = elements[1].members().unwrap();
         assert_eq!(inner[0].0, "ba");
         assert_eq!(&text[inner[0].1.start()..inner[0].1.end()], "\"x\"");
+    }
+
+    #[test]
+    fn of_a_stranger_only_so_many_parts_are_read() {
+        let list: fn(usize) -> String = |count| format!("[{}]", vec!["1"; count].join(","));
+        let object: fn(usize) -> String = |count| {
+            let members: Vec<String> = (0..count).map(|index| format!("\"{index}\":1")).collect();
+            format!("{{\"within\":{{{}}}}}", members.join(","))
+        };
+        let width = |text: &str| {
+            let root = Node::parse_unproven(text.as_bytes()).unwrap();
+            let inner = root.members().unwrap().first().map_or(root, |(_, inner)| *inner);
+            Some(inner.members().ok()?.len() + inner.elements().ok()?.len())
+        };
+        for text in [list, object] {
+            assert_eq!(width(&text(UNPROVEN_WIDTH_MAX)), Some(UNPROVEN_WIDTH_MAX));
+            assert_eq!(width(&text(UNPROVEN_WIDTH_MAX + 1)), None);
+        }
+        assert_eq!(Node::parse(list(UNPROVEN_WIDTH_MAX + 1).as_bytes()).unwrap().elements().unwrap().len(), 1_001);
     }
 
     #[test]

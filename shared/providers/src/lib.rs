@@ -62,6 +62,7 @@ mod sign;
 mod source;
 mod split;
 mod template;
+mod work;
 
 pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
 #[cfg(feature = "tools")]
@@ -84,8 +85,8 @@ pub use refusal::Refusal;
 pub use request::{Fingerprint, Request};
 #[cfg(feature = "tools")]
 pub use scheme::draft::{SignError, UnsignedRequest};
-#[cfg(feature = "tools")]
-pub use scheme::hash::counted::hashed_bytes;
 pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;
+#[cfg(feature = "tools")]
+pub use work::{hashed_bytes, parsed_bytes};

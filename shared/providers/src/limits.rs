@@ -15,6 +15,9 @@ pub const SIGNATURES_MAX: usize = 100;
 /// Most fields of a form that a scheme reads before it knows the sender.
 pub const FORM_FIELDS_MAX: usize = 1_000;
 
+/// Most members of an object, and most elements of an array, that are read of a body before its sender is known.
+pub const UNPROVEN_WIDTH_MAX: usize = 1_000;
+
 /// Most secrets one endpoint may hold: the current one, its predecessors and its successor.
 pub const SECRETS_MAX: usize = 8;
 
@@ -27,7 +30,8 @@ pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 /// Deepest nesting of a JSON body. `serde_json` has the same limit in handlers.
 pub const JSON_DEPTH_MAX: usize = 127;
 
-/// Longest delivery or event key, in bytes. Longer ones are refused. Keys above 512 bytes are hashed when stored.
+/// Longest delivery or event key, in bytes. The key of a longer one is its hash. Keys above 512 bytes are
+/// hashed when stored.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;
 
 /// Most events read from one delivery. Meta sends up to 1,000.

@@ -61,20 +61,23 @@ impl Path {
 
     /// The node that the path leads to from `start`, if any.
     pub(crate) fn find<'a>(&self, start: Node<'a>) -> Result<Option<Node<'a>>, JsonError> {
-        let mut node = start;
-        for segment in &self.segments {
-            let next = match segment {
-                Segment::Member(name) => {
-                    node.members()?.into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
-                }
-                Segment::Index(index) => node.elements()?.into_iter().nth(*index),
-                Segment::Each => None,
-            };
-            let Some(next) = next else { return Ok(None) };
-            node = next;
-        }
-        Ok(Some(node))
+        find(&self.segments, start)
     }
+}
+
+/// The node that these steps lead to from `start`, if any.
+pub(crate) fn find<'a>(segments: &[Segment], start: Node<'a>) -> Result<Option<Node<'a>>, JsonError> {
+    let mut node = start;
+    for segment in segments {
+        let next = match segment {
+            Segment::Member(name) => node.members()?.into_iter().find(|(key, _)| key == name).map(|(_, value)| value),
+            Segment::Index(index) => node.elements()?.into_iter().nth(*index),
+            Segment::Each => None,
+        };
+        let Some(next) = next else { return Ok(None) };
+        node = next;
+    }
+    Ok(Some(node))
 }
 
 /// The first step of `rest` and what follows it.

@@ -49,6 +49,8 @@ pub(crate) struct SchemeEntry {
 /// The key and event type of one kind of event in a batch.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemRule {
+    /// Where the events are.
+    pub(crate) path: String,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
 }

@@ -1,13 +1,15 @@
 //! Where to read a value, in the form of a catalog file: `json:$.id`, `header:x-github-delivery`, `query:challenge`.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::json::{JsonError, Node, compact_sha256};
-use crate::path::{Path, Root};
+use crate::path::{Path, Root, Segment, find};
 
 /// One place to read a value from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,14 +179,21 @@ pub(crate) fn header_name(name: &str) -> Result<String, String> {
 pub(crate) struct Facets<'a> {
     headers: &'a BTreeMap<String, String>,
     body: &'a [u8],
-    root: std::cell::OnceCell<Result<Node<'a>, JsonError>>,
+    document: Rc<Document<'a>>,
     item: Option<Node<'a>>,
     pruned_sha256: Option<[u8; 32]>,
 }
 
+/// A body as JSON. All events of a delivery share it, so that it is read once for all of them.
+#[derive(Default)]
+struct Document<'a> {
+    root: OnceCell<Result<Node<'a>, JsonError>>,
+    members: OnceCell<Result<Vec<(String, Node<'a>)>, JsonError>>,
+}
+
 impl<'a> Facets<'a> {
     pub(crate) fn new(body: &'a [u8], headers: &'a BTreeMap<String, String>) -> Self {
-        Self { headers, body, root: std::cell::OnceCell::new(), item: None, pruned_sha256: None }
+        Self { headers, body, document: Rc::default(), item: None, pruned_sha256: None }
     }
 
     /// The same delivery, for one of its events; `pruned` is the delivery reduced to this event.
@@ -192,7 +201,7 @@ impl<'a> Facets<'a> {
         Self {
             headers: self.headers,
             body: self.body,
-            root: self.root.clone(),
+            document: Rc::clone(&self.document),
             item: Some(item),
             pruned_sha256: Some(compact_sha256(pruned)),
         }
@@ -204,7 +213,13 @@ impl<'a> Facets<'a> {
 
     /// The body as JSON, parsed once on first use.
     pub(crate) fn root(&self) -> Result<Node<'a>, JsonError> {
-        *self.root.get_or_init(|| Node::parse(self.body))
+        *self.document.root.get_or_init(|| Node::parse(self.body))
+    }
+
+    /// The members of the body at the top.
+    fn members(&self) -> Result<&[(String, Node<'a>)], JsonError> {
+        let members = self.document.members.get_or_init(|| self.root()?.members());
+        members.as_deref().map_err(|error| *error)
     }
 
     /// The non-empty text of a source, if any. A body, or a part of one, that cannot be read has none.
@@ -234,7 +249,7 @@ impl<'a> Facets<'a> {
 
     /// True when the body is not JSON, or one object in it has a key twice at the top.
     pub(crate) fn is_no_document(&self) -> bool {
-        self.root().and_then(|root| root.members()).is_err()
+        self.members().is_err()
     }
 
     /// The SHA-256 of one event's own text, or of the whole body.
@@ -245,11 +260,14 @@ impl<'a> Facets<'a> {
     /// The node at a path. A part that cannot be read has none: the next alternative may need no JSON, as Slack's slash
     /// commands are forms.
     fn node(&self, path: &Path) -> Option<Node<'a>> {
-        let start = match path.root {
-            Root::Item => self.item?,
-            Root::Body => self.root().ok()?,
-        };
-        path.find(start).ok().flatten()
+        match (path.root, path.segments.split_first()) {
+            (Root::Item, _) => path.find(self.item?).ok().flatten(),
+            (Root::Body, Some((Segment::Member(name), rest))) => {
+                let (_, member) = self.members().ok()?.iter().find(|(key, _)| key == name)?;
+                find(rest, *member).ok().flatten()
+            }
+            (Root::Body, _) => path.find(self.root().ok()?).ok().flatten(),
+        }
     }
 
     fn form_field(&self, name: &str) -> Option<String> {

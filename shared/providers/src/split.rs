@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
-use crate::items::{Expansion, FoundEvent, Read};
+use crate::items::{Expansion, FoundEvent, Kind, Read, Remainder};
 use crate::json::{Node, compact_sha256};
 use crate::key::KeyRule;
 use crate::limits::{EVENTS_MAX, KEY_BYTES_MAX};
@@ -101,7 +101,7 @@ impl Provider {
         let read = self.item_tree.read(root)?;
         let found = read.events()?;
         if found.is_empty() {
-            return Ok(vec![self.whole(facets.body().to_vec(), headers)]);
+            return Ok(vec![self.whole(facets.body().to_vec(), headers, read.remainder())]);
         }
         self.parts(&read, &found, facets, headers)
     }
@@ -110,15 +110,23 @@ impl Provider {
     ///
     /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them. So
     /// the event has the same hash alone and among others.
-    fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>) -> EventPart {
+    ///
+    /// Many providers also send what is no event of a batch. The catalog names its type; without one, an array of events
+    /// may have been renamed.
+    fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>, kind: Remainder) -> EventPart {
         let event_type = first_event(&self.event, &Facets::new(&body, headers));
         let sha256 = compact_sha256(&body);
+        let fallback = match kind {
+            Remainder::Unreadable => Some(Fallback::PartUnreadable),
+            Remainder::Other if event_type.is_none() => Some(Fallback::EventsMissing),
+            Remainder::Other | Remainder::Empty => None,
+        };
         EventPart {
             key: EventKey::Event(hash_key(sha256)),
             event_type: event_type.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
             body,
             sha256,
-            fallback: None,
+            fallback,
         }
     }
 
@@ -134,10 +142,14 @@ impl Provider {
         for item in found {
             let body = read.prune(item).into_bytes();
             expansion.add(body.len())?;
-            parts.push(match item.rule.and_then(|rule| self.item_rules.get(rule)) {
-                None => self.whole(body, headers),
-                Some(rule) => event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()),
-            });
+            let rule = match item.kind {
+                Kind::Event(rule) => self.item_rules.get(rule).ok_or(Fallback::BodyUnreadable)?,
+                Kind::Remainder(kind) => {
+                    parts.push(self.whole(body, headers, kind));
+                    continue;
+                }
+            };
+            parts.push(event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()));
         }
         Ok(without_twins(parts))
     }
@@ -149,9 +161,11 @@ fn without_twins(parts: impl IntoIterator<Item = EventPart>) -> Vec<EventPart> {
     parts.into_iter().filter(|part| seen.insert((part.key.clone(), part.sha256))).collect()
 }
 
-/// One event of a batch; `facets` look at it. Without an id, its key is the hash of its canonical form.
+/// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
+/// same words in two places are two facts.
 fn event_part(rule: &ItemRule, facets: &Facets<'_>, body: Vec<u8>, canonical: impl Fn() -> [u8; 32]) -> EventPart {
-    let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(canonical(), Fallback::IdMissing));
+    let hashed = || Sha256::digest([rule.path.as_bytes(), b"\n", &canonical()].concat()).into();
+    let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
     EventPart {
         key: EventKey::Event(key.text),
         event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),

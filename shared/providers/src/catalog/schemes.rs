@@ -39,7 +39,7 @@ pub(super) fn scheme_entry(file: &NamedSchemeFile) -> Result<SchemeEntry, Proble
         SchemeFile::Jwt(jwt) => (jwt_scheme(jwt)?, none, none),
         SchemeFile::Twilio(_) => (Scheme::Twilio(TwilioScheme), none, none),
         SchemeFile::Paypal(_) => (Scheme::Paypal(PaypalScheme), none, none),
-        SchemeFile::AdyenItems(_) => (Scheme::Adyen(AdyenScheme::new().map_err(at("kind"))?), none, none),
+        SchemeFile::AdyenItems(_) => (Scheme::Adyen(AdyenScheme), none, none),
         SchemeFile::Braintree(_) => (Scheme::Braintree(BraintreeScheme), none, none),
         SchemeFile::AwsSns(_) => (Scheme::Sns(SnsScheme), none, none),
         SchemeFile::Contentful(file) => {

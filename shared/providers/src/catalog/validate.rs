@@ -175,7 +175,7 @@ fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {
         }
         let event = events("event", &file.event, Root::Item).map_err(&place)?;
         tree.add(&path.segments, index);
-        rules.push(ItemRule { key, event });
+        rules.push(ItemRule { path: file.path.clone(), key, event });
     }
     Ok((tree, rules))
 }

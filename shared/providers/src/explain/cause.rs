@@ -187,6 +187,16 @@ fn fallback_sentence(fallback: Fallback, looked_for: &[String]) -> String {
             "The body cannot be read. It is kept as an event of type `unreadable`, which no handler takes by default."
                 .to_owned()
         }
+        Fallback::PartUnreadable => {
+            "A part of the delivery cannot be read: an object in it has one name twice, or a name \
+                                     that is no text. It is kept as one event."
+                .to_owned()
+        }
+        Fallback::EventsMissing => {
+            "A part of the delivery holds no event where the provider puts them. It is kept as one \
+                                    event. The provider may have changed its form."
+                .to_owned()
+        }
         Fallback::TooManyEvents => {
             format!(
                 "The delivery holds more than {EVENTS_MAX} events. It is kept whole, as an event of type `unreadable`."

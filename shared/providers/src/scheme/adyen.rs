@@ -8,6 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::json::{JsonError, Node};
 use crate::limits::SIGNATURES_MAX;
+#[cfg(feature = "tools")]
 use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -21,34 +22,30 @@ use crate::scheme::proof::{Context, Verification};
 use crate::scheme::tools::{Lookup, SchemeTools};
 use crate::source::Source;
 
+#[cfg(feature = "tools")]
 const ITEMS: &str = "$.notificationItems";
 #[cfg(feature = "tools")]
 const SIGNATURE: &str = "additionalData.hmacSignature";
 
 /// The signed fields of an item, in the order in which they are signed.
 const SIGNED: [&str; 8] = [
-    "@.pspReference",
-    "@.originalReference",
-    "@.merchantAccountCode",
-    "@.merchantReference",
-    "@.amount.value",
-    "@.amount.currency",
-    "@.eventCode",
-    "@.success",
+    "pspReference",
+    "originalReference",
+    "merchantAccountCode",
+    "merchantReference",
+    "amount.value",
+    "amount.currency",
+    "eventCode",
+    "success",
 ];
 
 /// The signed field that holds the merchant's own text. The signed text has `:` between the fields, so only one field may
 /// contain a `:` itself. With two, the signed text could be read in two ways.
 const FREE: usize = 3;
 
-/// The paths that this scheme reads, parsed once.
-#[derive(Debug, Clone)]
-pub(crate) struct AdyenScheme {
-    items: Path,
-    item: Path,
-    signature: Path,
-    signed: Vec<Path>,
-}
+/// The scheme has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AdyenScheme;
 
 /// An item: what is signed of it, and its signature.
 struct Item {
@@ -56,48 +53,59 @@ struct Item {
     signature: Vec<u8>,
 }
 
-impl AdyenScheme {
-    /// Reads the paths. They are constants, so this never fails.
-    pub(crate) fn new() -> Result<Self, String> {
-        Ok(Self {
-            items: Path::parse(ITEMS)?,
-            item: Path::parse("@.NotificationRequestItem")?,
-            signature: Path::parse("@.additionalData.hmacSignature")?,
-            signed: SIGNED.iter().map(|path| Path::parse(path)).collect::<Result<_, _>>()?,
-        })
+/// The members of an object, read once.
+struct Members<'a>(Vec<(String, Node<'a>)>);
+
+impl<'a> Members<'a> {
+    fn of(node: Option<Node<'a>>) -> Result<Self, JsonError> {
+        node.map_or(Ok(Vec::new()), |node| node.members()).map(Self)
     }
 
-    /// The items of a body, as nodes.
-    fn nodes<'a>(&self, body: &'a [u8]) -> Result<Vec<Node<'a>>, JsonError> {
-        let Some(items) = self.items.find(Node::parse(body)?)? else { return Ok(Vec::new()) };
-        let mut nodes = Vec::new();
-        for element in items.elements()? {
-            nodes.push(self.item.find(element)?.ok_or(JsonError::NotJson)?);
-        }
-        Ok(nodes)
+    fn get(&self, name: &str) -> Option<Node<'a>> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, node)| *node)
     }
 
-    fn message(&self, item: Node<'_>) -> Result<String, JsonError> {
-        let field = |path: &Path| Ok(path.find(item)?.and_then(|node| node.scalar()).unwrap_or_default());
-        let fields = self.signed.iter().map(field).collect::<Result<Vec<String>, JsonError>>()?;
-        let is_ambiguous = |(index, field): (usize, &String)| index != FREE && field.contains(':');
-        if fields.iter().enumerate().any(is_ambiguous) { Err(JsonError::NotJson) } else { Ok(fields.join(":")) }
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(|node| node.scalar())
     }
+}
 
-    fn items(&self, body: &[u8]) -> Result<Vec<Item>, Refusal> {
-        let malformed = |_| Refusal::SignatureMalformed;
-        let nodes = self.nodes(body).map_err(malformed)?;
-        if nodes.len() > SIGNATURES_MAX {
-            return Err(Refusal::SignatureMalformed);
-        }
-        let item = |node: &Node<'_>| {
-            let text = self.signature.find(*node).map_err(malformed)?.and_then(|node| node.scalar());
-            let signature = Encoding::Base64.decode(&text.ok_or(Refusal::SignatureMissing)?);
-            let signature = signature.ok_or(Refusal::SignatureMalformed)?;
-            Ok(Item { message: self.message(*node).map_err(malformed)?, signature })
-        };
-        nodes.iter().map(item).collect()
+/// The items of a body, as nodes. No delivery has more than [`SIGNATURES_MAX`].
+fn nodes(body: &[u8]) -> Result<Vec<Node<'_>>, JsonError> {
+    let root = Members::of(Some(Node::parse_unproven(body)?))?;
+    let Some(items) = root.get("notificationItems") else { return Ok(Vec::new()) };
+    let elements = items.elements()?;
+    if elements.len() > SIGNATURES_MAX {
+        return Err(JsonError::NotJson);
     }
+    let mut nodes = Vec::with_capacity(elements.len());
+    for element in elements {
+        nodes.push(Members::of(Some(element))?.get("NotificationRequestItem").ok_or(JsonError::NotJson)?);
+    }
+    Ok(nodes)
+}
+
+fn message(item: &Members<'_>) -> Result<String, JsonError> {
+    let amount = Members::of(item.get("amount"))?;
+    let field = |name: &&str| match name.strip_prefix("amount.") {
+        Some(name) => amount.text(name),
+        None => item.text(name),
+    };
+    let fields: Vec<String> = SIGNED.iter().map(|name| field(name).unwrap_or_default()).collect();
+    let is_ambiguous = |(index, field): (usize, &String)| index != FREE && field.contains(':');
+    if fields.iter().enumerate().any(is_ambiguous) { Err(JsonError::NotJson) } else { Ok(fields.join(":")) }
+}
+
+fn items(body: &[u8]) -> Result<Vec<Item>, Refusal> {
+    let malformed = |_| Refusal::SignatureMalformed;
+    let item = |node: Node<'_>| {
+        let members = Members::of(Some(node)).map_err(malformed)?;
+        let text = Members::of(members.get("additionalData")).map_err(malformed)?.text("hmacSignature");
+        let signature = Encoding::Base64.decode(&text.ok_or(Refusal::SignatureMissing)?);
+        let signature = signature.ok_or(Refusal::SignatureMalformed)?;
+        Ok(Item { message: message(&members).map_err(malformed)?, signature })
+    };
+    nodes(body).map_err(malformed)?.into_iter().map(item).collect()
 }
 
 fn mac(key: &[u8], message: &str) -> Option<Vec<u8>> {
@@ -110,7 +118,7 @@ impl SchemeKind for AdyenScheme {
     }
 
     fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
-        let items = self.items(context.request.body)?;
+        let items = items(context.request.body)?;
         if items.is_empty() {
             return Err(Refusal::SignatureMissing);
         }
@@ -128,7 +136,7 @@ impl SchemeKind for AdyenScheme {
     fn covers(&self, source: &Source) -> bool {
         let Source::Json(path) = source else { return false };
         let text = path.to_string();
-        SIGNED.iter().any(|signed| text == signed.replace('@', "@.NotificationRequestItem"))
+        SIGNED.iter().any(|signed| text == format!("@.NotificationRequestItem.{signed}"))
     }
 }
 
@@ -137,14 +145,14 @@ impl SchemeTools for AdyenScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let key = SecretForm::Hex.decode(secret).ok_or(SignError::Secret)?;
         let lacks = || SignError::BodyLacks { path: format!("{ITEMS}[*].NotificationRequestItem.{SIGNATURE}") };
-        let count = self.nodes(&draft.body).map_err(|_| lacks())?.len();
+        let count = nodes(&draft.body).map_err(|_| lacks())?.len();
         if count == 0 {
             return Err(lacks());
         }
         for index in 0..count {
             let path = format!("{ITEMS}[{index}].NotificationRequestItem");
-            let node = self.nodes(&draft.body).map_err(|_| lacks())?.get(index).copied().ok_or_else(lacks)?;
-            let message = self.message(node).map_err(|_| lacks())?;
+            let node = nodes(&draft.body).map_err(|_| lacks())?.get(index).copied().ok_or_else(lacks)?;
+            let message = Members::of(Some(node)).and_then(|item| message(&item)).map_err(|_| lacks())?;
             let signature = mac(&key, &message).ok_or(SignError::Secret)?;
             let place = Path::parse(&format!("{path}.{SIGNATURE}")).map_err(|_| lacks())?;
             draft.set_json(&place, &Encoding::Base64.encode(&signature))?;
@@ -173,7 +181,7 @@ mod tests {
             "success": "true", "additionalData": { "hmacSignature": "AA==" },
         });
         let body = serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
-        let items = AdyenScheme::new().unwrap().items(body.as_bytes())?;
+        let items = super::items(body.as_bytes())?;
         Ok(items[0].message.clone())
     }
 

@@ -11,6 +11,8 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::work::hashed;
+
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,11 +60,11 @@ impl Hash {
 fn mac<M: Mac + KeyInit + Clone>(key: &[u8], pieces: &[&[u8]], endings: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     let mut mac = <M as Mac>::new_from_slice(key).ok()?;
     for piece in pieces {
-        count(piece.len());
+        hashed(piece.len());
         mac.update(piece);
     }
     let with = |ending: &&[u8]| {
-        count(ending.len());
+        hashed(ending.len());
         let mut mac = mac.clone();
         mac.update(ending);
         mac.finalize().into_bytes().to_vec()
@@ -73,7 +75,7 @@ fn mac<M: Mac + KeyInit + Clone>(key: &[u8], pieces: &[&[u8]], endings: &[&[u8]]
 fn digest<D: Digest>(pieces: &[&[u8]]) -> Vec<u8> {
     let mut hash = D::new();
     for piece in pieces {
-        count(piece.len());
+        hashed(piece.len());
         hash.update(piece);
     }
     hash.finalize().to_vec()
@@ -81,7 +83,7 @@ fn digest<D: Digest>(pieces: &[&[u8]]) -> Vec<u8> {
 
 /// PayPal's checksum of a body.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    count(bytes.len());
+    hashed(bytes.len());
     crc32fast::hash(bytes)
 }
 
@@ -91,39 +93,10 @@ pub(crate) fn is_among(code: &[u8], candidates: &[Vec<u8>]) -> bool {
     !code.is_empty() && bool::from(equal)
 }
 
-/// Notes that these bytes were hashed.
-#[cfg(not(feature = "tools"))]
-pub(crate) const fn count(_bytes: usize) {}
-
-/// Notes that these bytes were hashed.
-#[cfg(feature = "tools")]
-pub(crate) use counted::count;
-
-/// How much was hashed: for tests and benches.
-#[cfg(feature = "tools")]
-pub(crate) mod counted {
-    use std::cell::Cell;
-
-    thread_local! {
-        static HASHED: Cell<usize> = const { Cell::new(0) };
-    }
-
-    /// Notes that these bytes were hashed.
-    pub(crate) fn count(bytes: usize) {
-        HASHED.set(HASHED.get().saturating_add(bytes));
-    }
-
-    /// The result of a call, and how many bytes it hashed to judge a request.
-    pub fn hashed_bytes<T>(call: impl FnOnce() -> T) -> (T, usize) {
-        let before = HASHED.get();
-        let result = call();
-        (result, HASHED.get().saturating_sub(before))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::hashed_bytes;
 
     #[test]
     fn a_code_is_found_among_candidates_of_any_length() {
@@ -146,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_hashed_is_counted() {
-        let (_, bytes) = counted::hashed_bytes(|| Hash::Sha1.hmac_endings(b"key", &[b"12345"], &[b"", b"\n"]));
+        let (_, bytes) = hashed_bytes(|| Hash::Sha1.hmac_endings(b"key", &[b"12345"], &[b"", b"\n"]));
         assert_eq!(bytes, 6);
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Token<'a> {
 
 /// A scalar member of a JSON object, which must have it once.
 fn member(json: &[u8], name: &str) -> Option<String> {
-    let members = Node::parse(json).ok()?.members().ok()?;
+    let members = Node::parse_unproven(json).ok()?.members().ok()?;
     members.into_iter().find(|(key, _)| key == name).and_then(|(_, node)| node.scalar())
 }
 

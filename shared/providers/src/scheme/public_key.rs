@@ -12,7 +12,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, DecodePem};
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
-use crate::scheme::hash::count;
+use crate::work::hashed;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -116,7 +116,7 @@ impl PublicKey {
             Algorithm::RsaSha256 => &RSA_PKCS1_2048_8192_SHA256,
             Algorithm::RsaSha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
         };
-        count(message.len());
+        hashed(message.len());
         self.makes(algorithm) && UnparsedPublicKey::new(method, bytes).verify(message, signature).is_ok()
     }
 }

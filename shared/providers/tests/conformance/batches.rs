@@ -1,8 +1,8 @@
 //! Deliveries that hold several events: each is found, named and cut out without changing a byte of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_providers::{Catalog, EventKey, EventPart, Fallback};
+use hookonce_providers::{Catalog, EventKey, EventPart, Fallback, parsed_bytes};
 use sha2::{Digest, Sha256};
 
 fn split(provider: &str, body: &str) -> Vec<EventPart> {
@@ -127,7 +127,8 @@ fn an_event_without_an_id_is_kept_by_its_content_and_its_siblings_are_untouched(
     }
 }
 
-/// What a delivery says about itself may change with every retry; what an event says and whose it is may not.
+/// What a delivery says about itself may change with every retry, and does not count. What an event says counts, even what
+/// some providers change in it with a retry: then an event without an id is kept twice, and never lost.
 #[test]
 fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
     let okta = |delivery: &str, items: &str| format!(r#"{{"eventId":"{delivery}","data":{{"events":[{items}]}}}}"#);
@@ -159,6 +160,74 @@ fn events_with_half_a_surrogate_pair_in_a_name_have_keys_of_their_own() {
     assert_ne!(key("A"), key("B"));
     let nested = |id: &str| split("sendgrid", &format!(r#"[{{"a":[{{"\udfff":"{id}"}}]}}]"#)).remove(0).key;
     assert_ne!(nested("A"), nested("B"));
+}
+
+#[test]
+fn a_part_that_cannot_be_read_or_has_no_known_form_is_reported() {
+    let of = |value: &str| format!(r#"{{"entry":[{{"changes":[{{"field":"messages","value":{value}}}]}}]}}"#);
+    let fallback = |provider: &str, body: &str| {
+        let parts = split(provider, body);
+        assert_stable(provider, &parts);
+        (parts.len(), parts[0].fallback)
+    };
+    let message = r#"{"id":"wamid.A"}"#;
+    for name in ["a", r"\ud800"] {
+        let value = format!(r#"{{"a":1,"{name}":2,"messages":[{message}]}}"#);
+        assert_eq!(fallback("meta_whatsapp", &of(&value)), (1, Some(Fallback::PartUnreadable)), "{name}");
+    }
+    let okta = r#"{"data":{"events":[],"events":[{"uuid":"a"}]}}"#;
+    assert_eq!(fallback("okta", okta), (1, Some(Fallback::PartUnreadable)));
+    for (provider, body) in [
+        ("okta", r#"{"eventType":"com.okta.event_hook","data":{"items":[{"uuid":"a"}]}}"#),
+        ("line", r#"{"destination":"x","messages":[{}]}"#),
+        ("gocardless", r#"{"items":[{"id":"1"}]}"#),
+        ("x_twitter", r#"{"for_user_id":"1","post_create_events":[{}]}"#),
+        ("meta_messenger_instagram", r#"{"object":"page","entry":[{"id":"1","messages":[{}]}]}"#),
+        ("hubspot", "{}"),
+    ] {
+        assert_eq!(fallback(provider, body), (1, Some(Fallback::EventsMissing)), "{provider}");
+    }
+    // What a provider is known to send beside events, and an array of events that is empty.
+    for (provider, body) in [
+        ("meta_whatsapp", of(r#"{"messages":[]}"#).as_str()),
+        ("meta_whatsapp", of(r#"{"errors":[{"code":131047}]}"#).as_str()),
+        ("meta_messenger_instagram", r#"{"object":"page","entry":[{"id":"1","standby":[{"message":{}}]}]}"#),
+        ("line", r#"{"destination":"x","events":[]}"#),
+        ("x_twitter", r#"{"user_event":{"revoke":{}}}"#),
+        ("adyen", r#"{"type":"balancePlatform.transfer.created"}"#),
+    ] {
+        assert_eq!(fallback(provider, body), (1, None), "{provider}");
+    }
+}
+
+#[test]
+fn the_same_words_in_two_places_are_two_events() {
+    let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"text":"a"}],"statuses":[{"text":"a"}]}}]}]}"#;
+    let parts = split("meta_whatsapp", body);
+    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
+    assert_eq!(types, ["message", "unknown"]);
+    assert_ne!(parts[0].key, parts[1].key);
+    assert_stable("meta_whatsapp", &parts);
+}
+
+/// What surrounds events is read once for all of them.
+#[test]
+fn a_thousand_events_without_an_id_cost_no_thousand_readings() {
+    const EVENTS: usize = 1_000;
+    let text = "x".repeat(1_000);
+    let list = |event: &dyn Fn(usize) -> String| (0..EVENTS).map(event).collect::<Vec<_>>().join(",");
+    let messages = list(&|index| format!(r#"{{"text":"{index}{text}"}}"#));
+    let follows = list(&|index| format!(r#"{{"target":"{index}{text}"}}"#));
+    for (provider, body) in [
+        ("meta_whatsapp", format!(r#"{{"entry":[{{"id":"1","changes":[{{"value":{{"messages":[{messages}]}}}}]}}]}}"#)),
+        ("x_twitter", format!(r#"{{"for_user_id":"1","follow_events":[{follows}]}}"#)),
+    ] {
+        let (parts, parsed) = parsed_bytes(|| split(provider, &body));
+        assert_eq!(parts.iter().map(|part| &part.key).collect::<BTreeSet<_>>().len(), EVENTS);
+        let times = parsed.div_ceil(body.len());
+        println!("{provider}: {} bytes, parsed {times} times", body.len());
+        assert!(times <= 20, "{provider}: parsed {times} times");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
-//! What a stranger can make an endpoint compute before it knows the sender: bytes that are hashed, and processor time.
+//! What a stranger can make an endpoint compute before it knows the sender: bytes that are hashed and parsed, and processor time.
 //!
-//! `cargo test --workspace --test conformance work -- --nocapture` prints both.
+//! `cargo test --workspace --test conformance work -- --nocapture` prints them.
 
 use std::time::{Duration, Instant};
 
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::limits::{SECRETS_MAX, SIGNATURES_MAX};
-use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest, hashed_bytes};
+use hookonce_providers::{
+    Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest, hashed_bytes, parsed_bytes,
+};
 use serde_json::{Value, json};
 
 use crate::support::{provider, valid, vector};
@@ -15,6 +17,9 @@ const URL: &str = "https://example.com/webhooks/work";
 
 /// How many times as much as an accepted request a refused one may hash. Twilio needs two: it signs one of two URLs.
 const RATIO_MAX: usize = 2;
+
+/// How many times the JSON of a refused request may be parsed, each level of it once, and each level's texts again.
+const PARSES_MAX: usize = 8;
 
 /// What headers and separators may add, in bytes.
 const SLACK_BYTES: usize = 32 * 1024;
@@ -36,6 +41,7 @@ struct Target {
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     hashed: usize,
+    parsed: usize,
     time: Duration,
 }
 
@@ -69,9 +75,9 @@ impl Target {
     fn cost(&self, (headers, body): &Sent) -> (Cost, bool) {
         let request = Request { method: "POST", url: URL, headers, body };
         let started = Instant::now();
-        let (received, hashed) =
-            hashed_bytes(|| self.provider.receive(&request, &self.keyring, &self.settings, None, self.now));
-        (Cost { hashed, time: started.elapsed() }, matches!(received, Ok(Received::Delivery(_))))
+        let receive = || self.provider.receive(&request, &self.keyring, &self.settings, None, self.now);
+        let ((received, hashed), parsed) = parsed_bytes(|| hashed_bytes(receive));
+        (Cost { hashed, parsed, time: started.elapsed() }, matches!(received, Ok(Received::Delivery(_))))
     }
 
     /// The cost of an accepted request, if one can be made here, else one pass for each secret; and of the worst refused.
@@ -80,15 +86,16 @@ impl Target {
         // A header that only names the delivery, and is not signed, makes no request wrong.
         let refused: Vec<Cost> = hostile.filter_map(|(cost, accepted)| (!accepted).then_some(cost)).collect();
         let hashed = refused.iter().map(|cost| cost.hashed).max().unwrap();
+        let parsed = refused.iter().map(|cost| cost.parsed).max().unwrap();
         let time = refused.iter().map(|cost| cost.time).max().unwrap();
         let accepted = if self.provider.can_sign() {
             let (cost, is_accepted) = self.cost(&self.accepted);
             assert!(is_accepted, "{}", self.provider.id());
             cost
         } else {
-            Cost { hashed: self.accepted.1.len() * self.keyring.len(), time: Duration::ZERO }
+            Cost { hashed: self.accepted.1.len() * self.keyring.len(), parsed: 0, time: Duration::ZERO }
         };
-        (accepted, Cost { hashed, time })
+        (accepted, Cost { hashed, parsed, time })
     }
 }
 
@@ -155,17 +162,52 @@ fn hostile(id: &str, (headers, body): &Sent) -> Vec<Sent> {
 }
 
 fn check(provider: &'static Provider, bytes: usize, held: usize) {
-    let (accepted, refused) = Target::new(provider, bytes, held).costs();
+    let target = Target::new(provider, bytes, held);
+    let (accepted, refused) = target.costs();
     println!(
-        "{:26} hashed bytes: accepted {:>9}, worst refused {:>9}; processor: accepted {:>7.1} ms, worst refused {:>7.1} ms",
+        "{:26} hashed bytes: accepted {:>9}, worst refused {:>9}; parsed: worst refused {:>9}; processor: accepted {:>7.1} ms, worst refused {:>7.1} ms",
         provider.id(),
         accepted.hashed,
         refused.hashed,
+        refused.parsed,
         accepted.time.as_secs_f64() * 1_000.0,
         refused.time.as_secs_f64() * 1_000.0,
     );
     let max = accepted.hashed * RATIO_MAX + SLACK_BYTES;
     assert!(refused.hashed <= max, "{}: a refused request hashes {} bytes", provider.id(), refused.hashed);
+    let max = target.hostile.iter().map(|(_, body)| body.len()).max().unwrap() * PARSES_MAX;
+    assert!(refused.parsed <= max, "{}: a refused request has {} bytes parsed", provider.id(), refused.parsed);
+}
+
+/// Many short names cost more than one long text: each is a string of its own.
+#[test]
+fn what_a_stranger_sends_is_not_read_once_per_path() {
+    const MEMBERS: usize = 300_000;
+    let names: Vec<String> = (0..MEMBERS).map(|index| format!("\"{index}\":1")).collect();
+    let names = names.join(",");
+    let signed = r#""additionalData":{"hmacSignature":"AAAA"}"#;
+    for (id, body) in [
+        ("adyen", format!(r#"{{"notificationItems":[{{"NotificationRequestItem":{{{signed},{names}}}}}]}}"#)),
+        (
+            "adyen",
+            format!(r#"{{"notificationItems":[{}]}}"#, vec![r#"{"NotificationRequestItem":{}}"#; 90_000].join(",")),
+        ),
+        ("aws_sns", format!("{{{names}}}")),
+        ("mailgun", format!(r#"{{"signature":{{{names}}}}}"#)),
+        ("mailgun", format!(r#"{{{names},"signature":{{}}}}"#)),
+    ] {
+        let (provider, captured) = (provider(id), &valid(id).captured);
+        let keyring = provider.keyring(&captured.secrets).unwrap();
+        let headers = [("content-type".to_owned(), b"application/json".to_vec())];
+        let request = Request { method: "POST", url: URL, headers: &headers, body: body.as_bytes() };
+        let started = Instant::now();
+        let (received, parsed) =
+            parsed_bytes(|| provider.receive(&request, &keyring, &captured.settings, None, captured.now));
+        let times = parsed.div_ceil(body.len());
+        println!("{id:10} {} bytes, parsed {times} times in {:?}", body.len(), started.elapsed());
+        assert_eq!(received.unwrap_err().status(), 401, "{id}");
+        assert!(times <= PARSES_MAX, "{id}: parsed {times} times");
+    }
 }
 
 #[test]

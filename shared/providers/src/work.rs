@@ -1,0 +1,47 @@
+//! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed: for tests and benches.
+
+#[cfg(feature = "tools")]
+mod counted {
+    use std::cell::Cell;
+
+    thread_local! {
+        static HASHED: Cell<usize> = const { Cell::new(0) };
+        static PARSED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Notes that these bytes were hashed.
+    pub(crate) fn hashed(bytes: usize) {
+        HASHED.set(HASHED.get().saturating_add(bytes));
+    }
+
+    /// Notes that these bytes of JSON were parsed.
+    pub(crate) fn parsed(bytes: usize) {
+        PARSED.set(PARSED.get().saturating_add(bytes));
+    }
+
+    /// The result of a call, and how many bytes it hashed to judge a request.
+    pub fn hashed_bytes<T>(call: impl FnOnce() -> T) -> (T, usize) {
+        let before = HASHED.get();
+        let result = call();
+        (result, HASHED.get().saturating_sub(before))
+    }
+
+    /// The result of a call, and how many bytes of JSON it parsed; a byte that is read again counts again.
+    pub fn parsed_bytes<T>(call: impl FnOnce() -> T) -> (T, usize) {
+        let before = PARSED.get();
+        let result = call();
+        (result, PARSED.get().saturating_sub(before))
+    }
+}
+
+/// A deployed function counts nothing.
+#[cfg(not(feature = "tools"))]
+mod counted {
+    pub(crate) const fn hashed(_bytes: usize) {}
+
+    pub(crate) const fn parsed(_bytes: usize) {}
+}
+
+pub(crate) use counted::{hashed, parsed};
+#[cfg(feature = "tools")]
+pub use counted::{hashed_bytes, parsed_bytes};
