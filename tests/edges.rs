@@ -65,6 +65,20 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
 }
 
+/// A list of schemes that was changed counts at once, as a rotated secret does.
+#[tokio::test]
+async fn a_scheme_that_is_not_taken_has_the_document_fetched_again() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let push = Delivery::new("github", bytes("deliveries/github-push.json"));
+    harness.endpoints.change("github", "schemes", json!(["sha1"]));
+    let refused = webhook.handle(push.event(&harness.clock)).await;
+    assert_eq!(word(&refused), (401, "scheme_not_taken".to_owned()));
+    harness.clock.advance(REFRESH_PAUSE);
+    harness.endpoints.change("github", "schemes", json!(["sha256"]));
+    assert_eq!(word(&webhook.handle(push.event(&harness.clock)).await), (200, "accepted".to_owned()));
+}
+
 /// The document is fetched again, but a body is hashed a second time only if the document changed.
 #[test]
 fn an_unchanged_document_costs_a_forger_no_second_pass() {

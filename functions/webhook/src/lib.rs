@@ -139,7 +139,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    /// Verifies the request. If no secret of the cached document matches, fetches the document and, if it changed, verifies
+    /// Verifies the request. If no secret or scheme of the cached document fits, fetches the document and, if it changed, verifies
     /// once more, so that a secret rotation costs no deliveries until the cache expires.
     async fn receive(
         &self,
@@ -148,9 +148,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         deadline: Deadline,
     ) -> Result<(Arc<Endpoint>, Received), Denial> {
         match self.verify(&endpoint, inbound, deadline).await {
-            Err(Refusal::SignatureMismatch) => {
+            Err(refusal @ (Refusal::SignatureMismatch | Refusal::SchemeNotTaken)) => {
                 let now = self.ingress.ambient.moment().now;
-                let refused = Denial::refused(Refusal::SignatureMismatch, endpoint.provider.answers());
+                let refused = Denial::refused(refusal, endpoint.provider.answers());
                 let fresh = self.endpoints.refresh(&endpoint.id, now, deadline).await;
                 // An unchanged document would refuse again, after another pass over the body.
                 let Some(fresh) = fresh.filter(|fresh| !fresh.judges_like(&endpoint)) else { return Err(refused) };

@@ -65,9 +65,10 @@ impl Provider {
         settings: Settings,
         schemes: &[String],
     ) -> Result<(Keyring, Settings), ConfigurationError> {
-        let keyring = self.keyring(secrets)?.for_schemes(self.taken(schemes)?);
+        let taken = self.taken(schemes)?;
+        let keyring = self.keyring(secrets)?;
         for (index, secret) in secrets.iter().enumerate() {
-            self.check_secret(index, secret)?;
+            self.check_secret(index, secret, &taken)?;
         }
         for (name, value) in settings.iter() {
             let name = name.to_owned();
@@ -81,7 +82,7 @@ impl Provider {
         }
         match self.missing_setting(secrets, &settings) {
             Some(rule) => Err(ConfigurationError::SettingMissing { name: rule.name.clone() }),
-            None => Ok((keyring, settings)),
+            None => Ok((keyring.for_schemes(taken), settings)),
         }
     }
 
@@ -115,10 +116,16 @@ impl Provider {
         name == PUBLIC_URL || self.settings.iter().any(|rule| rule.name == name)
     }
 
-    /// Every scheme that can use the secret may be addressed, so the weakest reading counts.
-    fn check_secret(&self, index: usize, secret: &str) -> Result<(), ConfigurationError> {
+    /// Every scheme that the endpoint takes and that can use the secret may be addressed, so the weakest reading counts.
+    fn check_secret(&self, index: usize, secret: &str, taken: &[usize]) -> Result<(), ConfigurationError> {
         let bytes_min = self.secret_bytes_min;
-        for reading in self.schemes.iter().filter_map(|entry| entry.scheme.kind().read_secret(secret)) {
+        let schemes = taken.iter().filter_map(|at| self.schemes.get(*at));
+        let readings: Vec<SecretReading> =
+            schemes.filter_map(|entry| entry.scheme.kind().read_secret(secret)).collect();
+        if readings.is_empty() {
+            return Err(KeyringError::Unusable { index }.into());
+        }
+        for reading in readings {
             match reading {
                 SecretReading::Public => {}
                 SecretReading::Shared { .. } if secret.trim() != secret => {

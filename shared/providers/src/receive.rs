@@ -148,11 +148,12 @@ impl Provider {
         if !keyring.belongs_to(&self.id) {
             return Err(Refusal::NotConfigured);
         }
-        let Some((scheme_index, entry)) = self.addressed_scheme(request) else { return Ok(None) };
         // The sender chooses the scheme by the headers that it leaves out, so the endpoint says which it takes.
-        if !keyring.takes_scheme(scheme_index) {
-            return Err(Refusal::SchemeNotTaken);
-        }
+        let mut taken = self.addressed_schemes(request).filter(|(index, _)| keyring.takes_scheme(*index));
+        let Some((scheme_index, entry)) = taken.next() else {
+            let is_signed = self.addressed_schemes(request).next().is_some();
+            return if is_signed { Err(Refusal::SchemeNotTaken) } else { Ok(None) };
+        };
         // Some providers let anyone have a word signed with the endpoint's secret, so a signed word proves nothing.
         if is_word(request.body) && self.handshakes.iter().any(Handshake::signs_for_strangers) {
             return Err(Refusal::SignatureMismatch);
@@ -162,11 +163,11 @@ impl Provider {
         entry.scheme.kind().verify(&context).map(Some)
     }
 
-    /// The first scheme whose signature the request has, right or wrong. Only a `POST` is ever signed.
-    pub(crate) fn addressed_scheme(&self, request: &Request<'_>) -> Option<(usize, &SchemeEntry)> {
-        let mut schemes = self.schemes.iter().enumerate();
+    /// The schemes whose signature the request has, right or wrong, strongest first. Only a `POST` is ever signed.
+    pub(crate) fn addressed_schemes(&self, request: &Request<'_>) -> impl Iterator<Item = (usize, &SchemeEntry)> {
         let is_signed = request.method == Method::Post.as_str();
-        schemes.find(|(_, entry)| is_signed && entry.scheme.kind().is_addressed_by(request))
+        let schemes = self.schemes.iter().enumerate();
+        schemes.filter(move |(_, entry)| is_signed && entry.scheme.kind().is_addressed_by(request))
     }
 
     fn refusal_without_proof(&self, method: &str) -> Refusal {

@@ -12,7 +12,7 @@ pub enum Refusal {
     /// No signature matches any current secret.
     #[error("the signature does not match")]
     SignatureMismatch,
-    /// The request has a signature of the provider, but only one that is weaker than the endpoint asks for.
+    /// The request has a signature of the provider, but none of a scheme that the endpoint takes.
     #[error("the endpoint does not take this scheme")]
     SchemeNotTaken,
     /// The scheme needs a timestamp and the request has none.

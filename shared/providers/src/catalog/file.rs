@@ -117,6 +117,9 @@ pub(crate) struct SignedFile {
     pub(crate) secret: Option<SecretForm>,
     #[serde(default)]
     pub(crate) secret_prefix: Option<String>,
+    /// A secret without the prefix belongs to another scheme of the provider.
+    #[serde(default)]
+    pub(crate) secret_prefix_required: bool,
     pub(crate) signs: String,
     #[serde(default)]
     pub(crate) timestamp: Option<TimestampFile>,

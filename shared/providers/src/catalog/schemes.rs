@@ -104,7 +104,10 @@ fn primitive(file: &SignedFile, kind: Kind) -> Result<(Primitive, SecretRule), P
     let missing = |field: &str| (field.to_owned(), "missing; a shared secret needs it".to_owned());
     let needless = |field: &str| (field.to_owned(), "belongs to shared secrets only; leave it out".to_owned());
     let public = |algorithm| match (file.hash, file.secret, &file.secret_prefix) {
-        (None, None, None) => Ok((Primitive::Public(algorithm), SecretRule { form: SecretForm::Text, prefix: None })),
+        (None, None, None) => Ok((
+            Primitive::Public(algorithm),
+            SecretRule { form: SecretForm::Text, prefix: None, prefix_required: false },
+        )),
         (Some(_), _, _) => Err(needless("hash")),
         (None, Some(_), _) => Err(needless("secret")),
         (None, None, Some(_)) => Err(needless("secret_prefix")),
@@ -113,7 +116,10 @@ fn primitive(file: &SignedFile, kind: Kind) -> Result<(Primitive, SecretRule), P
         let hash = file.hash.ok_or_else(|| missing("hash"))?;
         let form = file.secret.ok_or_else(|| missing("secret"))?;
         let prefix = file.secret_prefix.clone().filter(|prefix| !prefix.is_empty());
-        Ok((make(hash), SecretRule { form, prefix }))
+        if file.secret_prefix_required && prefix.is_none() {
+            return Err(missing("secret_prefix"));
+        }
+        Ok((make(hash), SecretRule { form, prefix, prefix_required: file.secret_prefix_required }))
     };
     match kind {
         Kind::Hmac => shared(Primitive::Hmac),

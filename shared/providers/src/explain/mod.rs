@@ -142,7 +142,7 @@ impl Case<'_> {
     }
 
     fn scheme(&self) -> Option<&Scheme> {
-        let addressed = self.provider.addressed_scheme(self.request).map(|(_, entry)| &entry.scheme);
+        let addressed = self.provider.addressed_schemes(self.request).next().map(|(_, entry)| &entry.scheme);
         addressed.or_else(|| self.provider.schemes.first().map(|entry| &entry.scheme))
     }
 
@@ -231,7 +231,7 @@ impl Case<'_> {
 
     /// Another form of the secret with which the signature matches, such as base64 after `whsec_` instead of text.
     fn other_form(&self, secret: &str) -> Option<(&'static str, &'static str)> {
-        let (scheme_index, _) = self.provider.addressed_scheme(self.request)?;
+        let (scheme_index, _) = self.provider.addressed_schemes(self.request).next()?;
         let Scheme::Signed(scheme) = &self.provider.schemes.get(scheme_index)?.scheme else { return None };
         for form in [SecretForm::Text, SecretForm::Base64, SecretForm::Hex] {
             for prefix in [None, Some("whsec_".to_owned())] {
@@ -272,7 +272,7 @@ impl Case<'_> {
 
     fn skew(&self) -> Cause {
         let claimed = || {
-            let (scheme_index, entry) = self.provider.addressed_scheme(self.request)?;
+            let (scheme_index, entry) = self.provider.addressed_schemes(self.request).next()?;
             let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
             let context = Context {
                 request: self.request,
@@ -299,7 +299,7 @@ impl Case<'_> {
 
     /// Where the id of an event is looked for.
     fn key_rules(&self) -> Vec<String> {
-        let entry = self.provider.addressed_scheme(self.request).map(|(_, entry)| entry);
+        let entry = self.provider.addressed_schemes(self.request).next().map(|(_, entry)| entry);
         let items = self.provider.item_rules.iter().flat_map(|rule| &rule.key);
         let own = entry.map(|entry| self.provider.keys_of(entry)).unwrap_or_default();
         if self.provider.batches() {

@@ -33,7 +33,7 @@ impl SecretReading {
 pub(crate) trait SchemeKind {
     /// True when the request has this scheme's signature or token, right or wrong.
     ///
-    /// The first addressed scheme decides alone: a weaker signature never makes up for a wrong stronger one.
+    /// The first addressed scheme that the endpoint takes decides alone: a weaker signature never makes up for a wrong stronger one.
     fn is_addressed_by(&self, request: &Request<'_>) -> bool;
 
     /// Checks the request against every secret, newest first.

@@ -27,12 +27,17 @@ pub(crate) struct SecretRule {
     pub(crate) form: SecretForm,
     /// An optional label before the secret that is not part of it: `whsec_`.
     pub(crate) prefix: Option<String>,
+    /// The label tells this scheme's secrets from those of another one, so a text without it is no secret of this scheme.
+    pub(crate) prefix_required: bool,
 }
 
 impl SecretRule {
     pub(crate) fn decode(&self, secret: &str) -> Option<Vec<u8>> {
-        let bare = self.prefix.as_deref().and_then(|prefix| secret.strip_prefix(prefix)).unwrap_or(secret);
-        self.form.decode(bare)
+        match self.prefix.as_deref().and_then(|prefix| secret.strip_prefix(prefix)) {
+            Some(bare) => self.form.decode(bare),
+            None if self.prefix_required => None,
+            None => self.form.decode(secret),
+        }
     }
 }
 

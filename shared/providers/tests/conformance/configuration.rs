@@ -115,6 +115,44 @@ fn a_weaker_scheme_is_taken_only_by_an_endpoint_that_lists_it() {
     assert_eq!(judged(&["sha1"], "x-hub-signature-256", strong), Err(Refusal::SchemeNotTaken));
 }
 
+/// GitHub sends both signatures with every delivery.
+#[test]
+fn a_scheme_that_is_not_taken_hides_none_that_is() {
+    let captured = &valid("github").captured;
+    let mac = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, captured.secrets[0].as_bytes());
+    let weak = format!("sha1={}", hex::encode(ring::hmac::sign(&mac, &captured.body)));
+    let judged = |schemes: &[&str], weak: &str| {
+        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
+        let (keyring, settings) = provider("github").configure(&captured.secrets, Settings::none(), &schemes).unwrap();
+        let mut headers = captured.headers.clone();
+        headers.retain(|(name, _)| name != "x-hub-signature");
+        headers.push(("x-hub-signature".to_owned(), weak.as_bytes().to_vec()));
+        let request = Request { headers: &headers, ..captured.request() };
+        provider("github").receive(&request, &keyring, &settings, None, captured.now).map(|_| ())
+    };
+    let wrong = format!("sha1={}", "0".repeat(40));
+    assert_eq!((judged(&["sha1"], &weak), judged(&["sha1"], &wrong)), (Ok(()), Err(Refusal::SignatureMismatch)));
+    assert_eq!((judged(&[], &wrong), judged(&["sha1", "sha256"], &wrong)), (Ok(()), Ok(())));
+}
+
+/// Most texts of 16 or 20 letters and digits are also base64 of 12 or 15 bytes.
+#[test]
+fn a_secret_is_judged_by_the_schemes_that_the_endpoint_takes() {
+    let configured = |secret: &str, schemes: &[&str]| {
+        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
+        provider("gitlab").configure(&[secret.to_owned()], Settings::none(), &schemes).map(|_| ())
+    };
+    let unusable = Err(ConfigurationError::Keyring(KeyringError::Unusable { index: 0 }));
+    let too_short = Err(ConfigurationError::SecretTooShort { index: 0, bytes_min: 16 });
+    for token in ["abcdEFGH12345678", "abcdEFGH12345678wxyz"] {
+        assert_eq!((configured(token, &[]), configured(token, &["secret-token"])), (Ok(()), Ok(())), "{token}");
+        assert_eq!(configured(token, &["signing-token"]), unusable, "{token}");
+    }
+    let short = "whsec_MDEyMzQ1Njc4OTAxMjM0";
+    assert_eq!((configured(short, &[]), configured(short, &["signing-token"])), (too_short.clone(), too_short));
+    assert_eq!(configured(short, &["secret-token"]), Ok(()), "as text it is long enough");
+}
+
 #[test]
 fn an_unknown_scheme_and_one_that_is_listed_twice_are_refused() {
     let secrets = &valid("hubspot").captured.secrets;
