@@ -55,7 +55,8 @@ impl Provider {
     /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here and
     /// not at the first delivery.
     ///
-    /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that are not weaker than another one.
+    /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that the catalog does
+    /// not reserve for a list: those that prove less than another one with the same secret, or sign something else with it.
     ///
     /// # Errors
     /// [`ConfigurationError`] names the first field that is wrong.
@@ -99,8 +100,13 @@ impl Provider {
             taken.push(index);
         }
         if taken.is_empty() {
-            taken =
-                self.schemes.iter().enumerate().filter(|(_, entry)| !entry.weaker).map(|(index, _)| index).collect();
+            taken = self
+                .schemes
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| !entry.only_if_listed)
+                .map(|(index, _)| index)
+                .collect();
         }
         Ok(taken)
     }

@@ -59,7 +59,7 @@ impl Coverage {
 impl Provider {
     /// What is signed. Where a provider has several schemes, the least counts.
     pub fn coverage(&self) -> Coverage {
-        let taken = || self.schemes.iter().filter(|entry| !entry.weaker);
+        let taken = || self.schemes.iter().filter(|entry| !entry.only_if_listed);
         let least = |of: &dyn Fn(&SchemeEntry) -> Extent| taken().map(of).min().unwrap_or(Extent::No);
         Coverage {
             body: least(&|entry| self.body_coverage(entry)),

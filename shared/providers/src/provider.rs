@@ -40,7 +40,7 @@ pub(crate) struct SchemeEntry {
     /// The name by which an endpoint lists it; empty for an only scheme.
     pub(crate) name: String,
     /// Taken only by an endpoint that lists it.
-    pub(crate) weaker: bool,
+    pub(crate) only_if_listed: bool,
     pub(crate) scheme: Scheme,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
@@ -60,7 +60,7 @@ impl SchemeEntry {
     /// The scheme in one line, with the name by which an endpoint lists it.
     pub(crate) fn summary(&self) -> String {
         let summary = self.scheme.tools().summary();
-        match (self.name.as_str(), self.weaker) {
+        match (self.name.as_str(), self.only_if_listed) {
             ("", _) => summary,
             (name, false) => format!("{name}: {summary}"),
             (name, true) => format!("{name}, only for an endpoint that lists it in `schemes`: {summary}"),
@@ -115,7 +115,7 @@ impl Provider {
     ///
     /// Where this is false, anyone who holds one signed request can send it again with a new id.
     pub fn key_is_signed(&self) -> bool {
-        self.schemes.iter().filter(|entry| !entry.weaker).all(|entry| {
+        self.schemes.iter().filter(|entry| !entry.only_if_listed).all(|entry| {
             let covers = |rule: &KeyRule| rule.0.iter().all(|source| entry.scheme.kind().covers(source));
             let items = self.item_rules.iter().flat_map(|rule| &rule.key);
             if self.batches() { items.into_iter().all(covers) } else { self.keys_of(entry).iter().all(covers) }

@@ -38,7 +38,8 @@ pub struct EndpointDocument {
     /// Other settings that the provider's scheme needs, such as `verify_token` or `public_url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// The names of the provider's schemes that the endpoint takes. If empty, all that are not weaker than another one.
+    /// The names of the provider's schemes that the endpoint takes. If empty, all that the catalog does not
+    /// reserve for such a list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schemes: Vec<String>,
     /// What to do while the store is down: `reject` (ask for a retry) or `enqueue` (accept once the queue has the

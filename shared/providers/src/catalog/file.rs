@@ -50,9 +50,10 @@ pub(crate) struct NamedSchemeFile {
     /// The name by which an endpoint lists the scheme.
     #[serde(default)]
     pub(crate) name: Option<String>,
-    /// Proves less than another scheme with the same secret, so only an endpoint that lists it takes it.
+    /// Proves less than another scheme with the same secret, or signs something else with it. So only an endpoint that
+    /// lists it takes it.
     #[serde(default)]
-    pub(crate) weaker: bool,
+    pub(crate) only_if_listed: bool,
     #[serde(flatten)]
     pub(crate) scheme: SchemeFile,
 }

@@ -49,7 +49,7 @@ pub(super) fn scheme_entry(file: &NamedSchemeFile) -> Result<SchemeEntry, Proble
     };
     Ok(SchemeEntry {
         name: file.name.clone().unwrap_or_default(),
-        weaker: file.weaker,
+        only_if_listed: file.only_if_listed,
         scheme,
         key: keys("key", key, Root::Body)?,
         event: events("event", event, Root::Body)?,

@@ -116,7 +116,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     })
 }
 
-/// An endpoint lists schemes by their names, so each of several needs one of its own. One of them is never weaker.
+/// An endpoint lists schemes by their names, so each of several needs one of its own. The first one is taken without a list.
 fn scheme_names(schemes: &[SchemeEntry]) -> Result<(), Problem> {
     let names: BTreeSet<&str> = schemes.iter().map(|entry| entry.name.as_str()).collect();
     let plain =
@@ -125,8 +125,11 @@ fn scheme_names(schemes: &[SchemeEntry]) -> Result<(), Problem> {
         let problem = "each of several schemes needs a name of its own, in lower-case letters, digits and hyphens";
         return Err(("scheme.name".to_owned(), problem.to_owned()));
     }
-    if schemes.first().is_some_and(|entry| entry.weaker) {
-        return Err(("scheme[0].weaker".to_owned(), "the first scheme is the strongest".to_owned()));
+    if schemes.first().is_some_and(|entry| entry.only_if_listed) {
+        return Err((
+            "scheme[0].only_if_listed".to_owned(),
+            "an endpoint without a list takes the first scheme".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -84,7 +84,8 @@ pub enum Cause {
     SignatureMalformed,
     /// The endpoint does not take the scheme.
     #[error(
-        "The request has only a weaker signature. If the provider has no stronger one, list the scheme in `schemes`."
+        "The request has only a signature of a scheme that the endpoint does not take. If the provider sends no other one, \
+         list the scheme in `schemes`."
     )]
     SchemeNotTaken,
     /// The request has no timestamp.

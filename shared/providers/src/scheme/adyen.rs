@@ -43,6 +43,9 @@ const SIGNED: [&str; 8] = [
 /// contain a `:` itself. With two, the signed text could be read in two ways.
 const FREE: usize = 3;
 
+/// The header that signs the bodies of Adyen's other webhooks.
+const OTHER_SIGNATURE: &str = "hmacsignature";
+
 /// The scheme has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AdyenScheme;
@@ -113,8 +116,10 @@ fn mac(key: &[u8], message: &str) -> Option<Vec<u8>> {
 }
 
 impl SchemeKind for AdyenScheme {
-    fn is_addressed_by(&self, _request: &Request<'_>) -> bool {
-        true
+    /// Adyen's other webhooks have their signature in a header, and no items.
+    fn is_addressed_by(&self, request: &Request<'_>) -> bool {
+        let has_items = || std::str::from_utf8(request.body).is_ok_and(|body| body.contains("notificationItems"));
+        !request.has_header(OTHER_SIGNATURE) || has_items()
     }
 
     fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {

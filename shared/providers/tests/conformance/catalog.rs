@@ -116,7 +116,7 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("[facts]", "[[handshake]]\nmethod = \"GET\"\n[facts]", "handshake[0].when"),
         ("[facts]", "[[handshake]]\nmethod = \"GET\"\nunsigned = true\n[facts]", "handshake[0].unsigned"),
         ("event = [\"{json:$.type}\"]", "keep = [\"x-acme-token\"]", "keep[0]"),
-        ("kind = \"hmac\"", "weaker = true\nkind = \"hmac\"", "scheme[0].weaker"),
+        ("kind = \"hmac\"", "only_if_listed = true\nkind = \"hmac\"", "scheme[0].only_if_listed"),
         ("event = [\"{json:$.type}\"]", "keep = [\"x-hookonce-signed-at\"]", "keep[0]"),
         ("event = [\"{json:$.type}\"]", "lines = true", "lines"),
     ] {

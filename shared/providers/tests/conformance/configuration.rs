@@ -115,6 +115,29 @@ fn a_weaker_scheme_is_taken_only_by_an_endpoint_that_lists_it() {
     assert_eq!(judged(&["sha1"], "x-hub-signature-256", strong), Err(Refusal::SchemeNotTaken));
 }
 
+/// What a payment signs is a text of its own. As a body, it would fit the scheme that signs bodies.
+#[test]
+fn the_signed_text_of_a_payment_is_no_delivery() {
+    use base64::Engine as _;
+
+    let captured = &valid("adyen").captured;
+    let text = "psp::shop:order:100:EUR:CAPTURE:true";
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &hex::decode(&captured.secrets[0]).unwrap());
+    let signature = base64::engine::general_purpose::STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
+    let headers = [("hmacsignature".to_owned(), signature.into_bytes())];
+    let request = Request { headers: &headers, body: text.as_bytes(), ..captured.request() };
+    for (schemes, expected) in [
+        (&[][..], Err(Refusal::SchemeNotTaken)),
+        (&["payments"], Err(Refusal::SchemeNotTaken)),
+        (&["platform"], Ok(())),
+    ] {
+        let schemes: Vec<String> = schemes.iter().map(|name: &&str| (*name).to_owned()).collect();
+        let (keyring, settings) = provider("adyen").configure(&captured.secrets, Settings::none(), &schemes).unwrap();
+        let received = provider("adyen").receive(&request, &keyring, &settings, None, captured.now);
+        assert_eq!(received.map(|_| ()), expected, "{schemes:?}");
+    }
+}
+
 /// GitHub sends both signatures with every delivery.
 #[test]
 fn a_scheme_that_is_not_taken_hides_none_that_is() {
@@ -164,13 +187,13 @@ fn an_unknown_scheme_and_one_that_is_listed_twice_are_refused() {
 }
 
 #[test]
-fn the_weaker_schemes_are_the_ones_that_share_a_secret_with_a_stronger_one() {
-    let weaker: Vec<String> = Catalog::built_in()
+fn a_scheme_is_reserved_for_a_list_where_another_one_with_its_secret_proves_more_or_signs_something_else() {
+    let reserved: Vec<String> = Catalog::built_in()
         .iter()
         .flat_map(|provider| provider.schemes().into_iter().map(|scheme| format!("{} {scheme}", provider.id())))
         .filter_map(|line| line.split_once(", only for an endpoint").map(|(name, _)| name.to_owned()))
         .collect();
-    assert_eq!(weaker, ["github sha1", "hubspot v2", "hubspot v1"]);
+    assert_eq!(reserved, ["adyen platform", "github sha1", "hubspot v2", "hubspot v1"]);
 }
 
 #[test]
