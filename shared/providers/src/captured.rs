@@ -9,13 +9,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::catalog::Catalog;
 use crate::request::Request;
 use crate::scheme::sns;
 use crate::settings::{Settings, TOPIC_ARNS, VERIFY_TOKEN};
 
 /// A captured request, what its endpoint holds, and the time at which to judge it.
 ///
-/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?}`. The value of a header is a
+/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?}`. The value of a header is a
 /// string, or a list of strings for a header that comes more than once.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
@@ -34,6 +35,8 @@ pub struct CapturedRequest {
     pub secrets: Vec<String>,
     /// What the provider's scheme needs besides secrets.
     pub settings: Settings,
+    /// The schemes that the endpoint takes; empty for those that it takes without a list.
+    pub schemes: Vec<String>,
     /// When the request came.
     pub now: EpochSec,
 }
@@ -88,7 +91,10 @@ impl CapturedRequest {
     /// is taken for the endpoint's, and the first secret for the verify token. An endpoint never does this.
     fn completed(self) -> Self {
         let assumed = [(TOPIC_ARNS, sns::topic(&self.body)), (VERIFY_TOKEN, self.secrets.first().cloned())];
-        let assumed = assumed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        let provider = Catalog::built_in().provider(&self.provider);
+        let is_read = |name: &str| provider.is_some_and(|provider| provider.reads_setting(name));
+        let assumed = assumed.into_iter().filter(|(name, _)| is_read(name));
+        let assumed = assumed.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         Self { settings: Settings::merged(&assumed, &self.settings), ..self }
     }
 
@@ -116,6 +122,11 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
                 take::<BTreeMap<_, _>>(fields, ("settings", "an object whose values are strings"))?.into()
             } else {
                 Settings::none()
+            },
+            schemes: if fields.contains_key("schemes") {
+                take(fields, ("schemes", "a list of strings"))?
+            } else {
+                Vec::new()
             },
         };
         match fields.keys().next() {
@@ -167,7 +178,7 @@ mod tests {
         json!({
             "provider": "stripe", "method": "POST", "url": "https://example.com/", "body_base64": "e30=",
             "headers": { "a": "1", "b": ["2", "3"] }, "secrets": ["hunter2"], "now_unix": 7,
-            "settings": { "topic_arns": "t" },
+            "settings": { "topic_arns": "t" }, "schemes": ["a"],
         })
     }
 
@@ -190,7 +201,10 @@ mod tests {
             let mut without = form();
             without.as_object_mut().unwrap().remove(field);
             let missing = parse(&without).err().map(|error| error.to_string());
-            assert_eq!(missing, (field != "settings").then(|| format!("the field `{field}` is missing")));
+            assert_eq!(
+                missing,
+                (field != "settings" && field != "schemes").then(|| format!("the field `{field}` is missing"))
+            );
 
             let mut other = form();
             other[field] = json!([["hunter2"]]);

@@ -88,7 +88,7 @@ impl Provider {
     }
 
     /// The schemes that an endpoint takes, by their place in the catalog file.
-    fn taken(&self, names: &[String]) -> Result<Vec<usize>, ConfigurationError> {
+    pub(crate) fn taken(&self, names: &[String]) -> Result<Vec<usize>, ConfigurationError> {
         let mut taken = Vec::new();
         for name in names {
             let unknown = || ConfigurationError::SchemeUnknown { name: name.clone() };

@@ -7,7 +7,7 @@ use crate::material::Material;
 /// not print.
 ///
 /// [`Provider::configure`](crate::Provider::configure) makes the one of an endpoint, which takes only the endpoint's
-/// schemes. Any other takes every scheme of the provider, as `verify` does with a captured request.
+/// schemes. Any other takes every scheme of the provider.
 ///
 /// For a provider whose keys are fetched, such as AWS SNS, a ring without secrets trusts keys from the provider's own
 /// hosts; see [`Material`].

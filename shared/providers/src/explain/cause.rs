@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::configuration::ConfigurationError;
 use crate::event::Fallback;
 use crate::keyring::KeyringError;
 use crate::limits::{EVENTS_MAX, EXPANDED_BYTES_MAX};
@@ -21,6 +22,12 @@ pub enum Cause {
     SecretUnusable {
         /// Which secret; 0 is the newest.
         index: usize,
+    },
+    /// The endpoint's document is not valid.
+    #[error("The endpoint cannot be configured so: {problem}.")]
+    Configuration {
+        /// What is wrong with it, and in which field.
+        problem: String,
     },
     /// The signature matches without the space or line break around a secret.
     #[error("Secret {index} has a space or line break around it. The signature matches without it; store it without.")]
@@ -136,6 +143,20 @@ pub enum Cause {
     },
 }
 
+impl From<ConfigurationError> for Cause {
+    fn from(error: ConfigurationError) -> Self {
+        match error {
+            ConfigurationError::Keyring(error) => error.into(),
+            ConfigurationError::SettingMissing { name } => Self::SettingMissing { name },
+            ConfigurationError::SecretHasSpace { .. }
+            | ConfigurationError::SecretTooShort { .. }
+            | ConfigurationError::SettingUnknown { .. }
+            | ConfigurationError::SchemeUnknown { .. }
+            | ConfigurationError::SettingMalformed { .. } => Self::Configuration { problem: error.to_string() },
+        }
+    }
+}
+
 impl From<KeyringError> for Cause {
     fn from(error: KeyringError) -> Self {
         match error {
@@ -153,6 +174,7 @@ impl Cause {
             Self::NoSecret => "no_secret",
             Self::TooManySecrets => "too_many_secrets",
             Self::SecretUnusable { .. } => "secret_unusable",
+            Self::Configuration { .. } => "configuration",
             Self::SecretHasSpace { .. } => "secret_has_space",
             Self::SecretHasQuotes { .. } => "secret_has_quotes",
             Self::SecretForm { .. } => "secret_form",

@@ -15,10 +15,12 @@ use serde::Serialize;
 
 pub use cause::Cause;
 
+use crate::captured::CapturedRequest;
 use crate::catalog::Catalog;
+use crate::configuration::ConfigurationError;
 use crate::event::Fallback;
 use crate::keyring::Keyring;
-use crate::provider::Provider;
+use crate::provider::{Provider, SchemeEntry};
 use crate::receive::{Received, VerifiedDelivery};
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -85,32 +87,19 @@ impl Provider {
         tolerance: Option<Millis>,
         now: EpochSec,
     ) -> Explanation {
-        let case = Case { provider: self, request, secrets, settings, tolerance, now };
-        let keyring = self.keyring(secrets);
-        let usable = keyring.clone().unwrap_or_else(|_| Keyring::unchecked(&self.id, secrets));
-        let outcome = self.receive(request, &usable, settings, tolerance, now);
-        let is_configured = keyring.is_ok();
-        let mut causes: Vec<Cause> = keyring.err().map(Cause::from).into_iter().collect();
-        match &outcome {
-            Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
-            Ok(Received::Handshake(_)) => causes.clear(),
-            Ok(Received::Delivery(delivery)) => causes = case.fallbacks(delivery),
-            Err(refusal) => causes.extend(case.causes_of(*refusal)),
-        }
-        // As the endpoint would answer: without usable secrets it checks nothing.
-        let refusal = outcome.err().map(|refusal| if is_configured { refusal } else { Refusal::NotConfigured });
-        Explanation {
-            provider: self.id.clone(),
-            authentic: is_configured
-                && matches!(
-                    self.authenticate(request, &usable, settings, tolerance, now),
-                    Ok(Some(Verification::Authentic(_)))
-                ),
-            code: refusal.map(Refusal::code),
-            scheme: case.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
-            looked_for: case.findings(),
-            causes,
-        }
+        let case = Case { provider: self, request, secrets, schemes: None, settings, tolerance, now };
+        case.explain(self.keyring(secrets).map_err(ConfigurationError::from))
+    }
+
+    /// Checks a captured request as its endpoint would, with the schemes that the endpoint takes, and explains the result.
+    pub fn explain_captured(&self, captured: &CapturedRequest) -> Explanation {
+        let CapturedRequest { secrets, settings, schemes, now, .. } = captured;
+        let configured = self.configure(secrets, settings.clone(), schemes).map(|(keyring, _)| keyring);
+        let taken = self.taken(schemes).ok();
+        let request = &captured.request();
+        let case =
+            Case { provider: self, request, secrets, schemes: taken.as_deref(), settings, tolerance: None, now: *now };
+        case.explain(configured)
     }
 }
 
@@ -120,15 +109,59 @@ struct Case<'a> {
     provider: &'a Provider,
     request: &'a Request<'a>,
     secrets: &'a [String],
+    /// The schemes that the endpoint takes, by their place in the catalog file; every one if it is not set.
+    schemes: Option<&'a [usize]>,
     settings: &'a Settings,
     tolerance: Option<Millis>,
     now: EpochSec,
 }
 
 impl Case<'_> {
+    fn explain(self, configured: Result<Keyring, ConfigurationError>) -> Explanation {
+        let Self { provider, request, settings, tolerance, now, .. } = self;
+        let usable = configured.clone().unwrap_or_else(|_| self.unchecked());
+        let outcome = provider.receive(request, &usable, settings, tolerance, now);
+        let is_configured = configured.is_ok();
+        let mut causes: Vec<Cause> = configured.err().map(Cause::from).into_iter().collect();
+        match &outcome {
+            Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
+            Ok(Received::Handshake(_)) if is_configured => causes.clear(),
+            Ok(Received::Handshake(_)) => {}
+            Ok(Received::Delivery(delivery)) => causes.extend(self.fallbacks(delivery)),
+            Err(refusal) => causes.extend(self.causes_of(*refusal)),
+        }
+        // As the endpoint would answer: without usable secrets it checks nothing.
+        let refusal = if is_configured { outcome.err() } else { Some(Refusal::NotConfigured) };
+        Explanation {
+            provider: provider.id.clone(),
+            authentic: is_configured
+                && matches!(
+                    provider.authenticate(request, &usable, settings, tolerance, now),
+                    Ok(Some(Verification::Authentic(_)))
+                ),
+            code: refusal.map(Refusal::code),
+            scheme: self.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
+            looked_for: self.findings(),
+            causes,
+        }
+    }
+
+    /// A ring of secrets that may be unusable.
+    fn unchecked(&self) -> Keyring {
+        let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
+        self.schemes.map_or(keyring.clone(), |schemes| keyring.for_schemes(schemes.to_vec()))
+    }
+
+    /// The scheme that decides: the first with a signature that the endpoint takes, else the first with one.
+    fn addressed(&self) -> Option<(usize, &SchemeEntry)> {
+        let addressed = || self.provider.addressed_schemes(self.request);
+        let is_taken = |index: usize| self.schemes.is_none_or(|schemes| schemes.contains(&index));
+        addressed().find(|(index, _)| is_taken(*index)).or_else(|| addressed().next())
+    }
+
     /// True when the signature matches, at any age.
     fn fits(&self) -> bool {
-        let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
+        let keyring = self.unchecked();
         let outcome = self.provider.authenticate(self.request, &keyring, self.settings, Some(ANY_AGE), self.now);
         matches!(outcome, Ok(Some(Verification::Authentic(_))))
     }
@@ -142,7 +175,7 @@ impl Case<'_> {
     }
 
     fn scheme(&self) -> Option<&Scheme> {
-        let addressed = self.provider.addressed_schemes(self.request).next().map(|(_, entry)| &entry.scheme);
+        let addressed = self.addressed().map(|(_, entry)| &entry.scheme);
         addressed.or_else(|| self.provider.schemes.first().map(|entry| &entry.scheme))
     }
 
@@ -231,7 +264,7 @@ impl Case<'_> {
 
     /// Another form of the secret with which the signature matches, such as base64 after `whsec_` instead of text.
     fn other_form(&self, secret: &str) -> Option<(&'static str, &'static str)> {
-        let (scheme_index, _) = self.provider.addressed_schemes(self.request).next()?;
+        let (scheme_index, _) = self.addressed()?;
         let Scheme::Signed(scheme) = &self.provider.schemes.get(scheme_index)?.scheme else { return None };
         for form in [SecretForm::Text, SecretForm::Base64, SecretForm::Hex] {
             for prefix in [None, Some("whsec_".to_owned())] {
@@ -272,8 +305,8 @@ impl Case<'_> {
 
     fn skew(&self) -> Cause {
         let claimed = || {
-            let (scheme_index, entry) = self.provider.addressed_schemes(self.request).next()?;
-            let keyring = Keyring::unchecked(&self.provider.id, self.secrets);
+            let (scheme_index, entry) = self.addressed()?;
+            let keyring = self.unchecked();
             let context = Context {
                 request: self.request,
                 url: self.settings.public_url(self.request),
@@ -299,7 +332,7 @@ impl Case<'_> {
 
     /// Where the id of an event is looked for.
     fn key_rules(&self) -> Vec<String> {
-        let entry = self.provider.addressed_schemes(self.request).next().map(|(_, entry)| entry);
+        let entry = self.addressed().map(|(_, entry)| entry);
         let items = self.provider.item_rules.iter().flat_map(|rule| &rule.key);
         let own = entry.map(|entry| self.provider.keys_of(entry)).unwrap_or_default();
         if self.provider.batches() {

@@ -19,7 +19,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?}; `-` reads standard input.
+    /// Captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?}; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     request: PathBuf,
     /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names; compared with the
@@ -140,18 +140,18 @@ fn read(path: &Path) -> Result<CapturedRequest, Failure> {
     CapturedRequest::parse(&bytes).map_err(|error| {
         Failure::usage(
             format!("the captured request cannot be used: {error}"),
-            "it needs the fields provider, method, url, headers, body_base64, secrets, now_unix and, if the provider has any, settings",
+            "it needs the fields provider, method, url, headers, body_base64, secrets, now_unix and, if the endpoint has any, settings and schemes",
         )
     })
 }
 
 fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Explanation) {
-    let CapturedRequest { secrets, settings, now, .. } = captured;
+    let CapturedRequest { secrets, settings, schemes, now, .. } = captured;
     let request = captured.request();
-    let explanation = provider.explain(&request, secrets, settings, None, *now);
-    let received = match provider.keyring(secrets) {
-        Ok(keyring) => provider.receive(&request, &keyring, settings, None, *now),
-        // The explanation says which secret cannot be used, and why.
+    let explanation = provider.explain_captured(captured);
+    let received = match provider.configure(secrets, settings.clone(), schemes) {
+        Ok((keyring, settings)) => provider.receive(&request, &keyring, &settings, None, *now),
+        // The explanation says what is wrong with the endpoint.
         Err(_) => Err(Refusal::NotConfigured),
     };
     let report = match received {

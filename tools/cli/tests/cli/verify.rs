@@ -66,12 +66,35 @@ fn a_program_learns_whether_the_signature_holds_and_why_not() {
     assert!(said.contains("is authentic") && said.contains("cannot be read"), "{said}");
 }
 
+/// What the function refuses, because it takes no weaker scheme and no short secret, is refused here too.
+#[test]
+fn an_endpoint_is_configured_as_the_function_would() {
+    let mut weak = vector("github", "valid");
+    weak["headers"] = json!({ "x-hub-signature": "sha1=00", "x-github-delivery": "1" });
+    let (exit, report) = verify(&weak);
+    assert_eq!((exit, &report["code"]), (Some(1), &json!("scheme_not_taken")), "{report}");
+    assert_eq!(report["causes"][0]["code"], "scheme_not_taken");
+    weak["schemes"] = json!(["sha1"]);
+    assert_eq!(verify(&weak).1["code"], "signature_mismatch");
+    for (field, value, cause) in [
+        ("secrets", json!(["short"]), "shorter than 16 bytes"),
+        ("schemes", json!(["sha3"]), "not a scheme of this provider"),
+    ] {
+        let mut request = vector("github", "valid");
+        request[field] = value;
+        let (exit, report) = verify(&request);
+        assert_eq!((exit, &report["code"]), (Some(1), &json!("not_configured")), "{report}");
+        assert_eq!(report["causes"][0]["code"], "configuration");
+        assert!(report["causes"][0]["sentence"].as_str().unwrap().contains(cause), "{report}");
+    }
+}
+
 #[test]
 fn a_handshake_is_answered_with_its_challenge() {
     let request = json!({
         "provider": "meta_whatsapp", "method": "GET", "headers": {}, "body_base64": "", "now_unix": 1_767_225_600,
         "url": "https://example.com/webhooks/meta?hub.mode=subscribe&hub.verify_token=token&hub.challenge=1158201444",
-        "secrets": ["app-secret"], "settings": {"verify_token": "token"},
+        "secrets": ["app-secret-of-16-bytes"], "settings": {"verify_token": "token"},
     });
     let (exit, report) = verify(&request);
     assert_eq!(exit, Some(0), "{report}");
