@@ -31,7 +31,7 @@ use crate::support::endpoints::{MemoryEndpoints, MemoryMaterials};
 use crate::support::samples::invoice_paid;
 
 /// Longer than anybody waits.
-const HANGS: Duration = Duration::from_secs(3_600);
+const HANGS: Duration = Duration::from_hours(1);
 
 /// A store or queue that takes this long for each call, and notes the calls. Clones share both.
 #[derive(Debug, Clone, Default)]

@@ -147,5 +147,5 @@ fn a_full_trail_lets_forces_go_last() {
     }
     let reasons: Vec<_> = trail.entries.iter().map(|entry| entry.reason.as_str()).collect();
     assert_eq!((reasons.len(), reasons[0], reasons[1]), (ENTRIES_MAX, "number 0", "number 4"));
-    assert_eq!(trail.count, ENTRIES_MAX as i64 + 3);
+    assert_eq!(trail.count, i64::try_from(ENTRIES_MAX).unwrap() + 3);
 }

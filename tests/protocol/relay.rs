@@ -223,7 +223,7 @@ fn a_re_arm_of_unknown_outcome_is_repaired() {
     for (repair, rearm) in repairs.iter().zip([&rearms[0], &rearms[2]]) {
         let before = a_record(&rearm.key).encode();
         let due_at = entry(rearms.iter().position(|it| it.key == rearm.key).unwrap()).due_at;
-        let before = Item::from_iter(before.into_iter().chain([(attribute::DUE_AT.to_owned(), due_at.0.into())]));
+        let before: Item = before.into_iter().chain([(attribute::DUE_AT.to_owned(), due_at.0.into())]).collect();
         assert_eq!(repair.apply(Some(&before)), Err(ConditionFailed), "what was not moved stays");
         let moved = rearm.apply(Some(&before)).unwrap().unwrap();
         let repaired = repair.apply(Some(&moved)).unwrap().unwrap();

@@ -20,11 +20,10 @@ impl Template {
 
     /// The value at a path of names and positions, as it is written.
     pub(super) fn raw(&self, path: &[&str]) -> &Value {
-        let step = |value, name: &&str| match value {
-            &Value::Array(ref values) => name.parse().ok().and_then(|at: usize| values.get(at)).unwrap_or(&Value::Null),
+        path.iter().fold(&self.0, |value, name| match value {
+            Value::Array(values) => name.parse().ok().and_then(|at: usize| values.get(at)).unwrap_or(&Value::Null),
             value => &value[*name],
-        };
-        path.iter().fold(&self.0, step)
+        })
     }
 
     /// A property of a resource, resolved.

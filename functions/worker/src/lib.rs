@@ -46,7 +46,9 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
         let mut response = BatchResponse::default();
         for message in batch.records {
             let ended = processed.next();
-            ended.iter().for_each(|ended| count(&mut counts, ended));
+            if let Some(ended) = &ended {
+                count(&mut counts, ended);
+            }
             // A message without a result was not processed.
             if !ended.is_some_and(|ended| acknowledged(&ended)) {
                 response.keep(message.message_id);

@@ -113,7 +113,7 @@ impl Provider {
 
     /// The first setting that an endpoint with these secrets still needs.
     pub(crate) fn missing_setting(&self, secrets: &[String], settings: &Settings) -> Option<&SettingRule> {
-        let is_needed = |rule: &&SettingRule| rule.required && !(rule.to_fetch && !secrets.is_empty());
+        let is_needed = |rule: &&SettingRule| rule.required && (!rule.to_fetch || secrets.is_empty());
         self.settings.iter().filter(is_needed).find(|rule| settings.get(&rule.name).is_none())
     }
 
@@ -133,14 +133,13 @@ impl Provider {
         }
         for reading in readings {
             match reading {
-                SecretReading::Public => {}
                 SecretReading::Shared { .. } if secret.trim() != secret => {
                     return Err(ConfigurationError::SecretHasSpace { index });
                 }
                 SecretReading::Shared { bytes } if bytes < bytes_min => {
                     return Err(ConfigurationError::SecretTooShort { index, bytes_min });
                 }
-                SecretReading::Shared { .. } => {}
+                SecretReading::Shared { .. } | SecretReading::Public => {}
             }
         }
         Ok(())

@@ -119,8 +119,11 @@ pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)>
     })
 }
 
+/// A name and a value of a form, decoded.
+type FormField = (Vec<u8>, Vec<u8>);
+
 /// The fields of a form-encoded body, for schemes that read them before they know the sender.
-pub(crate) fn form_fields(body: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Refusal> {
+pub(crate) fn form_fields(body: &[u8]) -> Result<Vec<FormField>, Refusal> {
     let text = std::str::from_utf8(body).map_err(|_| Refusal::SignatureMalformed)?;
     if text.split('&').nth(FORM_FIELDS_MAX).is_some() {
         return Err(Refusal::SignatureMalformed);

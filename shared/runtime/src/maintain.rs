@@ -21,6 +21,9 @@ pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 /// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
 const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
 
+/// How a run hands out its next machine.
+type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
+
 /// The parts that the relay needs.
 #[derive(Debug)]
 pub struct RelayParts<S, Q, A> {
@@ -62,7 +65,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         &self,
         run: &mut Run,
         in_flight_max: usize,
-        next: fn(&mut Run, Moment) -> Option<Step<M, M::Output>>,
+        next: Next<M>,
         ended: fn(&mut Run, M::Output),
     ) -> Vec<Signal> {
         let (remote, mut signals) = (self.remote(), Vec::new());

@@ -36,7 +36,10 @@ pub(crate) fn json_line(data: &impl Serialize) {
 
 /// Writes JSON. Outside of strings it is ASCII, so what a terminal could take for a command is escaped as JSON does.
 fn json_text(text: &str) {
-    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    let escape = |c: char| {
+        let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>();
+        units.concat()
+    };
     let _ = writeln!(std::io::stdout(), "{}", escaped(text, |c| c != '\n' && is_unsafe(c), escape));
 }
 

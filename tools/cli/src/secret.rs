@@ -29,6 +29,7 @@ impl FromInput {
     ///
     /// # Errors
     /// [`Failure::Usage`] when it cannot be read.
+    #[expect(clippy::unused_self, reason = "only an option that was given as `-` may read")]
     pub(crate) fn read(self, what: &str) -> Result<String, Failure> {
         let read = if std::io::stdin().is_terminal() {
             rpassword::prompt_password(format!("{what}: "))

@@ -164,6 +164,7 @@ impl Run {
     }
 
     /// A chunk has ended. What it did not re-arm is left of the budget.
+    #[expect(clippy::needless_pass_by_value, reason = "a machine's output, as every driver hands it over")]
     pub fn ended(&mut self, chunk: ChunkReport) {
         self.taken = self.taken.saturating_sub(chunk.entries.saturating_sub(chunk.rearmed));
         self.stalled |= chunk.stalled;

@@ -2,6 +2,8 @@
 //!
 //! `cargo test --workspace --test conformance work -- --nocapture` prints them.
 
+#![expect(clippy::disallowed_methods, reason = "processor time is only printed, and no clock stands below this crate")]
+
 use std::time::{Duration, Instant};
 
 use hookonce_protocol::time::EpochSec;

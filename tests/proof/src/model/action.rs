@@ -9,7 +9,7 @@ use hookonce_protocol::worker::Worker;
 use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
 
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, Advanced, End, RelayRun};
+use super::process::{Actor, Advanced, End};
 use super::rule::Rule;
 use super::scenario::Clock;
 use super::state::{Budget, SLOTS, State};
@@ -282,7 +282,7 @@ impl Model {
             state.spend(Budget::Tick);
         }
         state.now = next;
-        state.runs = 0;
+        state.rearms = 0;
         for late in &mut state.late {
             if late.call.is_some() && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
                 *late = super::state::LateWrite::default();
@@ -517,9 +517,7 @@ fn start_relay(world: &mut World, state: &mut State) -> bool {
     let moment: Moment = world.moment(state.now, 0);
     let limits = Limits { deadline: EpochMs(i64::MAX), scan_max: Millis(0), chunk_max: Millis(0) };
     let run = Run::new(world.timing, RelayBudget::standard(), limits, moment);
-    let run = Box::new(RelayRun { run, draw: state.runs });
-    let outcome = world.begin(Actor::relay_run(run, moment), state.now);
-    state.runs = state.runs.saturating_add(1);
+    let outcome = world.begin(Actor::relay_run(Box::new(run), moment), state.now);
     enter(state, outcome)
 }
 

@@ -52,7 +52,14 @@ impl Model {
             Some(fault @ (Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess)) => not_injected(fault),
         };
         let Some(answer) = answer else { return false };
-        let (outcome, disowned) = world.step(proc, answer, state.now);
+        // Two re-arms never draw the same interval in the same millisecond: the odds are one in tens of thousands, and the
+        // cost is a hint.
+        let rearms = view.role == Role::Relay && view.class == Class::Read;
+        let draw = if rearms { state.rearms } else { 0 };
+        let (outcome, disowned) = world.step(proc, answer, state.now, draw);
+        if rearms && matches!(outcome, Outcome::Goes(_)) {
+            state.rearms = state.rearms.saturating_add(1);
+        }
         if disowned {
             state.broken = Rule::Disowned as u8;
         }

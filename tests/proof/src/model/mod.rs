@@ -143,7 +143,7 @@ impl Model {
             acked: 0,
             forced: [0; FACTS],
             pardoned: [0; FACTS],
-            runs: 0,
+            rearms: 0,
             granted: [0; SLOTS],
             given_up: 0,
             expired: false,

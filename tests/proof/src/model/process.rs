@@ -18,24 +18,16 @@ pub(super) enum Actor {
     /// A message, by its number.
     Worker(Worker, MessageId),
     /// A relay run, and which of its machines is at work.
-    Relay(Box<RelayRun>, RelayMachine),
+    Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
     DeadLetter(DeadLetter, MessageId, bool),
     /// An operator whose write is under way.
     Operator,
 }
 
-/// A relay run, and its random draw.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct RelayRun {
-    /// The run.
-    pub(super) run: Run,
-    /// What is added to the random bits of its steps.
-    pub(super) draw: u8,
-}
-
 /// A machine of a relay run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "a few thousand of them exist, each once")]
 pub(super) enum RelayMachine {
     /// It reads the index.
     Scan(Scan),
@@ -96,15 +88,6 @@ impl Actor {
         }
     }
 
-    /// What is added to the random bits of every step. Two relay runs never draw the same interval in the same
-    /// millisecond; the odds are one in tens of thousands, and the cost is a hint.
-    pub(super) fn draw(&self) -> u64 {
-        match self {
-            Self::Relay(run, _) => u64::from(run.draw),
-            Self::Ingress(..) | Self::Worker(..) | Self::DeadLetter(..) | Self::Operator => 0,
-        }
-    }
-
     /// Hands the reply to the machine.
     pub(super) fn step(self, reply: Reply, moment: Moment) -> Advanced {
         match self {
@@ -118,16 +101,16 @@ impl Actor {
 
     /// The first step of a relay run. Its machines work one after the other here: chunks that run side by side have
     /// nothing in common, and two runs at once are a scenario.
-    pub(super) fn relay_run(mut run: Box<RelayRun>, moment: Moment) -> Advanced {
-        if let Some(Step { next: Next::Call(scan, call), .. }) = run.run.next_scan(moment) {
+    pub(super) fn relay_run(mut run: Box<Run>, moment: Moment) -> Advanced {
+        if let Some(Step { next: Next::Call(scan, call), .. }) = run.next_scan(moment) {
             return Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call);
         }
-        assert!(run.run.sample(moment).is_none(), "a few records are within the least budget");
+        assert!(run.sample(moment).is_none(), "a few records are within the least budget");
         Self::relay_chunk(run, moment)
     }
 
-    fn relay_chunk(mut run: Box<RelayRun>, moment: Moment) -> Advanced {
-        match run.run.next_chunk(moment) {
+    fn relay_chunk(mut run: Box<Run>, moment: Moment) -> Advanced {
+        match run.next_chunk(moment) {
             Some(Step { next: Next::Call(chunk, call), .. }) => {
                 Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call)
             }
@@ -135,19 +118,19 @@ impl Actor {
         }
     }
 
-    fn relay(mut run: Box<RelayRun>, machine: RelayMachine, reply: Reply, moment: Moment) -> Advanced {
+    fn relay(mut run: Box<Run>, machine: RelayMachine, reply: Reply, moment: Moment) -> Advanced {
         match machine {
             RelayMachine::Scan(scan) => match scan.step(reply, moment).next {
                 Next::Call(scan, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call),
                 Next::Done(scanned) => {
-                    run.run.scanned(scanned);
+                    run.scanned(scanned);
                     Self::relay_run(run, moment)
                 }
             },
             RelayMachine::Chunk(chunk) => match chunk.step(reply, moment).next {
                 Next::Call(chunk, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call),
                 Next::Done(report) => {
-                    run.run.ended(report);
+                    run.ended(report);
                     Self::relay_chunk(run, moment)
                 }
             },

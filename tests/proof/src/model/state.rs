@@ -134,8 +134,8 @@ pub struct State {
     pub forced: [u8; FACTS],
     /// Second effects that an operator accepted, per fact.
     pub pardoned: [u8; FACTS],
-    /// Relay runs that began since the clock moved. It stands for the random draw of each.
-    pub runs: u8,
+    /// Re-arms that relay runs have decided on since the clock moved. It stands for the random draw of each.
+    pub rearms: u8,
     /// Re-sends that were granted by a re-arm and not yet used, per record.
     pub granted: [i8; SLOTS],
     /// Records that an operator had discarded when the TTL removed them, as bits by place.

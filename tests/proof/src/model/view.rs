@@ -84,7 +84,9 @@ const UNREAD: [&str; 8] = [
 
 /// The item without the attributes that nothing reads.
 pub(super) fn plain(mut item: Item) -> Item {
-    item.iter_mut().for_each(|(name, value)| forget(name, value));
+    for (name, value) in &mut item {
+        forget(name, value);
+    }
     item
 }
 

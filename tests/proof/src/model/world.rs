@@ -147,7 +147,7 @@ pub(super) struct World {
     pub(super) procs: Pool<Procs>,
     /// Messages.
     pub(super) messages: Pool<Messages>,
-    steps: FxHashMap<(ProcId, Answer, i64), (Outcome, bool)>,
+    steps: FxHashMap<(ProcId, Answer, i64, u8), (Outcome, bool)>,
     writes: FxHashMap<(CallId, usize, ItemId), (bool, ItemId)>,
     commits: FxHashMap<(CallId, ItemId, DomainId), (Answer, ItemId, DomainId)>,
     edges: FxHashMap<(ItemId, ItemId), Edge>,
@@ -183,9 +183,9 @@ impl World {
         }
     }
 
-    /// The moment at this time.
-    pub(super) fn moment(&self, now: i64, draw: u64) -> Moment {
-        Moment { now: EpochMs(now), entropy: self.entropy + draw }
+    /// The moment at this time, with a draw that is added to the random bits.
+    pub(super) fn moment(&self, now: i64, draw: u8) -> Moment {
+        Moment { now: EpochMs(now), entropy: self.entropy + u64::from(draw) }
     }
 
     /// The place of a record.
@@ -267,7 +267,7 @@ impl World {
                     }
                     let Some(reply) = immediate(&call) else { return Outcome::Goes(self.intern_proc(*actor, call)) };
                     self.labels.extend(labels(actor.role(), &call, &reply));
-                    let moment = self.moment(now, actor.draw());
+                    let moment = self.moment(now, 0);
                     advanced = actor.step(reply, moment);
                 }
             }
@@ -408,16 +408,16 @@ impl World {
     }
 
     /// The next step of a process on an answer, and whether the answer takes its own write for another's.
-    pub(super) fn step(&mut self, proc: ProcId, answer: Answer, now: i64) -> (Outcome, bool) {
-        if let Some(known) = self.steps.get(&(proc, answer, now)) {
+    pub(super) fn step(&mut self, proc: ProcId, answer: Answer, now: i64, draw: u8) -> (Outcome, bool) {
+        if let Some(known) = self.steps.get(&(proc, answer, now, draw)) {
             return *known;
         }
-        let outcome = self.work_out(proc, answer, now);
-        self.steps.insert((proc, answer, now), outcome);
+        let outcome = self.work_out(proc, answer, now, draw);
+        self.steps.insert((proc, answer, now, draw), outcome);
         outcome
     }
 
-    fn work_out(&mut self, id: ProcId, answer: Answer, now: i64) -> (Outcome, bool) {
+    fn work_out(&mut self, id: ProcId, answer: Answer, now: i64, draw: u8) -> (Outcome, bool) {
         let mut proc = Proc::clone(self.procs.value(id));
         let call = Arc::clone(self.calls.value(proc.call));
         let mut reply = self.reply(&call, proc.done.len(), answer);
@@ -441,7 +441,7 @@ impl World {
             change(proc.actor.role(), &call, &mut reply);
         }
         self.labels.extend(labels(proc.actor.role(), &call, &reply));
-        let moment = self.moment(now, proc.actor.draw());
+        let moment = self.moment(now, draw);
         let advanced = proc.actor.step(reply, moment);
         (self.begin(advanced, now), disowned)
     }

@@ -138,7 +138,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Command::Show(arguments) => show(&arguments),
-        Command::Rotate(arguments) => rotate(arguments),
+        Command::Rotate(arguments) => rotate(&arguments),
         Command::Check(arguments) => check(&arguments),
         Command::Remove(arguments) => remove(&arguments),
         Command::Index => print_index(),
@@ -341,7 +341,7 @@ fn show(arguments: &Show) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn rotate(arguments: Rotate) -> Result<Exit, Failure> {
+fn rotate(arguments: &Rotate) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let mut document = read(&arguments.folder, &id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;

@@ -96,7 +96,7 @@ fn what_a_remote_server_answers_is_only_shown() {
     let url = format!("http://{}/webhooks/x", server.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = server.accept().unwrap();
-        let _ = stream.read(&mut [0; 65_536]).unwrap();
+        let _ = stream.read(&mut vec![0; 65_536]).unwrap();
         let body = json!({ "status": EVIL, "id": EVIL }).to_string();
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).unwrap();
     });

@@ -62,14 +62,11 @@ impl SqsHandler for Tenants {
     }
 }
 
-/// The body of a send to a standard queue, without the groups of its messages.
+/// The body of a send, without the groups of its messages.
 fn without_groups(body: Bytes) -> Result<Bytes, SqsError> {
     let Ok(mut send) = serde_json::from_slice::<Value>(&body) else { return Ok(body) };
-    if send["QueueUrl"].as_str().is_some_and(|url| url.ends_with(".fifo")) {
-        return Ok(body);
-    }
     let mut groups = Vec::from_iter(send.as_object_mut().and_then(|message| message.remove(GROUP)));
-    for entry in send["Entries"].as_array_mut().into_iter().flatten() {
+    for entry in send.get_mut("Entries").and_then(Value::as_array_mut).into_iter().flatten() {
         groups.extend(entry.as_object_mut().and_then(|message| message.remove(GROUP)));
     }
     let valid = |group: &Value| {

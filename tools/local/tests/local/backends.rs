@@ -173,7 +173,7 @@ async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
 /// The queue of a developer belongs to no web page, neither to one of another origin nor to one whose name points here.
 #[tokio::test]
 async fn the_embedded_sqs_answers_no_web_page() {
-    let backends = Backends::start(DataLocation::Memory, Duration::from_secs(60)).unwrap();
+    let backends = Backends::start(DataLocation::Memory, Duration::from_mins(1)).unwrap();
     let url = backends.sqs_url().to_owned();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let list = |name: &'static str, value: &'static str| {
