@@ -12,10 +12,10 @@ use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Found, Record};
+use hookonce_protocol::record::{Found, Record, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::write::{Action, Change, Table, Write};
+use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
 use rustc_hash::FxHashMap;
 
 use super::edge::Edge;
@@ -289,9 +289,11 @@ impl World {
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let (class, repeats) = (self.class(call, part), proc.repeats);
+        // The first dead letter of a record counts, even if its message is a copy: the one before was of an expired record.
+        let first = Clause::Absent(attribute::DEAD_LETTERS.into());
         let counts = |call: &Call| {
-            matches!(call, Call::Write(write)
-            if matches!(write.purpose, Purpose::RearmDeadLetter | Purpose::DieOfDeadLetter))
+            matches!(call, Call::Write(write) if !write.condition.0.contains(&first)
+                && matches!(write.purpose, Purpose::RearmDeadLetter | Purpose::DieOfDeadLetter))
         };
         let hasty = matches!(proc.actor, Actor::DeadLetter(_, _, true)) && counts(self.calls.value(call));
         self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty })
