@@ -13,16 +13,21 @@ pub(crate) fn is_foreign_page(headers: &HeaderMap, port: u16) -> bool {
     headers.get_all(ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(own))
 }
 
-/// True when the request names the server by an address of this machine.
-pub(crate) fn names_this_machine(headers: &HeaderMap, port: u16) -> bool {
+/// True when the request names the server by an address of this machine. The port may be that of a proxy before it.
+pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
-    let is_named = hosts.next().is_some_and(|host| host.to_str().is_ok_and(|host| is_own(host, port)));
+    let is_named = hosts.next().is_some_and(|host| host.to_str().is_ok_and(|host| own_port(host).is_some()));
     is_named && hosts.next().is_none()
 }
 
 fn is_own(authority: &str, port: u16) -> bool {
-    let own = |name: &str| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
-    authority.rsplit_once(':').is_some_and(|(name, given)| own(name) && given == port.to_string())
+    own_port(authority).is_some_and(|given| given == port.to_string())
+}
+
+/// The port of an address of this machine.
+fn own_port(authority: &str) -> Option<&str> {
+    let (name, port) = authority.rsplit_once(':')?;
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some(port)
 }
 
 #[cfg(test)]
@@ -50,10 +55,12 @@ mod tests {
 
     #[test]
     fn a_name_that_only_points_here_is_not_ours() {
-        for host in ["evil.example:80", "127.0.0.1", "127.0.0.1:81", "127.0.0.1.evil.example:80"] {
-            assert!(!names_this_machine(&headers(&[("host", host)]), 80), "{host}");
+        for host in ["evil.example:80", "127.0.0.1", "127.0.0.1.evil.example:80"] {
+            assert!(!names_this_machine(&headers(&[("host", host)])), "{host}");
         }
-        assert!(!names_this_machine(&headers(&[]), 80));
-        assert!(names_this_machine(&headers(&[("host", "LocalHost:80")]), 80));
+        assert!(!names_this_machine(&headers(&[])));
+        for own in ["LocalHost:80", "127.0.0.1:81"] {
+            assert!(names_this_machine(&headers(&[("host", own)])), "{own}");
+        }
     }
 }

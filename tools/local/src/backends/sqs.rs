@@ -127,7 +127,7 @@ async fn answer(
     service: Service,
 ) -> Result<Response<SqsResponseBody>, Infallible> {
     let headers = request.headers();
-    if visitor::names_this_machine(headers, port) && !visitor::is_foreign_page(headers, port) {
+    if visitor::names_this_machine(headers) && !visitor::is_foreign_page(headers, port) {
         return hyper::service::Service::call(&service, request).await;
     }
     let mut refused = Response::new(SqsResponseBody::empty());
