@@ -1,47 +1,67 @@
-//! Secrets that a person gives: never on the command line, where every process of the machine can read them.
+//! Secrets that a person gives. Every process of the machine can read a command line, so a secret that is to be kept comes
+//! from standard input.
 
+use std::fmt;
 use std::io::{IsTerminal as _, Read as _};
 
 use crate::failure::Failure;
 
-/// The only value of an option that takes a secret.
+/// The value that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// An option that takes a secret from standard input.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FromInput;
+/// The value of an option that takes a secret. It takes any text, because a refusal by the parser would print it.
+#[derive(Clone)]
+pub(crate) struct SecretOption(String);
 
-/// Parses the value of an option that takes a secret.
-///
-/// # Errors
-/// A sentence, for anything but `-`. It does not repeat the value, which may be a secret.
-pub(crate) fn from_input(text: &str) -> Result<FromInput, String> {
-    if text == STANDARD_INPUT {
-        return Ok(FromInput);
+impl From<&str> for SecretOption {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
     }
-    Err("every process of this machine can read a command line: pass `-` and give the secret on standard input"
-        .to_owned())
 }
 
-impl FromInput {
-    /// Reads the secret: asked for without showing it on a terminal, else all of standard input without the line break at
-    /// its end.
+impl fmt::Debug for SecretOption {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SecretOption(<hidden>)")
+    }
+}
+
+impl SecretOption {
+    /// The secret, from standard input alone: for a secret that is stored.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when it cannot be read.
-    #[expect(clippy::unused_self, reason = "only an option that was given as `-` may read")]
-    pub(crate) fn read(self, what: &str) -> Result<String, Failure> {
-        let read = if std::io::stdin().is_terminal() {
-            rpassword::prompt_password(format!("{what}: "))
-        } else {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        };
-        let unreadable = |error: std::io::Error| {
-            Failure::usage(format!("reading {what} failed: {error}"), "give it on standard input, as UTF-8 text")
-        };
-        let text = read.map_err(unreadable)?;
-        let line = text.strip_suffix('\n').unwrap_or(&text);
-        Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    /// [`Failure::Usage`] for anything but `-`, or when standard input cannot be read.
+    pub(crate) fn read_from_input(&self, what: &str) -> Result<String, Failure> {
+        if self.0 == STANDARD_INPUT {
+            return read(what);
+        }
+        Err(Failure::usage(
+            format!("the {what} stands on the command line, where every process of this machine can read it"),
+            "pass `-`, and give the secret on standard input",
+        ))
     }
+
+    /// The secret as given, or from standard input: for a delivery that tests an endpoint.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when standard input cannot be read.
+    pub(crate) fn given(self, what: &str) -> Result<String, Failure> {
+        if self.0 == STANDARD_INPUT { read(what) } else { Ok(self.0) }
+    }
+}
+
+/// Reads a secret: asked for without showing it on a terminal, else all of standard input without the line break at its
+/// end.
+fn read(what: &str) -> Result<String, Failure> {
+    let read = if std::io::stdin().is_terminal() {
+        rpassword::prompt_password(format!("{what}: "))
+    } else {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    };
+    let unreadable = |error: std::io::Error| {
+        Failure::usage(format!("reading {what} failed: {error}"), "give it on standard input, as UTF-8 text")
+    };
+    let text = read.map_err(unreadable)?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

@@ -21,7 +21,7 @@ use serde_json::json;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{FromInput, from_input};
+use crate::secret::SecretOption;
 use crate::target::{DataFolder, write};
 
 #[derive(Debug, Subcommand)]
@@ -51,8 +51,8 @@ pub(crate) struct Add {
     #[arg(long, value_name = "ID")]
     provider: String,
     /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
-    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
-    secret: Option<FromInput>,
+    #[arg(long, value_name = "-", allow_hyphen_values = true)]
+    secret: Option<SecretOption>,
     /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
@@ -107,8 +107,8 @@ pub(crate) struct Rotate {
     /// Endpoint id.
     id: String,
     /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
-    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
-    secret: Option<FromInput>,
+    #[arg(long, value_name = "-", allow_hyphen_values = true)]
+    secret: Option<SecretOption>,
     /// Remove every older secret at once.
     #[arg(long)]
     retire: bool,
@@ -243,8 +243,8 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     let settings = arguments.setting.iter().map(|setting| pair(setting)).collect::<Result<_, _>>()?;
     let made = arguments.secret.is_none();
     let mut document = fresh(provider, settings);
-    if let Some(secret) = arguments.secret {
-        document.secrets = vec![secret.read("secret")?];
+    if let Some(secret) = &arguments.secret {
+        document.secrets = vec![secret.read_from_input("secret")?];
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
@@ -276,8 +276,7 @@ pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
     let Some((name, value)) = setting.split_once('=') else {
         return Err(Failure::usage("a setting is not NAME=VALUE", "for instance --setting verify_token=abc"));
     };
-    let value = from_input(value).map_or_else(|_| Ok(value.to_owned()), |input| input.read(name))?;
-    Ok((name.to_owned(), value))
+    Ok((name.to_owned(), SecretOption::from(value).given(name)?))
 }
 
 /// Prints one line for each text of the index.
@@ -343,10 +342,10 @@ fn show(arguments: &Show) -> Result<Exit, Failure> {
 
 fn rotate(arguments: &Rotate) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
+    let given = arguments.secret.as_ref().map(|secret| secret.read_from_input("new secret")).transpose()?;
     let mut document = read(&arguments.folder, &id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = arguments.secret.is_none();
-    let given = arguments.secret.map(|secret| secret.read("new secret")).transpose()?;
     let secret = given.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
     if arguments.retire {
         document.secrets.clear();

@@ -14,7 +14,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{FromInput, from_input};
+use crate::secret::SecretOption;
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::DataFolder;
 
@@ -29,9 +29,10 @@ pub(crate) struct Arguments {
     /// URL to deliver to [default: the running local stack].
     #[arg(long)]
     url: Option<String>,
-    /// `-`: read the secret to sign with from standard input [default: the endpoint's newest].
-    #[arg(long, value_name = "-", allow_hyphen_values = true, value_parser = from_input)]
-    secret: Option<FromInput>,
+    /// Secret to sign with [default: the endpoint's newest]. `-` reads it from standard input, so that no other process of
+    /// this machine can read it.
+    #[arg(long, allow_hyphen_values = true)]
+    secret: Option<SecretOption>,
     /// Endpoint of the local stack [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
@@ -90,7 +91,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// The URL, the secret and the settings to sign with.
 fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure> {
     let given = arguments.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
-    let secret = arguments.secret.map(|secret| secret.read("secret")).transpose()?;
+    let secret = arguments.secret.clone().map(|secret| secret.given("secret")).transpose()?;
     if let (Some(url), Some(secret)) = (&arguments.url, &secret) {
         return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
     }
