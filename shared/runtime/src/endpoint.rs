@@ -38,7 +38,7 @@ pub const PAUSES_MAX: usize = 8;
 /// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
 
-/// How many lookups per minute may find no endpoint before the [index](crate::index) is asked. A start without strangers
+/// How many lookups per minute may find no endpoint before the [index] is asked. A start without strangers
 /// costs one read.
 pub const ABSENT_UNASKED_MAX: usize = 3;
 
