@@ -7,7 +7,7 @@ use hookonce_protocol::call::{
 };
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::record::{Found, Unreadable, attribute};
+use hookonce_protocol::record::{Due, Found, Record, Unreadable, attribute};
 use hookonce_protocol::relay::{
     Budget, CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, Limits, PAGES_MAX, Run, Sample, Scanned,
 };
@@ -195,10 +195,15 @@ fn a_slow_store_does_not_take_the_time_for_sending() {
     assert_eq!(machine.step(Reply::Counted(Ok(7)), late).next, Next::Done(7));
 }
 
+/// The record of an entry, as the index shows it.
+fn due(entry: &DueEntry) -> Record {
+    Record { due: Some(Due::pending(&entry.key, 16, entry.due_at)), ..a_record(entry.key.as_str()) }
+}
+
 /// The machine of a chunk of these records, once it wants to move their due times.
 fn rearming(entries: usize) -> (Chunk, Vec<Write>) {
     let entries: Vec<_> = (0..entries).map(entry).collect();
-    let record = |entry: &DueEntry| a_record(entry.key.as_str());
+    let record = |entry: &DueEntry| due(entry);
     let found = entries.iter().map(|entry| Ok(Found::Record(Box::new(record(entry))))).collect();
     let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
     match chunk.step(Reply::ReadHeads(found), at(START)).next {
@@ -250,7 +255,7 @@ fn a_re_arm_that_the_store_refuses_for_good_is_told() {
 fn one_write_of_a_chunk_of_newer_records_does_not_stall_the_run() {
     let entries: Vec<_> = (0..CHUNK_MAX).map(entry).collect();
     let newer = || Ok(Found::Unreadable(Unreadable { schema_version: Some(2) }));
-    let mine = Ok(Found::Record(Box::new(a_record(entries[0].key.as_str()))));
+    let mine = Ok(Found::Record(Box::new(due(&entries[0]))));
     let found = std::iter::once(mine).chain(std::iter::repeat_with(newer)).take(CHUNK_MAX).collect();
     let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
     let Next::Call(chunk, _) = chunk.step(Reply::ReadHeads(found), at(START)).next else { panic!("it writes") };

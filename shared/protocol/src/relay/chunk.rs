@@ -1,6 +1,6 @@
 //! A few due records: read, re-armed, sent and repaired together.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Written};
 use crate::key::RecordKey;
@@ -46,7 +46,7 @@ pub struct Chunk {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
-    Reading { entries: Vec<DueEntry> },
+    Reading { records: usize },
     Rearming { rearms: Vec<Rearm> },
     Sending { rearms: Vec<Rearm>, unsure: Vec<Rearm> },
     Repairing,
@@ -64,39 +64,36 @@ impl Chunk {
     /// Starts on up to [`CHUNK_MAX`] due records.
     pub fn start(entries: Vec<DueEntry>, timing: Timing) -> Step<Self, ChunkReport> {
         let report = ChunkReport { entries: entries.len(), ..ChunkReport::default() };
-        // A stale index may show a record at two due times. Of its two re-arms one must fail, but with the same time and
-        // the same draw it would take the other for itself. The later due time is the record's own.
-        let latest: BTreeMap<_, _> = entries.into_iter().map(|entry| (entry.key, entry.due_at)).collect();
-        let entries: Vec<_> = latest.into_iter().map(|(key, due_at)| DueEntry { key, due_at }).collect();
-        let keys = entries.iter().map(|entry| entry.key.clone()).collect();
-        Step::call(Self { timing, state: State::Reading { entries }, report }, Call::ReadHeads(keys))
+        // A stale index may show a record at two due times. It is re-armed once, from the due time that is read.
+        let keys: BTreeSet<_> = entries.into_iter().map(|entry| entry.key).collect();
+        let keys: Vec<_> = keys.into_iter().collect();
+        Step::call(Self { timing, state: State::Reading { records: keys.len() }, report }, Call::ReadHeads(keys))
     }
 
     fn call(self, state: State, call: Call) -> Step<Self, ChunkReport> {
         Step::call(Self { state, ..self }, call)
     }
 
-    /// The index may be stale and contains only keys, so this reads each record to learn how often it was sent.
-    fn rearm(
-        mut self,
-        entries: &[DueEntry],
-        found: Vec<Result<Found, Unavailable>>,
-        moment: Moment,
-    ) -> Step<Self, ChunkReport> {
+    /// The index may be stale and contains only keys, so this takes from each record whether it is due, and how often it
+    /// was sent.
+    fn rearm(mut self, found: Vec<Result<Found, Unavailable>>, moment: Moment) -> Step<Self, ChunkReport> {
         self.report.stalled |= most(found.iter().filter(|found| found.is_err()).count(), found.len());
         let mut unknown_version = false;
         let mut rearms = Vec::new();
         let mut writes = Vec::new();
-        for (entry, found) in entries.iter().zip(found) {
+        for found in found {
             match found {
                 Ok(Found::Record(record)) if record.status == Status::Pending => {
+                    let Some(observed) = record.due.as_ref().map(|due| due.at).filter(|at| *at <= moment.now) else {
+                        continue;
+                    };
                     if record.attempts == 0 {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }
                     let interval =
                         moment_for(&record.key, moment).stretched(self.timing.resend_interval(record.resends));
                     let due_at = moment.now.plus(interval);
-                    writes.push(rearm_write(&record, entry.due_at, due_at, &self.timing, moment));
+                    writes.push(rearm_write(&record, observed, due_at, &self.timing, moment));
                     rearms.push(Rearm { key: record.key.clone(), guard: record.guard(), due_at });
                 }
                 Ok(Found::Unreadable(_)) => unknown_version = true,
@@ -206,9 +203,9 @@ impl Machine for Chunk {
     fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, ChunkReport> {
         let state = std::mem::replace(&mut self.state, State::Repairing);
         match state {
-            State::Reading { entries } => {
-                let found = reply.read_heads(entries.len());
-                self.rearm(&entries, found, moment)
+            State::Reading { records } => {
+                let found = reply.read_heads(records);
+                self.rearm(found, moment)
             }
             State::Rearming { rearms } => {
                 let written = reply.written_each(rearms.len());

@@ -104,6 +104,8 @@ impl Tables {
             };
             let due = |item: &Option<Item>| entry(item, attribute::DUE_SHARD, attribute::DUE_AT);
             let (gone, come) = (due(&before), due(&after));
+            // An index is behind, never out of order.
+            let seen_at = self.lagging.last().map_or(seen_at, |(last, ..)| seen_at.max(*last));
             if gone != come
                 && let Some(until) = self.lingers_until.take()
                 && let Some(gone) = gone.clone()
@@ -111,8 +113,6 @@ impl Tables {
                 self.lingering.push((until, gone));
                 self.lagging.push((seen_at, None, come));
             } else if gone != come {
-                // An index is behind, never out of order.
-                let seen_at = self.lagging.last().map_or(seen_at, |(last, ..)| seen_at.max(*last));
                 self.lagging.push((seen_at, gone, come));
             }
             let journal = |item: &Option<Item>| entry(item, attribute::JOURNAL_SHARD, attribute::RECEIVED_AT);
@@ -142,6 +142,8 @@ impl Tables {
             if let Some(gone) = gone {
                 self.due.remove(&gone);
             }
+            // An entry that comes back is no longer an earlier one.
+            self.lingering.retain(|(_, entry)| Some(entry) != come.as_ref());
             self.due.extend(come);
         }
         for (_, entry) in self.lingering.extract_if(.., |(until, _)| *until <= now) {
