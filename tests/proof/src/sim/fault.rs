@@ -54,6 +54,9 @@ impl CallEdge {
     }
 }
 
+/// Writes that are so seldom that at the usual rates most faults would never meet them, not in ten thousand days.
+const SELDOM: [Purpose; 2] = [Purpose::ClaimDead, Purpose::Quarantine];
+
 /// What a transaction is for, where a single write has its purpose.
 pub const COMMIT: &str = "commit";
 
@@ -96,15 +99,27 @@ pub enum FaultPlan {
     Script(Vec<(usize, Fault)>),
 }
 
+impl Rates {
+    /// Whether any fault strikes at all.
+    fn strike(&self) -> bool {
+        let Self { refused, reply_lost, repeated, invalid, late, crash, conflict } = *self;
+        [refused, reply_lost, repeated, invalid, late, crash, conflict] != [0; 7]
+    }
+}
+
 impl FaultPlan {
-    /// The fault of the call with this number.
-    pub fn next(&self, number: usize, rng: &mut Rng) -> Option<Fault> {
+    /// The fault of this call, by its number.
+    pub fn next(&self, edge: CallEdge, number: usize, rng: &mut Rng) -> Option<Fault> {
         let rates = match self {
             Self::Script(points) => {
                 return points.iter().find(|(at, _)| *at == number).map(|(_, fault)| *fault);
             }
             Self::Random(rates) => rates,
         };
+        let seldom = Purpose::parse(edge.purpose).is_some_and(|purpose| SELDOM.contains(&purpose));
+        if seldom && rates.strike() && rng.chance(5_000) {
+            return Some(rng.pick(&GRID));
+        }
         let crash = rates.crash / 3;
         let mut roll = u32::try_from(rng.below(10_000)).unwrap_or(0);
         let bands = [

@@ -145,7 +145,7 @@ impl Inner {
         if self.config.outages.iter().any(down) {
             return Some(Fault::Refused);
         }
-        self.faults.next(number, &mut self.rng).filter(|fault| edge.can_meet(*fault))
+        self.faults.next(edge, number, &mut self.rng).filter(|fault| edge.can_meet(*fault))
     }
 
     /// How long one way of a call takes, in milliseconds: rarely, longer than its caller waits.
