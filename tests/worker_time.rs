@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
 
@@ -28,6 +29,18 @@ async fn a_death_is_told_while_a_sibling_hangs() {
     assert_eq!(harness.metric("record_dead"), 1);
     let told = logs.take();
     assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
+}
+
+#[test]
+fn a_deadline_that_is_over_counts_as_a_length() {
+    let now = EpochMs(1_700_000_000_000);
+    for (named, end) in [
+        (1_700_000_030_000, EpochMs(1_700_000_030_000)),
+        (600_000, now.plus(Millis::minutes(10))),
+        (u64::MAX, EpochMs(i64::MAX)),
+    ] {
+        assert_eq!(end_of_invocation(named, now), end, "{named}");
+    }
 }
 
 #[tokio::test]

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::time::Millis;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::ambient::System;
+use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
 use hookonce_runtime::config::{RelayConfig, environment};
+use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Error> {
     let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Value>| {
         let relay = Arc::clone(&relay);
-        let deadline = EpochMs(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
+        let deadline = end_of_invocation(event.context.deadline, System.moment().now);
         async move { Ok::<_, Error>(relay.handle(event.payload, deadline).await) }
     }))
     .await

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
-use hookonce_runtime::ambient::System;
+use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{WorkerConfig, environment};
+use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use hookonce_worker::{WorkerFunction, handlers};
@@ -35,7 +36,7 @@ async fn main() -> Result<(), Error> {
     let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);
-        let deadline = EpochMs(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
+        let deadline = end_of_invocation(event.context.deadline, System.moment().now);
         async move { Ok::<_, Error>(worker.handle(event.payload, deadline).await) }
     }))
     .await

@@ -12,10 +12,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use hookonce_protocol::call::{Call, Reply, Unavailable, Written};
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use tokio::time::{Instant, timeout_at};
 
-use crate::drive::{BEST_EFFORT_MAX, Carry, duration};
+use crate::drive::{Carry, duration};
 
 /// What is left at the end for the answer's way back.
 pub const ANSWER_RESERVE: Duration = Duration::from_millis(200);
@@ -28,6 +29,13 @@ pub const SEND_RESERVE: Duration = Duration::from_millis(400);
 
 /// The least time in which sending a hint is worth trying. The relay sends a hint that was left out.
 pub const HINT_MIN: Duration = Duration::from_millis(50);
+
+/// When an invocation ends, from the deadline that the Runtime API names with it. Lambda names a time; `cargo lambda watch`
+/// names a length, 600,000 ms. A time cannot be over when its invocation begins, so what is over counts as a length.
+pub fn end_of_invocation(named: u64, now: EpochMs) -> EpochMs {
+    let named = i64::try_from(named).unwrap_or(i64::MAX);
+    if named > now.0 { EpochMs(named) } else { now.plus(Millis(named)) }
+}
 
 /// When a request must be answered.
 #[derive(Debug, Clone, Copy)]
@@ -84,9 +92,9 @@ impl<C: Carry> Carry for UntilDeadline<'_, C> {
                 let sent = self.deadline.within(carrier.carry(Call::Send(message))).await;
                 sent.unwrap_or(Reply::Sent(Err(Unavailable)))
             }
+            // The carrier itself gives it up after a short while.
             Call::WriteBestEffort(write) => {
-                let best_effort = self.deadline.at_most(BEST_EFFORT_MAX);
-                best_effort.within(carrier.carry(Call::WriteBestEffort(write))).await.unwrap_or(Reply::Done)
+                self.deadline.within(carrier.carry(Call::WriteBestEffort(write))).await.unwrap_or(Reply::Done)
             }
             Call::Write(write) => {
                 let claim = self.deadline.leaving(SEND_RESERVE);
