@@ -212,6 +212,33 @@ fn rearming(entries: usize) -> (Chunk, Vec<Write>) {
     }
 }
 
+/// An index that lags shows a record at an earlier due time as well, and a due time also moves back.
+#[test]
+fn a_record_is_re_armed_once_and_from_the_due_time_that_is_read() {
+    let (own, stale) = (entry(3), DueEntry { due_at: EpochMs(9), ..entry(3) });
+    let record = due(&own);
+    for shown in [vec![own.clone(), stale.clone()], vec![stale, own]] {
+        let Next::Call(chunk, Call::ReadHeads(keys)) = Chunk::start(shown, Timing::standard()).next else {
+            panic!("it reads")
+        };
+        assert_eq!(keys, [record.key.clone()]);
+        let found = vec![Ok(Found::Record(Box::new(record.clone())))];
+        let Next::Call(_, Call::WriteEach(rearms)) = chunk.step(Reply::ReadHeads(found), at(START)).next else {
+            panic!("it writes")
+        };
+        assert!(matches!(rearms.as_slice(), [rearm] if rearm.apply(Some(&record.encode())).is_ok()), "{rearms:?}");
+    }
+}
+
+#[test]
+fn a_record_that_is_no_longer_due_is_left_alone() {
+    let later = DueEntry { due_at: START.plus(Millis(1)), ..entry(3) };
+    let Next::Call(chunk, _) = Chunk::start(vec![entry(3)], Timing::standard()).next else { panic!("it reads") };
+    let found = vec![Ok(Found::Record(Box::new(due(&later))))];
+    let step = chunk.step(Reply::ReadHeads(found), at(START));
+    assert!(matches!(step.next, Next::Done(report) if report.rearmed == 0 && !report.stalled));
+}
+
 /// The store may have moved a due time without saying so. The record would then wait for a whole interval.
 #[test]
 fn a_re_arm_of_unknown_outcome_is_repaired() {

@@ -32,7 +32,7 @@ pub enum Refusal {
     #[error("only PROCESSED and DISCARDED records can be redacted; let a PENDING one end, discard a DEAD one first")]
     NotRedactable,
     /// An envelope has no effect of its own, and its events have records of their own.
-    #[error("an envelope has no effect of its own; order it of its events, which `hookonce show` lists")]
+    #[error("an envelope has no effect of its own; force its events instead, which `hookonce show` lists")]
     Envelope,
     /// The same force, for the same reason, was carried out before.
     #[error("it was forced for this reason before; give another --reason to force it once more")]

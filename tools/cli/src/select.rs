@@ -208,7 +208,11 @@ pub(crate) fn select<'a>(
     futures::stream::iter(queries).map(partition).flatten_unordered(at_once)
 }
 
-async fn page(
+/// Reads one page of an index partition, and says where the next one begins.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn page(
     store: &DynamoStore,
     query: &IndexQuery,
     from: Option<IndexCursor>,

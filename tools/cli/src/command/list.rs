@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
-use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, error_of};
-use crate::target::{OpenStack, Target, store_unavailable};
-
-/// Number of keys in one page of an index partition.
-const PAGE: usize = 100;
+use crate::select::{Filter, Read, error_of, page};
+use crate::target::{OpenStack, Target};
 
 /// Number of partitions read in parallel.
 const READS_AT_ONCE: usize = 16;
@@ -101,17 +97,10 @@ impl Listing {
 async fn read(store: &DynamoStore, query: IndexQuery, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
     let (mut part, mut from) = (Listing::default(), None);
     loop {
-        let page = store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
-        for found in store.read_heads(&page.keys).await {
-            match found.map_err(|_| store_unavailable())? {
-                Found::Record(record) if filter.wants(&record) => {
-                    part.records.insert(record.key.clone(), *record);
-                }
-                Found::Unreadable(_) => part.unreadable += 1,
-                Found::Record(_) | Found::Nothing => {}
-            }
-        }
-        from = page.next;
+        let (page, next) = page(store, &query, from, filter, Read::Heads).await?;
+        part.records.extend(page.records.into_iter().map(|record| (record.key.clone(), record)));
+        part.unreadable += page.unreadable;
+        from = next;
         part.cut = from.is_some();
         if from.is_none() || part.records.len() >= limit {
             return Ok(part);

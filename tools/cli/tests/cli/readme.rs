@@ -2,26 +2,11 @@
 
 use std::fs;
 
-use crate::support::{Running, Workspace, json, root, text, wait_until};
+use crate::support::{Running, Workspace, json, root, shell_lines, text, wait_until};
 
 /// An alias of `.cargo/config.toml`.
 const RUN: &str = "cargo hookonce ";
 const TEST: &str = "cargo test --workspace";
-
-/// The lines of every shell block.
-fn commands(markdown: &str) -> Vec<String> {
-    let mut inside = false;
-    let mut commands = Vec::new();
-    for line in markdown.lines() {
-        match line.trim() {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            command if inside && !command.is_empty() => commands.push(command.to_owned()),
-            _ => {}
-        }
-    }
-    commands
-}
 
 #[test]
 fn every_command_of_the_readme_does_what_it_says() {
@@ -29,7 +14,7 @@ fn every_command_of_the_readme_does_what_it_says() {
     let workspace = Workspace::new();
     let mut running: Option<Running> = None;
     let mut ran = Vec::new();
-    for command in commands(&readme) {
+    for command in shell_lines(&readme) {
         if command == TEST {
             continue;
         }
@@ -115,7 +100,7 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
 #[test]
 fn the_first_check_of_ci_is_the_readmes_test_command() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(commands(&readme).contains(&TEST.to_owned()));
+    assert!(shell_lines(&readme).contains(&TEST.to_owned()));
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     let first = ci.lines().find(|line| line.starts_with("cargo ") || line.starts_with("scripts/")).unwrap();
     assert_eq!(first, TEST);

@@ -3,22 +3,7 @@
 use std::fs;
 
 use crate::operators::Stack;
-use crate::support::{root, text};
-
-/// The `hookonce` commands of every shell block.
-fn commands(markdown: &str) -> Vec<String> {
-    let mut inside = false;
-    let mut commands = Vec::new();
-    for line in markdown.lines() {
-        match line.trim() {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            command if inside => commands.extend(command.strip_prefix("hookonce ").map(str::to_owned)),
-            _ => {}
-        }
-    }
-    commands
-}
+use crate::support::{root, shell_lines, text};
 
 /// The words of a command, as a shell would see them.
 fn words(command: &str) -> Vec<String> {
@@ -36,7 +21,8 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn every_hookonce_command_of_the_runbook_runs() {
     let runbook = fs::read_to_string(root().join("docs/runbook.md")).unwrap();
-    let commands = commands(&runbook);
+    let lines = shell_lines(&runbook);
+    let commands: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("hookonce ").map(str::to_owned)).collect();
     assert!(commands.len() >= 6, "{commands:?}");
     // The first record is applied, the others are dead.
     let stack = Stack::with(1, 2);

@@ -146,3 +146,18 @@ pub(crate) fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("exit {:?}\n{out}\n{err}", output.status.code())
 }
+
+/// The lines of every shell block.
+pub(crate) fn shell_lines(markdown: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in markdown.lines() {
+        match line.trim() {
+            "```sh" => inside = true,
+            "```" => inside = false,
+            command if inside && !command.is_empty() => lines.push(command.to_owned()),
+            _ => {}
+        }
+    }
+    lines
+}
