@@ -2,8 +2,13 @@
 //!
 //! It has [`SHARDS`] texts. An id belongs to one of them by its hash. A text lists 24 bits of each id's hash, so 10,000 ids
 //! fit into standard parameters, 4 KB each, and one invented id in 16 million looks like an existing one.
+//!
+//! An id that has an endpoint and is not listed is refused, so [`list`] writes the index before the endpoint. An id that is
+//! listed and has no endpoint only costs a read. Removing an endpoint therefore leaves its id in the index: another id
+//! may have the same fingerprint. A new index of all ids forgets it.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -41,6 +46,11 @@ impl IdShard {
         self.0.contains(&place(id).1)
     }
 
+    /// Adds those of these ids that belong to a shard.
+    fn add<'a>(&mut self, number: u8, ids: impl IntoIterator<Item = &'a EndpointId>) {
+        self.0.extend(ids.into_iter().map(place).filter(|(shard, _)| *shard == number).map(|(_, print)| print));
+    }
+
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().flatten().copied().collect();
         if bytes.is_empty() { NONE.to_owned() } else { STANDARD_NO_PAD.encode(bytes) }
@@ -58,15 +68,92 @@ pub fn parameter(shard: u8) -> String {
 }
 
 /// The texts of an index of these ids, by shard.
-pub fn texts<'a>(ids: impl IntoIterator<Item = &'a EndpointId>) -> Vec<String> {
-    let mut shards = vec![IdShard::default(); usize::from(SHARDS)];
-    for id in ids {
-        let (shard, fingerprint) = place(id);
-        if let Some(shard) = shards.get_mut(usize::from(shard)) {
-            shard.0.insert(fingerprint);
+pub fn texts(ids: &[EndpointId]) -> Vec<String> {
+    let text = |number| {
+        let mut shard = IdShard::default();
+        shard.add(number, ids);
+        shard.text()
+    };
+    (0..SHARDS).map(text).collect()
+}
+
+/// A text of the index as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredText {
+    /// The text.
+    pub text: String,
+    /// Its number: 1 for the first text of a shard, and one more with each write.
+    pub version: i64,
+}
+
+/// Where the index is stored, for whoever adds endpoints.
+pub trait IndexStore: Sync {
+    /// Why a call failed.
+    type Error: Send;
+
+    /// The ids of all endpoints that have a document, for a shard that has no text yet.
+    fn ids(&self) -> impl Future<Output = Result<Vec<EndpointId>, Self::Error>> + Send;
+
+    /// Reads a shard's newest text, or the one with this version. `None` if there is none.
+    fn read(
+        &self,
+        shard: u8,
+        version: Option<i64>,
+    ) -> impl Future<Output = Result<Option<StoredText>, Self::Error>> + Send;
+
+    /// Writes a shard's text over any other, and returns its version.
+    fn write(&self, shard: u8, text: &str) -> impl Future<Output = Result<i64, Self::Error>> + Send;
+}
+
+/// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without an
+/// endpoint, which is harmless. Running it again changes nothing.
+///
+/// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows that
+/// to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
+/// missing until they are listed again.
+///
+/// # Errors
+/// The store's error. What was listed before it stays listed.
+pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId]) -> Result<(), S::Error> {
+    for number in 0..SHARDS {
+        if ids.iter().any(|id| shard(id) == number) {
+            list_in(store, number, ids).await?;
         }
     }
-    shards.iter().map(IdShard::text).collect()
+    Ok(())
+}
+
+async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Result<(), S::Error> {
+    let stored = store.read(number, None).await?;
+    let mut seen = stored.as_ref().map_or(0, |stored| stored.version);
+    let held = stored.and_then(|stored| IdShard::parse(&stored.text));
+    let mut shard = match &held {
+        Some(held) => held.clone(),
+        None => existing(store, number).await?,
+    };
+    shard.add(number, ids);
+    let mut complete = held.as_ref() == Some(&shard);
+    while !complete {
+        let written = store.write(number, &shard.text()).await?;
+        let before = shard.clone();
+        for version in seen + 1..written {
+            let overwritten = store.read(number, Some(version)).await?;
+            let overwritten = overwritten.and_then(|stored| IdShard::parse(&stored.text));
+            shard.0.extend(match overwritten {
+                Some(overwritten) => overwritten.0,
+                None => existing(store, number).await?.0,
+            });
+        }
+        (seen, complete) = (written, shard == before);
+    }
+    Ok(())
+}
+
+/// A shard with the ids of all documents.
+async fn existing<S: IndexStore>(store: &S, number: u8) -> Result<IdShard, S::Error> {
+    let mut shard = IdShard::default();
+    shard.add(number, &store.ids().await?);
+    Ok(shard)
 }
 
 /// The shard and the fingerprint of an id.
@@ -77,10 +164,63 @@ fn place(id: &EndpointId) -> (u8, Fingerprint) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
     use super::*;
 
     fn ids(prefix: &str, count: usize) -> Vec<EndpointId> {
         (0..count).map(|number| EndpointId::parse(&format!("{prefix}-{number}")).unwrap()).collect()
+    }
+
+    /// All versions of all texts, and what others write before each of our writes.
+    #[derive(Default)]
+    struct Versions {
+        texts: Mutex<Vec<Vec<String>>>,
+        documents: Vec<EndpointId>,
+        others: Mutex<Vec<Vec<EndpointId>>>,
+    }
+
+    impl Versions {
+        fn of(texts: Vec<String>, documents: Vec<EndpointId>) -> Self {
+            let texts = texts.into_iter().map(|text| vec![text]).collect();
+            Self { texts: Mutex::new(texts), documents, ..Self::default() }
+        }
+
+        fn lists(&self, id: &EndpointId) -> bool {
+            let texts = self.texts.lock().unwrap();
+            let newest = texts[usize::from(shard(id))].last();
+            newest.is_some_and(|text| IdShard::parse(text).unwrap().contains(id))
+        }
+
+        fn writes(&self) -> usize {
+            self.texts.lock().unwrap().iter().map(Vec::len).sum()
+        }
+    }
+
+    impl IndexStore for Versions {
+        type Error = Infallible;
+
+        async fn ids(&self) -> Result<Vec<EndpointId>, Infallible> {
+            Ok(self.documents.clone())
+        }
+
+        async fn read(&self, shard: u8, version: Option<i64>) -> Result<Option<StoredText>, Infallible> {
+            let texts = self.texts.lock().unwrap();
+            let versions = &texts[usize::from(shard)];
+            let version = version.map_or(versions.len(), |version| usize::try_from(version).unwrap());
+            let text = version.checked_sub(1).and_then(|index| versions.get(index));
+            Ok(text.map(|text| StoredText { text: text.clone(), version: i64::try_from(version).unwrap() }))
+        }
+
+        async fn write(&self, shard: u8, text: &str) -> Result<i64, Infallible> {
+            let other = self.others.lock().unwrap().pop();
+            let mut texts = self.texts.lock().unwrap();
+            let versions = &mut texts[usize::from(shard)];
+            versions.extend(other.map(|ids| super::texts(&ids)[usize::from(shard)].clone()));
+            versions.push(text.to_owned());
+            Ok(i64::try_from(versions.len()).unwrap())
+        }
     }
 
     #[test]
@@ -98,9 +238,45 @@ mod tests {
 
     #[test]
     fn an_empty_index_is_no_missing_one() {
-        assert_eq!(IdShard::parse(&texts([])[3]), Some(IdShard::default()));
+        assert_eq!(IdShard::parse(&texts(&[])[3]), Some(IdShard::default()));
         for text in ["", "AAAAA", "not base64!", "AA"] {
             assert!(text.is_empty() || IdShard::parse(text).is_none(), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_new_id_joins_those_that_are_listed() {
+        let known = ids("shop", 100);
+        let store = Versions::of(texts(&known), known.clone());
+        let added = ids("new", 1);
+        for _ in 0..2 {
+            list(&store, &added).await.unwrap();
+            assert!(known.iter().chain(&added).all(|id| store.lists(id)));
+            assert_eq!(store.writes(), usize::from(SHARDS) + 1, "a second run writes nothing");
+        }
+    }
+
+    /// An index that lists only the new endpoint would refuse all others.
+    #[tokio::test]
+    async fn a_shard_without_a_readable_text_lists_every_endpoint() {
+        let known = ids("shop", 100);
+        for texts in [vec![Vec::new(); 16], vec![vec!["no index".to_owned()]; 16]] {
+            let store = Versions { texts: Mutex::new(texts), documents: known.clone(), ..Versions::default() };
+            let added = ids("new", 1);
+            list(&store, &added).await.unwrap();
+            let of_shard = known.iter().filter(|id| shard(id) == shard(&added[0]));
+            assert!(of_shard.chain(&added).all(|id| store.lists(id)));
+        }
+    }
+
+    #[tokio::test]
+    async fn two_writers_lose_no_id() {
+        let of_shard: Vec<_> = ids("shop", 200).into_iter().filter(|id| shard(id) == 3).collect();
+        let (known, others) = of_shard.split_at(3);
+        let store = Versions::of(texts(known), known.to_vec());
+        // The second one is written while we mend the first.
+        *store.others.lock().unwrap() = vec![vec![others[1].clone()], vec![others[0].clone()]];
+        list(&store, &others[2..3]).await.unwrap();
+        assert!(known.iter().chain(&others[..3]).all(|id| store.lists(id)));
     }
 }
