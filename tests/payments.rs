@@ -2,6 +2,9 @@
 
 use hookonce_protocol::record::Outcome;
 
+use serde_json::json;
+
+use crate::support::delivery::secret;
 use crate::support::samples::{built, charge_refunded, invoice_paid, paid, push};
 use crate::support::{Harness, Verdict, word};
 
@@ -34,6 +37,27 @@ async fn two_events_of_one_invoice_in_one_batch_are_one_ledger_entry_too() {
     let mut outcomes = ["#evt_1", "#evt_2"].map(|record| tables.record(record).outcome);
     outcomes.sort();
     assert_eq!(outcomes, [Some(Outcome::Applied), Some(Outcome::Duplicate)]);
+}
+
+/// The document names the tenant, and the record keeps what it said: facts and items belong to it.
+#[tokio::test]
+async fn endpoints_of_one_tenant_share_a_fact_and_others_do_not() {
+    let harness = Harness::new().await;
+    for (endpoint, tenant) in [("eu", Some("acme")), ("us", Some("acme")), ("other", None)] {
+        harness.endpoints.put(endpoint, json!({ "provider": "stripe", "secrets": [secret("stripe")] }).to_string());
+        if let Some(tenant) = tenant {
+            harness.endpoints.change(endpoint, "tenant", tenant.into());
+        }
+        let event = invoice_paid(&format!("evt_{endpoint}"), "in_1", 4_900).to(endpoint);
+        assert_eq!(word(&harness.deliver(&event).await), (200, "accepted".to_owned()));
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    assert_eq!(tables.record("#evt_eu").outcome, Some(Outcome::Applied));
+    assert_eq!(tables.record("#evt_us").outcome, Some(Outcome::Duplicate));
+    assert_eq!(tables.record("#evt_other").outcome, Some(Outcome::Applied));
+    let balance = |tenant: &str| tables.number(&format!("{tenant}#balance#cus_SampleCustomer#eur"), "minor");
+    assert_eq!([balance("acme"), balance("other"), balance("eu"), balance("us")], [4_900, 4_900, 0, 0]);
 }
 
 #[tokio::test]

@@ -46,8 +46,8 @@ impl Domain {
         let reads = handler.reads(event, &fact).into_iter().map(String::from);
         let items = reads.filter_map(|key| Some((key.clone(), self.items.get(&key)?.clone()))).collect();
         let plan = handler.plan(event, &fact, &Snapshot { items })?;
-        plan.check(event.endpoint.as_str()).unwrap();
-        let fact = handler.domain_key(&fact).item(handler.name(), &event.record, event.generation);
+        plan.check(&event.tenant).unwrap();
+        let fact = handler.domain_key(&fact).item(&event.tenant, handler.name(), &event.record, event.generation);
         if self.facts.contains_key(&fact) {
             return Ok(Applied::Duplicate);
         }
@@ -81,6 +81,7 @@ fn events(delivery: &Delivery) -> Vec<Event> {
     let event = |part: hookonce_providers::EventPart| Event {
         version: EVENT_VERSION,
         endpoint: endpoint.clone(),
+        tenant: endpoint.clone().into(),
         record: RecordKey::delivery(&endpoint, part.key.as_str()),
         provider: delivery.provider.id().to_owned(),
         key: part.key.as_str().to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hookonce_protocol::key::{
     ClaimId, DOMAIN_KEY_PREFIX, DomainKey, EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, PARTS_BYTES_MAX, RecordKey,
-    RecordKind,
+    RecordKind, Tenant,
 };
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
@@ -79,21 +79,40 @@ fn named() -> impl Strategy<Value = Named> {
 /// One effect: what its keys are made of. The first generation does not depend on the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Effect {
-    endpoint: &'static str,
+    tenant: &'static str,
     name: &'static str,
     parts: Vec<String>,
+    named_by: NamedBy,
     /// Record and generation of a forced one.
     forced: Option<(String, i64)>,
 }
 
+/// How its fact is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NamedBy {
+    Handler,
+    Type(String),
+    AnyType,
+}
+
 impl Effect {
+    fn fact(&self) -> DomainKey {
+        match &self.named_by {
+            NamedBy::Handler => DomainKey::of(&self.parts),
+            NamedBy::Type(event_type) => DomainKey::of_type(event_type, &self.parts),
+            NamedBy::AnyType => DomainKey::across_types(&self.parts),
+        }
+    }
+
     fn event(&self) -> Event {
-        let endpoint = EndpointId::parse(self.endpoint).unwrap();
+        // Endpoints of one tenant share its keys.
+        let endpoint = EndpointId::parse("at").unwrap();
         let (id, generation) = self.forced.clone().unwrap_or_default();
         Event {
             version: EVENT_VERSION,
             record: RecordKey::delivery(&endpoint, &id),
             endpoint,
+            tenant: Tenant::parse(self.tenant).unwrap(),
             provider: String::new(),
             key: id,
             event_type: String::new(),
@@ -106,12 +125,23 @@ impl Effect {
 }
 
 fn effect() -> impl Strategy<Value = Effect> {
-    let endpoint = proptest::sample::select(vec!["a", "b", "dk"]);
+    let tenant = proptest::sample::select(vec!["a", "b", "dk"]);
     let name = proptest::sample::select(vec!["h", "h#a", "in"]);
     let part = || prop_oneof![3 => "[a#%]{0,2}", 1 => proptest::sample::select(vec!["in", "r", "g1"]).prop_map(str::to_owned), 1 => id()];
     let parts = proptest::collection::vec(part(), 1..4);
     let forced = proptest::option::of((part(), 1_i64..3));
-    (endpoint, name, parts, forced).prop_map(|(endpoint, name, parts, forced)| Effect { endpoint, name, parts, forced })
+    let named_by = prop_oneof![
+        3 => Just(NamedBy::Handler),
+        1 => "[a#%]{0,2}".prop_map(NamedBy::Type),
+        1 => Just(NamedBy::AnyType),
+    ];
+    (tenant, name, parts, named_by, forced).prop_map(|(tenant, name, parts, named_by, forced)| Effect {
+        tenant,
+        name,
+        parts,
+        named_by,
+        forced,
+    })
 }
 
 #[test]
@@ -157,16 +187,18 @@ proptest! {
         let (mut facts, mut items) = (BTreeMap::new(), BTreeMap::new());
         for effect in effects {
             let event = effect.event();
-            let fact = DomainKey::of(&effect.parts);
+            let fact = effect.fact();
             if fact.is_named() {
-                let key = fact.item(effect.name, &event.record, event.generation);
+                let key = fact.item(&event.tenant, effect.name, &event.record, event.generation);
                 prop_assert!(key.starts_with(DOMAIN_KEY_PREFIX) && key.len() <= ITEM_KEY_BYTES_MAX);
                 let known = facts.entry(key).or_insert_with(|| effect.clone());
                 prop_assert_eq!(known.clone(), effect.clone());
             }
             let key = ItemKey::from(event.once(effect.name, &effect.parts));
-            prop_assert!(key.is_of(effect.endpoint), "{}", key);
-            prop_assert!(!["a", "b", "dk"].iter().any(|other| *other != effect.endpoint && key.is_of(other)), "{}", key);
+            let is_of = |tenant: &str| key.is_of(&Tenant::parse(tenant).unwrap());
+            prop_assert!(is_of(effect.tenant), "{}", key);
+            prop_assert!(!["a", "b", "dk"].iter().any(|other| *other != effect.tenant && is_of(other)), "{}", key);
+            let effect = Effect { named_by: NamedBy::Handler, ..effect };
             let known = items.entry(key).or_insert_with(|| effect.clone());
             prop_assert_eq!(known.clone(), effect);
         }
@@ -182,16 +214,34 @@ proptest! {
 
 #[test]
 fn keys_are_readable_and_a_fact_with_an_empty_part_has_no_name() {
-    let effect = Effect { endpoint: "a", name: "ledger", parts: vec!["in_1".to_owned()], forced: None };
+    let effect = Effect {
+        tenant: "a",
+        name: "ledger",
+        parts: vec!["in_1".to_owned()],
+        named_by: NamedBy::Handler,
+        forced: None,
+    };
     let forced = Effect { forced: Some(("evt_1".to_owned(), 2)), ..effect.clone() };
     let once = |effect: &Effect| ItemKey::from(effect.event().once("ledger", &effect.parts)).to_string();
     assert_eq!(once(&effect), "a#ledger#in_1");
-    assert_eq!(once(&forced), "a#ledger#in_1##in#a#evt_1#g2");
+    assert_eq!(once(&forced), "a#ledger#in_1##in#at#evt_1#g2");
     assert_eq!(effect.event().item_key("balance", ["50%", "a#b", ""]).as_str(), "a#balance#50%25#a%23b#%");
     let fact = DomainKey::of(["invoice.paid", "in_1"]);
-    let stored = |effect: &Effect| fact.item("payments", &effect.event().record, effect.event().generation);
+    let stored_as = |fact: &DomainKey, effect: &Effect| {
+        let event = effect.event();
+        fact.item(&event.tenant, "payments", &event.record, event.generation)
+    };
+    let stored = |effect: &Effect| stored_as(&fact, effect);
     assert_eq!(stored(&effect), "#dk#a#payments#invoice.paid#in_1");
-    assert_eq!(stored(&forced), "#dk#a#payments#invoice.paid#in_1##in#a#evt_1#g2");
+    assert_eq!(stored(&forced), "#dk#a#payments#invoice.paid#in_1##in#at#evt_1#g2");
+    for (fact, key) in [
+        (DomainKey::of_type("invoice.paid", ["in_1"]), "#dk#a#payments#%type#invoice.paid#in_1"),
+        (DomainKey::across_types(["in_1"]), "#dk#a#payments#%fact#in_1"),
+    ] {
+        assert_eq!(stored_as(&fact, &effect), key);
+    }
+    assert!(!DomainKey::of_type("invoice.paid", [""]).is_named() && !DomainKey::across_types([""]).is_named());
+
     assert!(fact.is_named() && !DomainKey::of(["invoice.paid", ""]).is_named());
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn a_claim(key: &str) -> Claim {
     Claim {
         pk: RecordKey::parse(key).unwrap(),
         claim_id: ClaimId("claim-1".to_owned()),
+        tenant: None,
         provider: "stripe".to_owned(),
         event_type: "invoice.paid".to_owned(),
         received_at: START,

@@ -1,7 +1,7 @@
 //! Plans: what is refused before the store sees it, and the JSON form that another language may use one day.
 
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey};
+use hookonce_protocol::key::{ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
 use hookonce_protocol::plan::{
     DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, PlanError, Snapshot, WhenConditionFails,
 };
@@ -9,9 +9,13 @@ use hookonce_protocol::record::set;
 use hookonce_protocol::write::{Change, Clause, Condition};
 use serde_json::json;
 
-/// The key of an item of the endpoint `e`.
+fn tenant(name: &str) -> Tenant {
+    Tenant::parse(name).unwrap()
+}
+
+/// The key of an item of the tenant `e`.
 fn key(name: &str) -> ItemKey {
-    ItemKey::new(&EndpointId::parse("e").unwrap(), "item", [name])
+    ItemKey::new(&tenant("e"), "item", [name])
 }
 
 fn put(key: ItemKey, item: Item) -> DomainWrite {
@@ -26,19 +30,19 @@ fn create(name: &str) -> DomainWrite {
 fn a_plan_is_checked_before_it_is_committed() {
     let many =
         |count: usize| (0..count).fold(Plan::default(), |plan, index| plan.with(create(&format!("item-{index}"))));
-    assert_eq!(Plan::default().check("e"), Ok(()), "an event may change nothing");
-    assert_eq!(many(PLAN_WRITES_MAX).check("e"), Ok(()));
-    assert_eq!(many(PLAN_WRITES_MAX + 1).check("e"), Err(PlanError::TooManyWrites));
-    assert_eq!(many(2).with(create("item-1")).check("e"), Err(PlanError::ItemTwice));
+    assert_eq!(Plan::default().check(&tenant("e")), Ok(()), "an event may change nothing");
+    assert_eq!(many(PLAN_WRITES_MAX).check(&tenant("e")), Ok(()));
+    assert_eq!(many(PLAN_WRITES_MAX + 1).check(&tenant("e")), Err(PlanError::TooManyWrites));
+    assert_eq!(many(2).with(create("item-1")).check(&tenant("e")), Err(PlanError::ItemTwice));
     let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
     for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", &long] {
         let plan: Plan = serde_json::from_value(json!({ "writes": [{ "key": key, "action": "delete" }] })).unwrap();
-        assert_eq!(plan.check("e"), Err(PlanError::Key), "{key}");
+        assert_eq!(plan.check(&tenant("e")), Err(PlanError::Key), "{key}");
     }
     let heavy = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes]))]);
     let plan = |bytes: usize| Plan::default().with(put(key("k"), heavy(bytes)));
-    assert_eq!(plan(PLAN_BYTES_MAX - 1 - "e#item#k".len()).check("e"), Ok(()));
-    assert_eq!(plan(PLAN_BYTES_MAX - "e#item#k".len()).check("e"), Err(PlanError::TooLarge));
+    assert_eq!(plan(PLAN_BYTES_MAX - 1 - "e#item#k".len()).check(&tenant("e")), Ok(()));
+    assert_eq!(plan(PLAN_BYTES_MAX - "e#item#k".len()).check(&tenant("e")), Err(PlanError::TooLarge));
 }
 
 #[test]
@@ -58,8 +62,8 @@ fn a_write_requires_what_its_snapshot_showed() {
 #[test]
 fn the_json_form_is_stable() {
     let event = json!({
-        "version": 1, "endpoint": "stripe", "provider": "stripe", "record": "in#stripe#evt_1", "key": "evt_1",
-        "type": "invoice.paid", "received_at_ms": 1_767_225_600_000_i64, "generation": 0, "headers": {}, "body_base64": "e30="
+        "version": 1, "endpoint": "stripe", "tenant": "stripe", "provider": "stripe", "record": "in#stripe#evt_1",
+        "key": "evt_1", "type": "invoice.paid", "received_at_ms": 1_767_225_600_000_i64, "generation": 0, "headers": {}, "body_base64": "e30="
     });
     let read: Event = serde_json::from_value(event.clone()).unwrap();
     assert_eq!(read.body, b"{}");
@@ -83,7 +87,7 @@ fn the_json_form_is_stable() {
         "when_condition_fails": "permanent"
     });
     let read: Plan = serde_json::from_value(plan.clone()).unwrap();
-    assert_eq!((read.when_condition_fails, read.check("stripe")), (WhenConditionFails::Permanent, Ok(())));
+    assert_eq!((read.when_condition_fails, read.check(&tenant("stripe"))), (WhenConditionFails::Permanent, Ok(())));
     assert_eq!(serde_json::to_value(&read).unwrap(), plan);
     let short: Plan =
         serde_json::from_value(json!({ "writes": [{ "key": "e#item#k", "action": { "put": {} } }] })).unwrap();

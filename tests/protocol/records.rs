@@ -6,7 +6,7 @@ use hookonce_protocol::invariant::{
     FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
 };
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
-use hookonce_protocol::key::ClaimId;
+use hookonce_protocol::key::{ClaimId, Tenant};
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, Unreadable, attribute};
 use hookonce_protocol::time::{EpochMs, EpochSec};
 use hookonce_protocol::timing::Timing;
@@ -17,7 +17,9 @@ use proptest::sample::select;
 use super::a_record;
 
 fn any_record() -> impl Strategy<Value = Record> {
-    let identity = (select(Status::ALL), "[a-z0-9-]{1,12}", 0_i64..5, "\\PC{0,12}", "\\PC{0,12}", any::<[u8; 32]>());
+    let tenant = option::of("[a-z0-9_-]{1,12}");
+    let identity =
+        (select(Status::ALL), "[a-z0-9-]{1,12}", 0_i64..5, "\\PC{0,12}", "\\PC{0,12}", any::<[u8; 32]>(), tenant);
     let content = (
         option::of(proptest::collection::vec(any::<u8>(), 0..40)),
         proptest::collection::btree_map("[a-z-]{1,8}", "\\PC{0,12}", 0..4),
@@ -41,6 +43,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             status: identity.0,
             claim_id: ClaimId(identity.1),
             generation: identity.2,
+            tenant: identity.6.map(|name| Tenant::parse(&name).unwrap()),
             provider: identity.3,
             event_type: identity.4,
             body_sha256: identity.5,

@@ -235,7 +235,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         if delivery.secret_index() > 0 {
             counts.add("old_secret_used", 1);
         }
-        let ingested = self.ingress.ingest(&endpoint.id, delivery, endpoint.policy, deadline).await;
+        let ingested = self.ingress.ingest(endpoint, delivery, deadline).await;
         let ingested = ingested.map_err(|error| {
             if let IngestError::Compress(_) = error {
                 tracing::error!(error = %Report::new(&error), "preparing a delivery for storage failed");

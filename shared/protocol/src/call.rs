@@ -207,12 +207,12 @@ pub enum Planned {
     Unavailable,
 }
 
-/// A plan, with its handler and fact.
+/// A plan, with its consumer and fact.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HandlerPlan {
-    /// The handler's name.
-    pub handler: String,
-    /// The business fact, as the handler names it.
+    /// Who remembers the fact: the name that a route gives, else the handler's.
+    pub consumer: String,
+    /// The business fact.
     pub domain_key: DomainKey,
     /// The changes.
     pub plan: Plan,

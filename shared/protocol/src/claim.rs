@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::item::base64_bytes;
-use crate::key::{ClaimId, RecordKey};
+use crate::key::{ClaimId, RecordKey, Tenant};
 use crate::record::{Due, Record, Status, journal_shard};
 use crate::time::EpochMs;
 use crate::timing::Timing;
@@ -17,6 +17,9 @@ pub struct Claim {
     pub pk: RecordKey,
     /// Who claims it. Made once per request.
     pub claim_id: ClaimId,
+    /// The tenant that the endpoint's document names. `None` if it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
     /// The provider's id in the catalog.
     pub provider: String,
     /// The provider's name for the type of event.
@@ -47,6 +50,7 @@ impl Claim {
             status: Status::Pending,
             claim_id: self.claim_id.clone(),
             generation: 0,
+            tenant: self.tenant.clone(),
             provider: self.provider.clone(),
             event_type: self.event_type.clone(),
             body: Some(self.body.clone()),

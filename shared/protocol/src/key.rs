@@ -64,6 +64,40 @@ impl fmt::Display for EndpointId {
     }
 }
 
+/// Whose business an event is: the first part of every domain key and of every domain item.
+///
+/// By default an endpoint is a tenant of its own. Endpoints whose documents name one tenant share its facts and items.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tenant(EndpointId);
+
+impl Tenant {
+    /// Parses the name of a tenant.
+    ///
+    /// # Errors
+    /// [`EndpointIdError`] when it has not the form of an endpoint id.
+    pub fn parse(text: &str) -> Result<Self, EndpointIdError> {
+        EndpointId::parse(text).map(Self)
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl From<EndpointId> for Tenant {
+    fn from(endpoint: EndpointId) -> Self {
+        Self(endpoint)
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
 /// What a record stands for, as its key shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKind {
@@ -174,11 +208,16 @@ impl ClaimId {
 /// endpoint id is never empty.
 pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 
-/// Names a business fact. It leaves out the endpoint, the handler and the generation, because the protocol adds them.
+/// Names a business fact. It leaves out the tenant, the consumer and the generation, because the protocol adds them. The
+/// consumer is who remembers the fact: a handler's name, or the name that a route gives.
 ///
-/// - `#dk#stripe#payments#invoice.paid#in_1`: endpoint, handler, fact.
+/// - `#dk#stripe#payments#invoice.paid#in_1`: tenant, consumer, a fact as its handler names it.
 /// - `#dk#stripe#payments#invoice.paid#in_1##in#stripe#evt_1#g1`: the same fact once more, because an operator forced
 ///   this record into generation 1.
+/// - `#dk#acme#billing#%type#invoice.paid#in_1`: a fact that a route reads out of events of this type.
+/// - `#dk#acme#crm#%fact#m_1`: a fact that a route reads out of events of any type.
+///
+/// No escaped part begins with `%t` or `%f`, so facts of different kinds never share a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainKey(String);
 
@@ -191,37 +230,50 @@ impl DomainKey {
         Self(if parts.iter().any(String::is_empty) { String::new() } else { joined(parts) })
     }
 
+    /// Names the fact by these parts of an event of this type. The same parts of another type are another fact.
+    pub fn of_type<P: fmt::Display>(event_type: &str, parts: impl IntoIterator<Item = P>) -> Self {
+        Self::of(parts).kind(format!("%type#{}", joined([event_type])))
+    }
+
+    /// Names the fact by these parts, whatever the type of its event.
+    pub fn across_types<P: fmt::Display>(parts: impl IntoIterator<Item = P>) -> Self {
+        Self::of(parts).kind("%fact".to_owned())
+    }
+
+    fn kind(self, kind: String) -> Self {
+        if self.is_named() { Self(format!("{kind}#{}", self.0)) } else { self }
+    }
+
     /// Whether it has a name.
     pub fn is_named(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The partition key of the item that marks the fact as applied at the record's endpoint.
+    /// The partition key of the item that marks the fact as applied for this tenant by this consumer.
     ///
     /// A forced replay (generation 1 and up) has a separate key, because the operator asked for one more effect.
-    pub fn item(&self, handler: &str, record: &RecordKey, generation: i64) -> String {
-        let (endpoint, _) = record.parts();
-        let first = format!("{DOMAIN_KEY_PREFIX}{endpoint}#{}#{}", escaped(handler), self.0);
+    pub fn item(&self, tenant: &Tenant, consumer: &str, record: &RecordKey, generation: i64) -> String {
+        let first = format!("{DOMAIN_KEY_PREFIX}{tenant}#{}#{}", escaped(consumer), self.0);
         forced(first, record, generation)
     }
 }
 
-/// The partition key of a domain item that a handler may read and change. It starts with the endpoint, because an
-/// endpoint is a tenant: `stripe#balance#cus_1#eur`.
+/// The partition key of a domain item that a handler may read and change. It starts with the tenant:
+/// `stripe#balance#cus_1#eur`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ItemKey(String);
 
 impl ItemKey {
     /// Names the item of this kind by these parts.
-    pub fn new<P: fmt::Display>(endpoint: &EndpointId, kind: &str, parts: impl IntoIterator<Item = P>) -> Self {
+    pub fn new<P: fmt::Display>(tenant: &Tenant, kind: &str, parts: impl IntoIterator<Item = P>) -> Self {
         let parts = parts.into_iter().map(|part| part.to_string());
-        Self(format!("{endpoint}#{}#{}", escaped(kind), joined(parts)))
+        Self(format!("{tenant}#{}#{}", escaped(kind), joined(parts)))
     }
 
-    /// Whether it belongs to this endpoint and is not too long.
-    pub fn is_of(&self, endpoint: &str) -> bool {
-        let rest = self.0.strip_prefix(endpoint).and_then(|rest| rest.strip_prefix('#'));
+    /// Whether it belongs to this tenant and is not too long.
+    pub fn is_of(&self, tenant: &Tenant) -> bool {
+        let rest = self.0.strip_prefix(tenant.as_str()).and_then(|rest| rest.strip_prefix('#'));
         self.0.len() <= ITEM_KEY_BYTES_MAX && rest.is_some_and(|rest| !rest.is_empty())
     }
 

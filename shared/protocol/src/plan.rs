@@ -4,7 +4,7 @@
 //! handler in another language can receive the first two and return the third over the wire.
 //!
 //! ```json
-//! {"version": 1, "endpoint": "stripe", "provider": "stripe", "record": "in#stripe#evt_1", "key": "evt_1",
+//! {"version": 1, "endpoint": "stripe", "tenant": "stripe", "provider": "stripe", "record": "in#stripe#evt_1", "key": "evt_1",
 //!  "type": "invoice.paid", "received_at_ms": 1767225600000, "generation": 0, "headers": {}, "body_base64": "e30="}
 //! ```
 //! ```json
@@ -21,7 +21,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, Value, base64_bytes, size_bytes};
-use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey};
+use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey, Tenant};
 use crate::purpose::Purpose;
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
@@ -42,6 +42,8 @@ pub struct Event {
     pub version: u32,
     /// The endpoint that received it.
     pub endpoint: EndpointId,
+    /// Whose event it is: the tenant that the endpoint's document names, else the endpoint.
+    pub tenant: Tenant,
     /// The provider's id in the catalog.
     pub provider: String,
     /// The key of its record.
@@ -64,10 +66,10 @@ pub struct Event {
 }
 
 impl Event {
-    /// Names a domain item of this event's endpoint: `event.item_key("balance", [customer, currency])` is
+    /// Names a domain item of this event's tenant: `event.item_key("balance", [customer, currency])` is
     /// `stripe#balance#cus_1#eur`. Parts may be any text from a provider: different parts never make the same key.
     pub fn item_key<P: fmt::Display>(&self, kind: &str, parts: impl IntoIterator<Item = P>) -> ItemKey {
-        ItemKey::new(&self.endpoint, kind, parts)
+        ItemKey::new(&self.tenant, kind, parts)
     }
 
     /// Names a domain item that stands for one effect of this event, such as a ledger entry. A forced replay must have
@@ -141,8 +143,8 @@ pub enum PlanError {
     /// Two writes of one item. A transaction allows one.
     #[error("the plan writes one item twice")]
     ItemTwice,
-    /// A key does not begin with the event's endpoint, or is too long.
-    #[error("a plan key does not begin with the endpoint, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
+    /// A key does not begin with the event's tenant, or is too long.
+    #[error("a plan key does not begin with the tenant, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
     Key,
 }
 
@@ -154,17 +156,17 @@ impl Plan {
         self
     }
 
-    /// Checks the store's limits, and that the plan writes only items of this endpoint.
+    /// Checks the store's limits, and that the plan writes only items of this tenant.
     ///
     /// # Errors
     /// [`PlanError`] names the first limit that the plan breaks.
-    pub fn check(&self, endpoint: &str) -> Result<(), PlanError> {
+    pub fn check(&self, tenant: &Tenant) -> Result<(), PlanError> {
         if self.writes.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
         }
         let mut keys = BTreeSet::new();
         for write in &self.writes {
-            if !write.key.is_of(endpoint) {
+            if !write.key.is_of(tenant) {
                 return Err(PlanError::Key);
             }
             if !keys.insert(&write.key) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::item::{Item, PARTITION_KEY, Value};
-use crate::key::{ClaimId, RecordKey};
+use crate::key::{ClaimId, EndpointId, RecordKey, Tenant};
 use crate::time::{EpochMs, EpochSec};
 use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
@@ -18,6 +18,7 @@ pub mod attribute {
     pub const STATUS: &str = "status";
     pub const CLAIM_ID: &str = "claim_id";
     pub const GENERATION: &str = "generation";
+    pub const TENANT: &str = "tenant";
     pub const PROVIDER: &str = "provider";
     pub const EVENT_TYPE: &str = "event_type";
     pub const BODY: &str = "body";
@@ -47,11 +48,12 @@ pub mod attribute {
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
     /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 30] = [
+    pub const HEAD: [&str; 31] = [
         SCHEMA_VERSION,
         STATUS,
         CLAIM_ID,
         GENERATION,
+        TENANT,
         PROVIDER,
         EVENT_TYPE,
         BODY_SHA256,
@@ -188,6 +190,8 @@ pub struct Record {
     pub claim_id: ClaimId,
     /// The number of accepted forced replays.
     pub generation: i64,
+    /// The tenant that the endpoint's document named when it was claimed. `None` if it named none.
+    pub tenant: Option<Tenant>,
     /// The provider's id in the catalog.
     pub provider: String,
     /// The provider's name for the type of event.
@@ -316,6 +320,11 @@ impl Record {
         Guard { status: self.status, claim_id: self.claim_id.clone(), generation: self.generation }
     }
 
+    /// Whose event it is: the tenant that it was claimed for, else its endpoint. `None` if the key names no endpoint.
+    pub fn owner(&self) -> Option<Tenant> {
+        self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
+    }
+
     /// The one word that says most about where it stands: its outcome, else its status.
     pub fn state_word(&self) -> &'static str {
         match (self.status, self.outcome) {
@@ -344,6 +353,7 @@ impl Record {
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         put(attribute::HEADERS, Value::Map(headers));
         let optional = [
+            (attribute::TENANT, self.tenant.as_ref().map(|tenant| tenant.as_str().into())),
             (attribute::BODY, self.body.clone().map(Value::Bytes)),
             (attribute::DUE_SHARD, self.due.as_ref().map(|due| due.shard.as_str().into())),
             (attribute::DUE_AT, self.due.as_ref().map(|due| due.at.0.into())),
@@ -392,6 +402,10 @@ impl Record {
             status: Status::parse(text(attribute::STATUS)?)?,
             claim_id: ClaimId(text(attribute::CLAIM_ID)?.to_owned()),
             generation: number(attribute::GENERATION)?,
+            tenant: match item.get(attribute::TENANT) {
+                Some(tenant) => Some(Tenant::parse(tenant.as_text()?).ok()?),
+                None => None,
+            },
             provider: text(attribute::PROVIDER)?.to_owned(),
             event_type: text(attribute::EVENT_TYPE)?.to_owned(),
             body: item.get(attribute::BODY).and_then(Value::as_bytes).map(<[u8]>::to_vec),

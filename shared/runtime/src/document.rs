@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
+use hookonce_protocol::key::Tenant;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,10 @@ const _: () = assert!(BODY_BYTES_MAX as u64 <= crate::body::BODY_BYTES_MAX);
 pub struct EndpointDocument {
     /// The provider's id in the catalog.
     pub provider: String,
+    /// Whose events it receives, in the form of an endpoint id. The endpoint's own id if absent. Endpoints of one tenant
+    /// share facts and items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
     /// The secrets, newest first.
     pub secrets: Vec<String>,
     /// Other settings that the provider's scheme needs, such as `verify_token` or `public_url`.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
-use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::{Catalog, ConfigurationError, Keyring, Provider, Settings};
 use ipnet::IpNet;
@@ -79,6 +79,8 @@ impl Policy {
 pub struct Endpoint {
     /// Its id.
     pub id: EndpointId,
+    /// The tenant that its document names.
+    pub tenant: Option<Tenant>,
     /// The provider that calls it.
     pub provider: &'static Provider,
     /// The secrets.
@@ -124,6 +126,7 @@ impl Endpoint {
             .map_err(EndpointError::Configuration)?;
         Ok(Self {
             id,
+            tenant: document.tenant,
             provider,
             keyring,
             settings,

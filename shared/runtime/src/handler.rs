@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 
 /// A business rule for some events.
 ///
-/// A handler reads an event once per attempt into its `Fact`; the other methods work on the fact. It never names an
-/// endpoint: the protocol adds the endpoint to the stored domain key, and [`Event::item_key`] and [`Event::once`] add
-/// it to the keys of items. An endpoint is a tenant, so the same fact at two endpoints is applied at both.
+/// A handler reads an event once per attempt into its `Fact`; the other methods work on the fact. It never names a
+/// tenant: the protocol adds the tenant to the stored domain key, and [`Event::item_key`] and [`Event::once`] add it to
+/// the keys of items. By default an endpoint is a tenant, so the same fact at two endpoints is applied at both.
 ///
 /// ```
 #[doc = include_str!("../doc/handler.rs")]
@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
     /// What the handler reads from an event.
     type Fact: Send;
 
-    /// The handler's name. It is part of its domain keys, so it must never change.
+    /// The handler's name. It is the consumer in its domain keys, so it must never change.
     fn name(&self) -> &'static str;
 
     /// Reads an event. Returns `None` if the handler does not want it; then the next handler is asked.

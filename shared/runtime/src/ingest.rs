@@ -6,7 +6,7 @@ use hookonce_protocol::call::ChildEvent;
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::{Answer, Ingress};
 use hookonce_protocol::item::size_bytes;
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Contents, VerifiedDelivery};
@@ -16,7 +16,7 @@ use crate::body::{self, BodyError};
 use crate::config::MESSAGE_BYTES_MAX;
 use crate::deadline::{Deadline, UntilDeadline};
 use crate::drive::{Driven, Remote, drive};
-use crate::endpoint::Policy;
+use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
 
 /// The largest item that DynamoDB accepts, in bytes.
@@ -73,28 +73,28 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
     /// [`IngestError`] if it fails before anything is written.
     pub async fn ingest(
         &self,
-        endpoint: &EndpointId,
+        endpoint: &Endpoint,
         delivery: &VerifiedDelivery,
-        policy: Policy,
         deadline: Deadline,
     ) -> Result<Ingested, IngestError> {
-        let claim = self.claim(endpoint, delivery, policy)?;
+        let claim = self.claim(endpoint, delivery)?;
         let key = claim.pk.clone();
-        let first = Ingress::start(claim, policy.rules(self.message_bytes_max), self.timing);
+        let first = Ingress::start(claim, endpoint.policy.rules(self.message_bytes_max), self.timing);
         let remote = Remote { store: &self.store, queue: &self.queue };
         let driven = drive(first, &UntilDeadline { carrier: &remote, deadline }, &self.ambient).await;
         Ok(Ingested { key, driven })
     }
 
-    fn claim(&self, endpoint: &EndpointId, delivery: &VerifiedDelivery, policy: Policy) -> Result<Claim, IngestError> {
+    fn claim(&self, endpoint: &Endpoint, delivery: &VerifiedDelivery) -> Result<Claim, IngestError> {
         let (event_type, raw, body_sha256) = match delivery.contents() {
             Contents::Single(part) => (part.event_type.clone(), part.body.as_slice(), part.sha256),
             Contents::Several(parts) => (format!("batch.{}", parts.len()), delivery.body(), delivery.body_sha256()),
         };
         let now = self.ambient.moment().now;
         let mut claim = Claim {
-            pk: delivery.record_key(endpoint),
+            pk: delivery.record_key(&endpoint.id),
             claim_id: self.ambient.claim_id(),
+            tenant: endpoint.tenant.clone(),
             provider: delivery.provider_id().to_owned(),
             event_type,
             received_at: now,
@@ -103,7 +103,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             body_sha256,
             headers: BTreeMap::clone(delivery.headers()),
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
-            quarantine_mismatch: policy.quarantines(),
+            quarantine_mismatch: endpoint.policy.quarantines(),
         };
         if stored_bytes(&mut claim, &self.timing) <= ITEM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
     }

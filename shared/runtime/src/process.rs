@@ -193,14 +193,14 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             return Planned::Failed(Failure::permanent("FACT_MISSING"));
         }
         let reads = &recognised.reads;
-        if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(event.endpoint.as_str())) {
+        if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(&event.tenant)) {
             return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
         }
         let keys: Vec<_> = reads.iter().map(ToString::to_string).collect();
         let Ok(snapshot) = self.store.read_domain(&keys).await else { return Planned::Unavailable };
-        let (handler, domain_key) = (recognised.handler.to_owned(), recognised.domain_key.clone());
+        let (consumer, domain_key) = (recognised.handler.to_owned(), recognised.domain_key.clone());
         match guarded(|| recognised.plan(&snapshot)) {
-            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { handler, domain_key, plan })),
+            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan })),
             Err(failure) => Planned::Failed(failure),
         }
     }
@@ -212,9 +212,11 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             return Err(Failure::permanent("BODY_UNREADABLE"));
         };
         let (endpoint, _) = record.key.parts();
+        let endpoint = EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
         Ok(Event {
             version: EVENT_VERSION,
-            endpoint: EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?,
+            tenant: record.tenant.clone().unwrap_or_else(|| endpoint.clone().into()),
+            endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),
             key: match part.key {

@@ -48,6 +48,7 @@ fn dead(index: usize) -> Record {
     let claim = Claim {
         pk: key.clone(),
         claim_id: ClaimId(format!("claim-{index}")),
+        tenant: None,
         received_at: at,
         accept_before: at,
         provider: "stripe".to_owned(),

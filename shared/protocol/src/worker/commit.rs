@@ -2,7 +2,7 @@
 
 use crate::call::{CancellationReason, HandlerPlan};
 use crate::item::{Item, Value};
-use crate::key::{DomainKey, RecordKind};
+use crate::key::{RecordKind, Tenant};
 use crate::plan::DomainWrite;
 use crate::purpose::Purpose;
 use crate::record::{Outcome, Record, Status, attribute, remove, set};
@@ -50,11 +50,15 @@ pub(super) fn pause_bound(recommits: u8) -> Millis {
 }
 
 /// The transaction: the record, the domain key and all writes of the plan.
-pub(super) fn writes(record: &Record, plan: HandlerPlan, timing: &Timing, moment: Moment) -> Vec<Write> {
-    let mut writes = vec![
-        settle(record, Outcome::Applied, timing, moment),
-        domain_key(record, &plan.handler, &plan.domain_key, timing, moment),
-    ];
+pub(super) fn writes(
+    record: &Record,
+    tenant: &Tenant,
+    plan: HandlerPlan,
+    timing: &Timing,
+    moment: Moment,
+) -> Vec<Write> {
+    let key = plan.domain_key.item(tenant, &plan.consumer, &record.key, record.generation);
+    let mut writes = vec![settle(record, Outcome::Applied, timing, moment), domain_key(record, key, timing, moment)];
     writes.extend(plan.plan.writes.into_iter().map(DomainWrite::into_write));
     writes
 }
@@ -85,7 +89,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
     }
 }
 
-fn domain_key(record: &Record, handler: &str, fact: &DomainKey, timing: &Timing, moment: Moment) -> Write {
+fn domain_key(record: &Record, key: String, timing: &Timing, moment: Moment) -> Write {
     let item = Item::from([
         (RECORD.to_owned(), Value::from(record.key.as_str())),
         ("applied_at".to_owned(), Value::from(moment.now.0)),
@@ -94,7 +98,7 @@ fn domain_key(record: &Record, handler: &str, fact: &DomainKey, timing: &Timing,
     Write {
         purpose: Purpose::DomainKey,
         table: Table::Domain,
-        key: fact.item(handler, &record.key, record.generation),
+        key,
         action: Action::Put(item),
         condition: Condition::item_absent(),
     }

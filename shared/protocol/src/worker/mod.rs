@@ -206,12 +206,11 @@ impl Worker {
     }
 
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
-        let (endpoint, _) = record.key.parts();
-        if plan.plan.check(endpoint).is_err() {
+        let Some(tenant) = record.owner().filter(|tenant| plan.plan.check(tenant).is_ok()) else {
             return self.fail(record, &Failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
-        }
+        };
         let when_condition_fails = plan.plan.when_condition_fails;
-        let writes = commit::writes(&record, plan, &self.timing, moment);
+        let writes = commit::writes(&record, &tenant, plan, &self.timing, moment);
         let attempt = Attempt { record, writes, when_condition_fails, replans, recommits: 0 };
         self.send_commit(Box::new(attempt))
     }

@@ -113,6 +113,7 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
     let claim = Claim {
         pk: RecordKey::parse(&format!("in#bench#evt_{number:06}"))?,
         claim_id: ClaimId(number.to_string()),
+        tenant: None,
         provider: "stripe".to_owned(),
         event_type: "invoice.paid".to_owned(),
         received_at: now,

@@ -159,6 +159,7 @@ impl Model {
         Claim {
             pk: key_of(&self.endpoint, &made),
             claim_id: ClaimId(format!("c{delivery}{attempt}")),
+            tenant: None,
             provider: "p".to_owned(),
             event_type: "t".to_owned(),
             received_at: now,

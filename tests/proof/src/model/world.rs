@@ -8,7 +8,7 @@ use hookonce_protocol::call::{
     Unavailable, Written,
 };
 use hookonce_protocol::item::Item;
-use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
+use hookonce_protocol::key::{DomainKey, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
@@ -500,8 +500,7 @@ impl World {
     fn plan(&self, call: &Call, domain: DomainId) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
         let fact = fact_of(record).map_or(FACT_NAMES[0], |fact| FACT_NAMES[fact]);
-        let (endpoint, _) = record.key.parts();
-        let ledger = ItemKey::new(&EndpointId::parse(endpoint).expect("an endpoint"), "ledger", ["all"]);
+        let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
         let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.into(), 1)]);
         if self.contended {
             let item = self.domains.value(domain).get(LEDGER).cloned();
@@ -512,7 +511,7 @@ impl World {
             }
         }
         let plan = Plan::default().with(write);
-        let plan = HandlerPlan { handler: "h".to_owned(), domain_key: DomainKey::of([fact]), plan };
+        let plan = HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan };
         Reply::Planned(Planned::Plan(Box::new(plan)))
     }
 

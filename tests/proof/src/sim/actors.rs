@@ -124,7 +124,7 @@ async fn attempt(
         timing,
         message_bytes_max: MESSAGE_BYTES_MAX,
     };
-    let ingest = parts.ingest(&endpoint.id, &verified, endpoint.policy, Deadline::of(&timing));
+    let ingest = parts.ingest(endpoint, &verified, Deadline::of(&timing));
     let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {

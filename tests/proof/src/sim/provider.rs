@@ -63,6 +63,7 @@ impl Receiver {
         let endpoint = |secrets: &[&str]| {
             let document = EndpointDocument {
                 provider: provider.id.to_owned(),
+                tenant: None,
                 secrets: secrets.iter().map(|secret| (*secret).to_owned()).collect(),
                 settings: std::collections::BTreeMap::new(),
                 schemes: Vec::new(),

@@ -173,11 +173,11 @@ impl Drill {
     }
 
     async fn of_plan(&self, record: &Record, plan: &HandlerPlan) -> Result<Finding, Failure> {
-        let (endpoint, _) = record.key.parts();
-        if let Err(error) = plan.plan.check(endpoint) {
+        let Some(tenant) = record.owner() else { return Ok(Finding::Skipped) };
+        if let Err(error) = plan.plan.check(&tenant) {
             return Ok(Finding::Fails(error.to_string()));
         }
-        let domain_key = plan.domain_key.item(&plan.handler, &record.key, record.generation);
+        let domain_key = plan.domain_key.item(&tenant, &plan.consumer, &record.key, record.generation);
         let created = created(plan);
         let keys: Vec<_> = [&domain_key].into_iter().chain(created.keys()).cloned().collect();
         let stored = self.store.read_domain(&keys).await.map_err(|_| store_unavailable())?;

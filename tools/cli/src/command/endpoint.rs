@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use error_reporter::Report;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
-use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
@@ -53,6 +53,9 @@ pub(crate) struct Add {
     /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
+    /// Whose events it receives; the endpoint's own id if absent. Endpoints of one tenant share facts and items.
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
+    tenant: Option<Tenant>,
     /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
@@ -191,6 +194,7 @@ pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocu
 pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> EndpointDocument {
     EndpointDocument {
         provider: provider.id().to_owned(),
+        tenant: None,
         secrets: make_secret(provider).into_iter().collect(),
         settings,
         schemes: Vec::new(),
@@ -248,6 +252,7 @@ fn add(arguments: Add) -> Result<Exit, Failure> {
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
+    document.tenant = arguments.tenant;
     document.schemes = arguments.scheme;
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
@@ -327,6 +332,9 @@ fn show(arguments: &Show) -> Result<Exit, Failure> {
     }
     let mut table = output::table(&[]);
     table.add_row(["provider", document.provider.as_str()]);
+    if let Some(tenant) = &document.tenant {
+        table.add_row(["tenant", tenant.as_str()]);
+    }
     for (index, secret) in document.secrets.iter().enumerate() {
         table.add_row([format!("secret {index}").as_str(), secret.as_str()]);
     }

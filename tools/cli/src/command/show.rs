@@ -104,7 +104,7 @@ impl Story {
     /// The domain key, and the keys of the plan's writes.
     fn effect(&self) -> Option<(String, Vec<(&'static str, String)>)> {
         let Some(Planned::Plan(plan)) = &self.plan else { return None };
-        let key = plan.domain_key.item(&plan.handler, &self.record.key, self.record.generation);
+        let key = plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, self.record.generation);
         let writes = plan.plan.writes.iter().map(|write| {
             let word = match write.action {
                 Action::Put(_) => "put",
