@@ -8,6 +8,7 @@
 mod census;
 mod command;
 mod failure;
+mod fixtures;
 mod life;
 mod orders;
 mod output;
@@ -49,6 +50,8 @@ enum Command {
     Dev(command::dev::Arguments),
     /// Sign a file as its provider would, and deliver it.
     Send(command::send::Arguments),
+    /// Deliver a sample event, signed as its provider would.
+    Trigger(command::trigger::Arguments),
     /// Check a captured request's signature and explain failures.
     Verify(command::verify::Arguments),
     /// List the providers in the catalog, or show one.
@@ -84,6 +87,7 @@ async fn main() -> std::process::ExitCode {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
+        Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
         Command::Verify(arguments) => command::verify::run(&arguments),
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => command::endpoint::run(command),

@@ -318,6 +318,6 @@ fn print(report: &Report, good: bool) {
         "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
     });
     output::note(
-        "\nNext: `hookonce dev` keeps the inbox running, `hookonce send` delivers a file of yours, README.md explains both.",
+        "\nNext: `hookonce dev` keeps the inbox running, `hookonce trigger` delivers a sample event to it. README.md explains both.",
     );
 }

@@ -122,7 +122,7 @@ fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
         say(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
     }
     output::note("\nIn another terminal:");
-    output::note("  hookonce send --provider stripe --file events/deliveries/stripe-invoice-paid.json --copies 3");
+    output::note("  hookonce trigger stripe.invoice.paid --copies 3");
     output::note("  hookonce list");
     output::note("  hookonce endpoint show stripe --reveal");
     output::note("Ctrl-C stops the inbox and keeps its tables.\n");

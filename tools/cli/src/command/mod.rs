@@ -14,4 +14,5 @@ pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod trigger;
 pub(crate) mod verify;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{Catalog, Settings};
+use hookonce_providers::{Catalog, Provider, Settings};
 use reqwest::header::{HeaderName, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::endpoint;
 use super::providers::find;
@@ -26,6 +26,13 @@ pub(crate) struct Arguments {
     /// File with the body to deliver; - reads standard input.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+/// Where to deliver, how often, and what to sign with.
+#[derive(Debug, Args)]
+pub(crate) struct Destination {
     /// URL to deliver to [default: the running local stack].
     #[arg(long)]
     url: Option<String>,
@@ -50,7 +57,7 @@ pub(crate) struct Arguments {
     concurrency: usize,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     folder: DataFolder,
 }
@@ -58,25 +65,95 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let body = read(&arguments.file).map_err(|error| {
-        Failure::usage(format!("reading {} failed: {error}", arguments.file.display()), "sample bodies are in events/")
+        Failure::usage(
+            format!("reading {} failed: {error}", arguments.file.display()),
+            "check the path, or deliver a sample event with `hookonce trigger`",
+        )
     })?;
-    let (url, secret, settings) = address(&arguments)?;
-    let headers = arguments.header.iter().map(|header| pair(header)).collect::<Result<_, _>>()?;
-    let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
-    if !reqwest::Url::parse(&delivery.url).is_ok_and(|url| url.has_host()) {
-        return Err(Failure::usage(
-            format!("{:?} is not a URL", delivery.url),
-            "for instance --url http://127.0.0.1:8787/webhooks/stripe",
-        ));
+    let delivered = arguments.destination.deliver(provider, Vec::new(), body).await?;
+    if arguments.destination.json {
+        output::json(&rows(&delivered));
+    } else {
+        print(&delivered);
     }
-    let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
-    let copies = futures::stream::iter(0..arguments.copies).map(|_| sender.deliver(&delivery));
-    let delivered: Vec<_> = copies.buffered(arguments.concurrency.max(1)).collect().await;
-    let delivered = delivered.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| {
-        Failure::usage(error.to_string(), format!("`hookonce providers {}` shows how it signs", provider.id()))
-    })?;
-    print(&delivered, arguments.json);
-    exit(&delivered, &delivery.url)
+    Ok(exit(&delivered))
+}
+
+impl Destination {
+    /// Signs and delivers a body, as often as asked for. A header that a person gave counts, not one of the same name
+    /// that belongs to the body.
+    ///
+    /// # Errors
+    /// [`Failure`] when the destination or the secret cannot be used, or nothing answers.
+    pub(crate) async fn deliver(
+        &self,
+        provider: &'static Provider,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+    ) -> Result<Vec<Delivered>, Failure> {
+        let (url, secret, settings) = self.address(provider)?;
+        let given = self.header.iter().map(|header| pair(header)).collect::<Result<Vec<_>, _>>()?;
+        let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
+        let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
+        headers.extend(given);
+        let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
+        if !reqwest::Url::parse(&delivery.url).is_ok_and(|url| url.has_host()) {
+            return Err(Failure::usage(
+                format!("{:?} is not a URL", delivery.url),
+                "for instance --url http://127.0.0.1:8787/webhooks/stripe",
+            ));
+        }
+        let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
+        let copies = futures::stream::iter(0..self.copies).map(|_| sender.deliver(&delivery));
+        let delivered: Vec<_> = copies.buffered(self.concurrency.max(1)).collect().await;
+        let delivered: Vec<_> = delivered.into_iter().collect::<Result<_, _>>().map_err(|error| {
+            Failure::usage(error.to_string(), format!("`hookonce providers {}` shows how it signs", provider.id()))
+        })?;
+        if delivered.iter().any(|one| one.status.is_none()) {
+            return Err(Failure::unavailable(
+                format!("{} did not answer", delivery.url),
+                "start a stack with `hookonce dev`, or check --url",
+            ));
+        }
+        Ok(delivered)
+    }
+
+    /// The URL, the secret and the settings to sign with.
+    fn address(&self, provider: &Provider) -> Result<(String, String, Settings), Failure> {
+        let given = self.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
+        let secret = self.secret.clone().map(|secret| secret.given("secret")).transpose()?;
+        if let (Some(url), Some(secret)) = (&self.url, &secret) {
+            return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
+        }
+        let id = match &self.endpoint {
+            Some(id) => endpoint::parse_id(id)?,
+            None => self.only_endpoint(provider)?,
+        };
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => format!("{}/webhooks/{id}", self.folder.running()?.url),
+        };
+        let document = endpoint::read(&self.folder, &id)?;
+        let newest = || document.secrets.into_iter().next().unwrap_or_default();
+        let secret = secret.unwrap_or_else(newest);
+        Ok((url, secret, document.settings.into_iter().chain(given).collect()))
+    }
+
+    fn only_endpoint(&self, provider: &Provider) -> Result<EndpointId, Failure> {
+        let endpoints = endpoint::read_all(&self.folder);
+        let mut ids = endpoints.into_iter().filter(|(_, it)| it.provider == provider.id()).map(|(id, _)| id);
+        match (ids.next(), ids.next()) {
+            (Some(id), None) => Ok(id),
+            (None, _) => Err(Failure::usage(
+                format!("no endpoint of the local stack belongs to {}", provider.id()),
+                format!("hookonce endpoint add {0} --provider {0}", provider.id()),
+            )),
+            (Some(_), Some(_)) => Err(Failure::usage(
+                format!("several endpoints of the local stack belong to {}", provider.id()),
+                "choose one with --endpoint",
+            )),
+        }
+    }
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -88,44 +165,6 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The URL, the secret and the settings to sign with.
-fn address(arguments: &Arguments) -> Result<(String, String, Settings), Failure> {
-    let given = arguments.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
-    let secret = arguments.secret.clone().map(|secret| secret.given("secret")).transpose()?;
-    if let (Some(url), Some(secret)) = (&arguments.url, &secret) {
-        return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
-    }
-    let id = match &arguments.endpoint {
-        Some(id) => endpoint::parse_id(id)?,
-        None => only_endpoint(arguments)?,
-    };
-    let url = match &arguments.url {
-        Some(url) => url.clone(),
-        None => format!("{}/webhooks/{id}", arguments.folder.running()?.url),
-    };
-    let document = endpoint::read(&arguments.folder, &id)?;
-    let newest = || document.secrets.into_iter().next().unwrap_or_default();
-    let secret = secret.unwrap_or_else(newest);
-    Ok((url, secret, document.settings.into_iter().chain(given).collect()))
-}
-
-fn only_endpoint(arguments: &Arguments) -> Result<EndpointId, Failure> {
-    let endpoints = endpoint::read_all(&arguments.folder);
-    let mut ids =
-        endpoints.into_iter().filter(|(_, document)| document.provider == arguments.provider).map(|(id, _)| id);
-    match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(id),
-        (None, _) => Err(Failure::usage(
-            format!("no endpoint of the local stack belongs to {}", arguments.provider),
-            format!("hookonce endpoint add {0} --provider {0}", arguments.provider),
-        )),
-        (Some(_), Some(_)) => Err(Failure::usage(
-            format!("several endpoints of the local stack belong to {}", arguments.provider),
-            "choose one with --endpoint",
-        )),
-    }
-}
-
 fn pair(header: &str) -> Result<(String, String), Failure> {
     let pair = header.split_once(':').map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
     let valid =
@@ -135,16 +174,19 @@ fn pair(header: &str) -> Result<(String, String), Failure> {
     })
 }
 
-fn print(delivered: &[Delivered], as_json: bool) {
-    if as_json {
-        let rows = delivered.iter().map(|one| {
-            json!({
-                "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
-                "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
-            })
-        });
-        return output::json(&rows.collect::<Vec<_>>());
-    }
+/// The results as JSON.
+pub(crate) fn rows(delivered: &[Delivered]) -> Value {
+    let row = |one: &Delivered| {
+        json!({
+            "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
+            "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
+        })
+    };
+    delivered.iter().map(row).collect()
+}
+
+/// Prints the results for a person.
+pub(crate) fn print(delivered: &[Delivered]) {
     let mut table = output::table(&["status", "answer", "id", "attempts", "took"]);
     for one in delivered {
         table.add_row([
@@ -158,13 +200,8 @@ fn print(delivered: &[Delivered], as_json: bool) {
     output::print(&table);
 }
 
-fn exit(delivered: &[Delivered], url: &str) -> Result<Exit, Failure> {
-    if delivered.iter().any(|one| one.status.is_none()) {
-        return Err(Failure::unavailable(
-            format!("{url} did not answer"),
-            "start a stack with `hookonce dev`, or check --url",
-        ));
-    }
+/// Done if every delivery was taken.
+pub(crate) fn exit(delivered: &[Delivered]) -> Exit {
     let all = delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
-    Ok(if all { Exit::Done } else { Exit::No })
+    if all { Exit::Done } else { Exit::No }
 }

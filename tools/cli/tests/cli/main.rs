@@ -13,4 +13,5 @@ mod readme;
 mod runbook;
 mod support;
 mod terminal;
+mod triggers;
 mod verify;

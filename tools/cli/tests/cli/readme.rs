@@ -33,7 +33,7 @@ fn every_command_of_the_readme_does_what_it_says() {
         }
         ran.push(arguments.first().map(ToString::to_string).unwrap_or_default());
     }
-    assert_eq!(ran, ["demo", "dev", "send", "list", "show"]);
+    assert_eq!(ran, ["demo", "dev", "trigger", "list", "show"]);
     drop(running);
 }
 

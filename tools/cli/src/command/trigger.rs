@@ -1,0 +1,79 @@
+//! `hookonce trigger`: delivers a sample event, signed as its provider would.
+
+use clap::Args;
+use hookonce_providers::Catalog;
+use serde_json::json;
+
+use super::endpoint::pair;
+use super::send::{Destination, exit, print, rows};
+use crate::failure::{Exit, Failure};
+use crate::fixtures::{self, EventName, NoSample, Sample, SampleRequest};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Event to deliver, such as stripe.invoice.paid; --list shows them.
+    #[arg(value_name = "PROVIDER.TYPE", required_unless_present = "list")]
+    event: Option<String>,
+    /// List the events.
+    #[arg(long, conflicts_with_all = ["event", "id", "set"])]
+    list: bool,
+    /// Id of the event, to deliver the same one again [default: a fresh one].
+    #[arg(long)]
+    id: Option<EventName>,
+    /// Value to change in the body, such as data.object.amount_paid=100; may be repeated.
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let destination = arguments.destination;
+    let Some(name) = arguments.event.filter(|_| !arguments.list) else {
+        list(destination.json);
+        return Ok(Exit::Done);
+    };
+    let sample = fixtures::find(&name).map_err(|near| no_sample(&name, near))?;
+    let provider = super::providers::find(Catalog::built_in(), sample.provider)?;
+    let event = arguments.id.unwrap_or_else(EventName::fresh);
+    let changes = arguments.set.iter().map(|change| pair(change)).collect::<Result<Vec<_>, _>>()?;
+    let SampleRequest { headers, body } = sample
+        .request(&event, &changes)
+        .map_err(|error| Failure::usage(error.to_string(), "only the last part of a path may be new in the body"))?;
+    let delivered = destination.deliver(provider, headers, body).await?;
+    if destination.json {
+        output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": rows(&delivered) }));
+    } else {
+        print(&delivered);
+        output::note(&format!("\nthe same event again: hookonce trigger {} --id {}", sample.name(), event.as_str()));
+    }
+    Ok(exit(&delivered))
+}
+
+fn list(as_json: bool) {
+    if as_json {
+        let row =
+            |sample: &Sample| json!({ "event": sample.name(), "provider": sample.provider, "type": sample.event_type });
+        return output::json(&fixtures::all().iter().map(row).collect::<Vec<_>>());
+    }
+    let mut table = output::table(&["event", "provider", "type"]);
+    for sample in fixtures::all() {
+        let provider = sample.provider().map_or(sample.provider, |provider| provider.name());
+        table.add_row([sample.name().as_str(), provider, sample.event_type]);
+    }
+    output::print(&table);
+    output::note("\n`hookonce trigger EVENT` delivers one to the running local stack.");
+}
+
+fn no_sample(name: &str, near: NoSample) -> Failure {
+    let what = format!("there is no sample event {name:?}");
+    match near {
+        NoSample::Near(names) => Failure::usage(what, names.join(", ")),
+        NoSample::NoneOf(provider) => Failure::usage(
+            format!("there are no sample events of {provider}"),
+            format!("write a body to a file and run `hookonce send --provider {provider} --file FILE`"),
+        ),
+        NoSample::Unknown => Failure::usage(what, "list them with `hookonce trigger --list`"),
+    }
+}

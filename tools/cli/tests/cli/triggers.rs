@@ -1,0 +1,173 @@
+//! `trigger`: every sample event passes the real edge, under the key and the type that its provider gives it.
+
+use serde_json::{Value, json as object};
+
+use crate::support::{Running, Workspace, json, text, wait_until};
+
+/// Every sample, its key for the id `ID`, and the domain key of its effect. `U` is a UUID, `S` a SHA-256, `N` a number.
+const SAMPLES: &[(&str, &str, Option<&str>)] = &[
+    ("clerk.user.created", "msg_ID", None),
+    ("clerk.user.deleted", "msg_ID", None),
+    ("github.issues", "U", None),
+    ("github.ping", "U", None),
+    ("github.pull_request", "U", None),
+    ("github.push", "U", Some("#dk#github#builds#build#17273051#H")),
+    ("github.release", "U", None),
+    ("gitlab.merge_request_hook", "U", None),
+    ("gitlab.pipeline_hook", "U", None),
+    ("gitlab.push_hook", "U", None),
+    ("hubspot.contact.creation", "ev#33:25:N:1767225590000:N", None),
+    ("hubspot.contact.propertychange", "ev#33:25:N:1767225590000:N", None),
+    ("hubspot.deal.creation", "ev#33:25:N:1767225590000:N", None),
+    ("line.follow", "ev#ID", None),
+    ("line.message", "ev#ID", None),
+    ("linear.comment.create", "U", None),
+    ("linear.issue.create", "U", None),
+    ("linear.issue.update", "U", None),
+    ("mailgun.delivered", "ID:N", None),
+    ("mailgun.failed", "ID:N", None),
+    ("mailgun.opened", "ID:N", None),
+    ("meta_whatsapp.message", "ev#wamid.ID", Some("#dk#whatsapp#messages#message#wamid.ID")),
+    (
+        "meta_whatsapp.status.delivered",
+        "ev#wamid.ID:delivered:N:N",
+        Some("#dk#whatsapp#messages#status#wamid.ID#delivered"),
+    ),
+    ("meta_whatsapp.status.failed", "ev#wamid.ID:failed:N:N", Some("#dk#whatsapp#messages#status#wamid.ID#failed")),
+    ("meta_whatsapp.status.read", "ev#wamid.ID:read:N:N", Some("#dk#whatsapp#messages#status#wamid.ID#read")),
+    ("meta_whatsapp.status.sent", "ev#wamid.ID:sent:N:N", Some("#dk#whatsapp#messages#status#wamid.ID#sent")),
+    ("shopify.app/uninstalled", "U", None),
+    ("shopify.orders/create", "U", None),
+    ("shopify.products/update", "U", None),
+    ("slack.app_mention", "EvID", None),
+    ("slack.command", "sha256:S", None),
+    ("slack.message", "EvID", None),
+    ("slack.reaction_added", "EvID", None),
+    ("square.payment.created", "U", None),
+    ("square.payment.updated", "U", None),
+    ("standard_webhooks.contact.created", "msg_ID", None),
+    ("stripe.charge.refunded", "evt_ID", Some("#dk#stripe#payments#charge.refunded#ch_ID#1500")),
+    ("stripe.checkout.session.completed", "evt_ID", None),
+    ("stripe.customer.subscription.deleted", "evt_ID", None),
+    ("stripe.invoice.paid", "evt_ID", Some("#dk#stripe#payments#invoice.paid#in_ID")),
+    ("stripe.invoice.payment_failed", "evt_ID", None),
+    ("stripe.payment_intent.succeeded", "evt_ID", None),
+    ("twilio.call.completed", "U", None),
+    ("twilio.message.delivered", "U", None),
+    ("twilio.message.received", "U", None),
+    ("zoom.meeting.ended", "sha256:S", None),
+    ("zoom.meeting.started", "sha256:S", None),
+    ("zoom.recording.completed", "sha256:S", None),
+];
+
+/// A stack with an endpoint for each provider that has samples, under the provider's id.
+fn stack() -> (Workspace, Running) {
+    let workspace = Workspace::new();
+    let running = workspace.dev(&["dev", "--port", "0"]);
+    for sample in json(&workspace.run(&["trigger", "--list", "--json"])).as_array().unwrap() {
+        let provider = sample["provider"].as_str().unwrap();
+        if !["stripe", "github", "meta_whatsapp"].contains(&provider) {
+            // Done for the provider's first sample.
+            workspace.run(&["endpoint", "add", provider, "--provider", provider]);
+        }
+    }
+    (workspace, running)
+}
+
+/// Whether a text has the form of a pattern.
+fn fits(pattern: &str, id: &str, text: &str) -> bool {
+    let is_hex = |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts = |text: &str| text.split(['#', ':']).map(str::to_owned).collect::<Vec<_>>();
+    let part = |(pattern, text): (String, String)| match pattern.as_str() {
+        "U" => is_hex(&text.replace('-', ""), 32) && text.len() == 36,
+        "S" => is_hex(&text, 64),
+        "H" => is_hex(&text, 40),
+        "N" => text.parse::<f64>().is_ok(),
+        pattern => pattern.replace("ID", id) == text,
+    };
+    let (pattern, text) = (parts(pattern), parts(text));
+    pattern.len() == text.len() && pattern.into_iter().zip(text).all(part)
+}
+
+#[test]
+fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
+    let (workspace, _running) = stack();
+    let listed = json(&workspace.run(&["trigger", "--list", "--json"]));
+    let listed = listed.as_array().unwrap();
+    let names: Vec<_> = listed.iter().map(|sample| sample["event"].as_str().unwrap()).collect();
+    let mut expected: Vec<_> = SAMPLES.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names.len(), expected.len());
+    expected.retain(|name| !names.contains(name));
+    assert!(expected.is_empty(), "{expected:?}");
+    let mut sent = Vec::new();
+    for (index, (name, key, effect)) in SAMPLES.iter().enumerate() {
+        let id = format!("sample-{index}");
+        let output = workspace.run(&["trigger", name, "--id", &id, "--copies", "2", "--json"]);
+        let triggered = json(&output);
+        let answers = triggered["deliveries"].as_array().unwrap();
+        assert_eq!(
+            (&answers[0]["answer"], &answers[1]["answer"]),
+            (&object!("accepted"), &object!("duplicate")),
+            "{name}"
+        );
+        let stored = answers[0]["id"].as_str().unwrap().to_owned();
+        assert!(fits(key, &id, &stored), "{name}: {stored} is not {key}");
+        sent.push((*name, stored, id, *effect));
+    }
+    for (name, key, id, effect) in sent {
+        let sample = listed.iter().find(|sample| sample["event"] == name).unwrap();
+        let endpoint = match sample["provider"].as_str().unwrap() {
+            "meta_whatsapp" => "whatsapp",
+            provider => provider,
+        };
+        let show = || json(&workspace.run(&["show", endpoint, &key, "--json"]));
+        wait_until(&format!("{name} is settled"), || show()["state"] == "PROCESSED");
+        let shown = show();
+        assert_eq!(shown["type"], sample["type"], "{name}");
+        assert_eq!(shown["outcome"], if effect.is_some() { "APPLIED" } else { "IGNORED" }, "{name}: {shown}");
+        assert_eq!(shown["duplicates"], 1, "{name}");
+        let domain_key = shown["domain_key"].as_str();
+        assert_eq!(domain_key.is_some(), effect.is_some(), "{name}");
+        assert!(effect.is_none_or(|effect| fits(effect, &id, domain_key.unwrap())), "{name}: {domain_key:?}");
+    }
+}
+
+#[test]
+fn each_event_is_fresh_and_its_id_makes_it_again_with_a_changed_value() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let trigger = |more: &[&str]| json(&workspace.run(&[&["trigger", "stripe.invoice.paid", "--json"], more].concat()));
+    let first = trigger(&["--set", "data.object.amount_paid=12"]);
+    let key = first["deliveries"][0]["id"].as_str().unwrap().to_owned();
+    let body = workspace.run(&["show", "stripe", &key, "--body"]);
+    assert_eq!(json(&body)["data"]["object"]["amount_paid"], 12);
+    assert_eq!(trigger(&[])["deliveries"][0]["answer"], "accepted");
+    let again = trigger(&["--id", first["id"].as_str().unwrap()]);
+    assert_eq!(
+        (&again["deliveries"][0]["answer"], &again["deliveries"][0]["id"]),
+        (&object!("duplicate"), &object!(key))
+    );
+    let header = workspace.run(&["trigger", "github.push", "--header", "x-github-delivery: mine", "--json"]);
+    assert_eq!(json(&header)["deliveries"][0]["id"], "mine", "a header that a person gives counts");
+}
+
+#[test]
+fn what_cannot_be_triggered_says_what_to_do() {
+    let workspace = Workspace::new();
+    let refused = |arguments: &[&str]| {
+        let output = workspace.run(&[&["trigger"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    assert!(refused(&["stripe.invoice.payed"]).contains("try: stripe.invoice.paid"));
+    assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce send --provider paypal --file FILE"));
+    assert!(refused(&["nobody.nothing"]).contains("trigger --list"));
+    assert!(refused(&["shopify.orders/create"]).contains("hookonce endpoint add shopify --provider shopify"));
+    assert!(refused(&["stripe.invoice.paid", "--set", "data.none.amount=1"]).contains("has no place data.none.amount"));
+    assert!(refused(&["stripe.invoice.paid", "--id", "a b"]).contains("letters, digits"));
+    assert!(refused(&[]).contains("PROVIDER.TYPE"));
+    let listed = workspace.run(&["trigger", "--list"]);
+    assert!(listed.status.success() && text(&listed).contains("stripe.invoice.paid"), "{}", text(&listed));
+    let none: Vec<Value> = Vec::new();
+    assert_ne!(json(&workspace.run(&["trigger", "--list", "--json"])), object!(none));
+}
