@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::time::{EpochSec, Millis};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,8 +16,8 @@ use crate::settings::{Settings, TOPIC_ARNS, VERIFY_TOKEN};
 
 /// A captured request, what its endpoint holds, and the time at which to judge it.
 ///
-/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?}`. The value of a header is a
-/// string, or a list of strings for a header that comes more than once.
+/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?, tolerance_seconds?}`. The
+/// value of a header is a string, or a list of strings for a header that comes more than once.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct CapturedRequest {
@@ -37,6 +37,8 @@ pub struct CapturedRequest {
     pub settings: Settings,
     /// The schemes that the endpoint takes; empty for those that it takes without a list.
     pub schemes: Vec<String>,
+    /// How far the signed timestamp may be off. The provider's own tolerance if absent.
+    pub tolerance: Option<Millis>,
     /// When the request came.
     pub now: EpochSec,
 }
@@ -52,9 +54,9 @@ pub enum CapturedRequestError {
         /// The column, from 1.
         column: usize,
     },
-    /// A required field is not there.
-    #[error("the field `{0}` is missing")]
-    Missing(&'static str),
+    /// Required fields are not there.
+    #[error("{}", missing(.0))]
+    Missing(Vec<&'static str>),
     /// A field holds something else.
     #[error("the field `{field}` must be {form}")]
     Malformed {
@@ -66,6 +68,16 @@ pub enum CapturedRequestError {
     /// There is no such field.
     #[error("there is no field `{0}`")]
     Unknown(String),
+}
+
+/// The fields that every captured request has.
+const REQUIRED: [&str; 7] = ["provider", "method", "url", "headers", "body_base64", "secrets", "now_unix"];
+
+fn missing(fields: &[&str]) -> String {
+    match fields {
+        [field] => format!("the field `{field}` is missing"),
+        fields => format!("the fields `{}` are missing", fields.join("`, `")),
+    }
 }
 
 /// One header may come several times.
@@ -80,7 +92,7 @@ impl CapturedRequest {
     /// Reads a captured request.
     ///
     /// # Errors
-    /// [`CapturedRequestError`], which names the first field that is wrong.
+    /// [`CapturedRequestError`], which names every field that is missing, or the first one that is wrong.
     pub fn parse(json: &[u8]) -> Result<Self, CapturedRequestError> {
         let fields = serde_json::from_slice::<Map<String, Value>>(json)
             .map_err(|error| CapturedRequestError::NotAnObject { line: error.line(), column: error.column() })?;
@@ -109,6 +121,10 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
 
     fn try_from(mut fields: Map<String, Value>) -> Result<Self, CapturedRequestError> {
         const BODY: (&str, &str) = ("body_base64", "the body in standard base64, as `base64 -w0` writes it");
+        let missing: Vec<_> = REQUIRED.into_iter().filter(|name| !fields.contains_key(*name)).collect();
+        if !missing.is_empty() {
+            return Err(CapturedRequestError::Missing(missing));
+        }
         let fields = &mut fields;
         let captured = Self {
             provider: take(fields, ("provider", "a string"))?,
@@ -128,6 +144,11 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
             } else {
                 Vec::new()
             },
+            tolerance: if fields.contains_key("tolerance_seconds") {
+                Some(Millis::seconds(take(fields, ("tolerance_seconds", "a whole number of seconds"))?))
+            } else {
+                None
+            },
         };
         match fields.keys().next() {
             None => Ok(captured.completed()),
@@ -141,7 +162,7 @@ fn take<T: DeserializeOwned>(
     fields: &mut Map<String, Value>,
     field: (&'static str, &'static str),
 ) -> Result<T, CapturedRequestError> {
-    let value = fields.remove(field.0).ok_or(CapturedRequestError::Missing(field.0))?;
+    let value = fields.remove(field.0).unwrap_or_default();
     serde_json::from_value(value).map_err(|_| malformed(field))
 }
 
@@ -178,7 +199,7 @@ mod tests {
         json!({
             "provider": "stripe", "method": "POST", "url": "https://example.com/", "body_base64": "e30=",
             "headers": { "a": "1", "b": ["2", "3"] }, "secrets": ["hunter2"], "now_unix": 7,
-            "settings": { "topic_arns": "t" }, "schemes": ["a"],
+            "settings": { "topic_arns": "t" }, "schemes": ["a"], "tolerance_seconds": 9,
         })
     }
 
@@ -192,7 +213,7 @@ mod tests {
         let headers: Vec<_> = captured.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         assert_eq!(headers, [("a", &b"1"[..]), ("b", b"2"), ("b", b"3")]);
         assert_eq!((captured.request().body, captured.now), (&b"{}"[..], EpochSec(7)));
-        assert_eq!(captured.settings.get("topic_arns"), Some("t"));
+        assert_eq!((captured.settings.get("topic_arns"), captured.tolerance), (Some("t"), Some(Millis::seconds(9))));
     }
 
     #[test]
@@ -201,10 +222,8 @@ mod tests {
             let mut without = form();
             without.as_object_mut().unwrap().remove(field);
             let missing = parse(&without).err().map(|error| error.to_string());
-            assert_eq!(
-                missing,
-                (field != "settings" && field != "schemes").then(|| format!("the field `{field}` is missing"))
-            );
+            let is_required = !["settings", "schemes", "tolerance_seconds"].contains(&field.as_str());
+            assert_eq!(missing, is_required.then(|| format!("the field `{field}` is missing")));
 
             let mut other = form();
             other[field] = json!([["hunter2"]]);
@@ -212,6 +231,8 @@ mod tests {
             assert!(malformed.starts_with(&format!("the field `{field}` must be ")), "{malformed}");
             assert!(!malformed.contains("hunter2"), "{malformed}");
         }
+        let none = parse(&json!({ "url": "", "secrets": [] })).unwrap_err().to_string();
+        assert_eq!(none, "the fields `provider`, `method`, `headers`, `body_base64`, `now_unix` are missing");
         let mut other = form();
         other["body_base64"] = json!("{}");
         assert!(parse(&other).unwrap_err().to_string().contains("base64 -w0"));

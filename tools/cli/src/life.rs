@@ -3,6 +3,8 @@
 //! The functions run unchanged: their invocations are watched from outside, and the records are read afterwards, by a
 //! task of its own. So nobody waits for a line.
 
+use std::sync::Arc;
+
 use console::style;
 use hookonce_local::invoke::{Invoke, InvokeError};
 use hookonce_protocol::key::RecordKey;
@@ -15,6 +17,7 @@ use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::capture::Capturer;
 use crate::output;
 use crate::select::{error_of, find};
 
@@ -44,8 +47,8 @@ pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
     (Feed(sender), Printer { happenings, as_json })
 }
 
-/// The webhook function, watched.
-pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed);
+/// The webhook function, watched, with who keeps its requests.
+pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed, pub(crate) Option<Arc<Capturer>>);
 
 /// The worker function, watched.
 pub(crate) struct WatchedWorker<I>(pub(crate) I, pub(crate) Feed);
@@ -54,12 +57,19 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         let started = System.moment().now;
         let path = text(&event, "/rawPath").to_owned();
+        let kept = self.2.as_ref().map(|capturer| (Arc::clone(capturer), event.clone()));
         let result = self.0.invoke(event).await;
         let answer = result.as_ref().map_or(Value::Null, |answer| {
             let body: Option<Value> = serde_json::from_str(text(answer, "/body")).ok();
             json!({ "status": answer.get("statusCode"), "body": body })
         });
         let ended = System.moment().now;
+        if let Some((capturer, event)) = kept {
+            let (status, word) = said(&answer);
+            // The answer waits for it, so that no more than the running requests are held in memory.
+            let keeping = tokio::task::spawn_blocking(move || capturer.keep(&event, (status, &word), started));
+            let _ = keeping.await;
+        }
         // The printer is gone only while the stack stops.
         let _ = self.1.0.send(Happening::Delivery { path, answer, started, ended });
         result
@@ -100,10 +110,7 @@ impl Printer {
     async fn delivery(&self, store: &DynamoStore, path: &str, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
         let endpoint = path.rsplit('/').next().unwrap_or_default();
         let key = plain(text(answer, "/body/id"));
-        let status = answer.get("status").and_then(Value::as_u64).unwrap_or(500);
-        let words = ["/body/status", "/body/error"].map(|at| text(answer, at));
-        let otherwise = if status < 300 { "answered" } else { "failed" };
-        let word = plain(words.into_iter().find(|word| !word.is_empty()).unwrap_or(otherwise));
+        let (status, word) = said(answer);
         let found = if key.is_empty() { None } else { find(store, endpoint, &key).await.ok().flatten() };
         let event_type = found.map_or_else(|| "-".to_owned(), |record| plain(&record.event_type));
         let took = ended.0 - started.0;
@@ -164,6 +171,14 @@ impl Printer {
         let (event_type, key) = (plain(&record.event_type), plain(key));
         output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}  {detail}", clock(now)));
     }
+}
+
+/// An answer's status, and its word: `accepted`, `duplicate` or the code of the refusal.
+fn said(answer: &Value) -> (u64, String) {
+    let status = answer.get("status").and_then(Value::as_u64).unwrap_or(500);
+    let words = ["/body/status", "/body/error"].map(|at| text(answer, at));
+    let otherwise = if status < 300 { "answered" } else { "failed" };
+    (status, plain(words.into_iter().find(|word| !word.is_empty()).unwrap_or(otherwise)))
 }
 
 /// The text at a place in JSON. Empty if there is none.

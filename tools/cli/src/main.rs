@@ -5,6 +5,7 @@
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 
+mod capture;
 mod census;
 mod command;
 mod failure;

@@ -5,7 +5,7 @@
 //! always run here.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -40,6 +40,7 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::capture::Capturer;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
 
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
@@ -114,8 +115,12 @@ pub(crate) struct StackConfig {
     pub(crate) timing: Timing,
     /// Receives the lines of metrics.
     pub(crate) metrics: Sink,
+    /// The origin under which providers call, if not that of the gateway.
+    pub(crate) public_url: Option<String>,
     /// Learns of deliveries and outcomes.
     pub(crate) feed: Feed,
+    /// Keeps requests.
+    pub(crate) capturer: Option<Arc<Capturer>>,
 }
 
 impl std::fmt::Debug for StackConfig {
@@ -219,7 +224,7 @@ impl Stack {
                 (pollers, Some(gateway), url)
             }
             Functions::Binaries { folder, port } => {
-                let environment = place.environment(&config.endpoints);
+                let environment = environment(&place, &config.endpoints, config.public_url.as_deref());
                 let function = |name| {
                     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
                     let (binary, environment) = (folder.join(name), environment.collect());
@@ -266,8 +271,14 @@ impl Stack {
     }
 }
 
+/// The environment variables of functions that another process runs.
+pub(crate) fn environment(place: &Place, endpoints: &Path, public_url: Option<&str>) -> Vec<(&'static str, String)> {
+    let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
+    place.environment(endpoints).into_iter().chain(public_url).collect()
+}
+
 async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> Result<Gateway, StackError> {
-    let webhook = WatchedWebhook(webhook, stack.feed.clone());
+    let webhook = WatchedWebhook(webhook, stack.feed.clone(), stack.capturer.clone());
     let config = GatewayConfig { port, integration_timeout: WEBHOOK_TIMEOUT, function_timeout: WEBHOOK_TIMEOUT };
     Gateway::start(webhook, config, ambient()).await.map_err(StackError::Gateway)
 }
@@ -338,7 +349,13 @@ impl Parts<'_> {
         };
         let endpoints = Endpoints::new(EndpointFolder::new(&self.config.endpoints), Catalog::built_in());
         let materials = Materials::new(HttpsMaterials::new());
-        let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, self.telemetry("webhook")));
+        let webhook = Arc::new(WebhookFunction::new(
+            ingress,
+            endpoints,
+            materials,
+            self.config.public_url.clone(),
+            self.telemetry("webhook"),
+        ));
         invoke_fn(move |event| {
             let webhook = Arc::clone(&webhook);
             async move { Ok(webhook.invoke(event).await) }

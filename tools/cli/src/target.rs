@@ -77,6 +77,8 @@ impl DataFolder {
 pub(crate) struct RunningStack {
     /// The gateway's URL.
     pub(crate) url: String,
+    /// The origin under which providers reach it, such as that of a tunnel.
+    pub(crate) public_url: Option<String>,
     /// The URL of DynamoDB.
     pub(crate) dynamodb_url: String,
     /// The URL of SQS.

@@ -93,12 +93,12 @@ impl Provider {
 
     /// Checks a captured request as its endpoint would, with the schemes that the endpoint takes, and explains the result.
     pub fn explain_captured(&self, captured: &CapturedRequest) -> Explanation {
-        let CapturedRequest { secrets, settings, schemes, now, .. } = captured;
+        let CapturedRequest { secrets, settings, schemes, tolerance, now, .. } = captured;
         let configured = self.configure(secrets, settings.clone(), schemes).map(|(keyring, _)| keyring);
         let taken = self.taken(schemes).ok();
         let request = &captured.request();
-        let case =
-            Case { provider: self, request, secrets, schemes: taken.as_deref(), settings, tolerance: None, now: *now };
+        let (schemes, tolerance, now) = (taken.as_deref(), *tolerance, *now);
+        let case = Case { provider: self, request, secrets, schemes, settings, tolerance, now };
         case.explain(configured)
     }
 }

@@ -150,7 +150,9 @@ impl Ground {
             functions: Functions::InProcess { port: 0 },
             endpoints: folder.endpoints().folder().to_owned(),
             timing: Timing::standard(),
+            public_url: None,
             feed: life::feed(false).0,
+            capturer: None,
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| {

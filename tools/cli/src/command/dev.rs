@@ -8,17 +8,17 @@ use clap::Args;
 use error_reporter::Report;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
-use hookonce_local::tables::Place;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::DynamoStore;
 
 use super::endpoint;
 use super::providers::find;
+use crate::capture::Capturer;
 use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
-use crate::stack::{Functions, Servers, Stack, StackConfig};
+use crate::stack::{Functions, Servers, Stack, StackConfig, environment};
 use crate::target::{DataFolder, RunningStack, write};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
@@ -35,6 +35,12 @@ pub(crate) struct Arguments {
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
+    /// Public address of a tunnel to this machine, such as https://abc.ngrok.app. Providers that sign the URL sign this one.
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    public: Option<String>,
+    /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. The files hold no secret.
+    #[arg(long, value_name = "DIR", conflicts_with = "functions")]
+    capture: Option<PathBuf>,
     /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
     #[arg(long, value_name = "URL", conflicts_with = "port")]
     functions: Option<String>,
@@ -51,6 +57,14 @@ pub(crate) struct Arguments {
     folder: DataFolder,
 }
 
+/// Reads the origin of a tunnel.
+fn public_url(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).ok().filter(|url| url.scheme() == "https" && url.port().is_none());
+    let host = url.filter(|url| url.path() == "/" && url.query().is_none() && url.username().is_empty());
+    let host = host.and_then(|url| Some(format!("https://{}", url.host_str()?)));
+    host.ok_or_else(|| "it must be https:// and a name, without a port and a path".to_owned())
+}
+
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
     if endpoint::ids(&folder).is_empty() {
@@ -62,6 +76,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let show_metrics = arguments.metrics;
     let timing = Timing::standard();
     let (feed, printer) = life::feed(arguments.json);
+    let public_url = arguments.public;
+    let capturer = arguments.capture.map(|dir| Capturer::new(dir, folder.clone(), public_url.clone())).transpose()?;
+    let capturer = capturer.map(Arc::new);
     let config = StackConfig {
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
@@ -74,7 +91,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         },
         endpoints: folder.endpoints().folder().to_owned(),
         timing,
+        public_url: public_url.clone(),
         feed,
+        capturer: capturer.clone(),
         metrics: Arc::new(move |line| {
             if show_metrics {
                 output::note(line);
@@ -88,9 +107,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )
     })?;
     let place = stack.place();
-    write_environment(&folder, place)?;
+    write_environment(&folder, &environment(place, folder.endpoints().folder(), public_url.as_deref()))?;
     let running = RunningStack {
         url: stack.url().to_owned(),
+        public_url,
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
         queue_url: place.resources.queue.url.clone(),
@@ -101,6 +121,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let announcement = running.announce(&folder)?;
     greet(&folder, &running, arguments.json);
+    if let Some(capturer) = capturer {
+        output::note(&capturer.notice());
+    }
     let store = DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table);
     let printing = tokio::spawn(printer.run(store));
     stopped().await;
@@ -118,8 +141,9 @@ fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
     // A program reads lines of JSON only.
     let say = if as_json { output::note } else { output::line };
     say(&format!("hookonce is running at {}", running.url));
+    let origin = running.public_url.as_ref().unwrap_or(&running.url);
     for (id, document) in endpoint::read_all(folder) {
-        say(&format!("  {}/webhooks/{id}  ({})", running.url, document.provider));
+        say(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
     }
     output::note("\nIn another terminal:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");
@@ -129,8 +153,7 @@ fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
 }
 
 /// Writes the environment of functions that another process runs, in the form of `cargo lambda watch --env-file`.
-fn write_environment(folder: &DataFolder, place: &Place) -> Result<(), Failure> {
-    let variables = place.environment(folder.endpoints().folder());
+fn write_environment(folder: &DataFolder, variables: &[(&str, String)]) -> Result<(), Failure> {
     let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     write(&folder.environment(), &lines.concat())
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
+use hookonce_providers::settings::PUBLIC_URL;
 use hookonce_providers::{Catalog, Provider, Settings};
+use hookonce_runtime::document::EndpointDocument;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
@@ -92,7 +94,7 @@ impl Destination {
         body: Vec<u8>,
     ) -> Result<Vec<Delivered>, Failure> {
         let (url, secret, settings) = self.address(provider)?;
-        let given = self.header.iter().map(|header| pair(header)).collect::<Result<Vec<_>, _>>()?;
+        let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
         let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend(given);
@@ -129,14 +131,19 @@ impl Destination {
             Some(id) => endpoint::parse_id(id)?,
             None => self.only_endpoint(provider)?,
         };
+        let EndpointDocument { secrets, mut settings, .. } = endpoint::read(&self.folder, &id)?;
         let url = match &self.url {
             Some(url) => url.clone(),
-            None => format!("{}/webhooks/{id}", self.folder.running()?.url),
+            None => {
+                let running = self.folder.running()?;
+                if let Some(public) = running.public_url {
+                    settings.entry(PUBLIC_URL.to_owned()).or_insert(format!("{public}/webhooks/{id}"));
+                }
+                format!("{}/webhooks/{id}", running.url)
+            }
         };
-        let document = endpoint::read(&self.folder, &id)?;
-        let newest = || document.secrets.into_iter().next().unwrap_or_default();
-        let secret = secret.unwrap_or_else(newest);
-        Ok((url, secret, document.settings.into_iter().chain(given).collect()))
+        let secret = secret.unwrap_or_else(|| secrets.into_iter().next().unwrap_or_default());
+        Ok((url, secret, settings.into_iter().chain(given).collect()))
     }
 
     fn only_endpoint(&self, provider: &Provider) -> Result<EndpointId, Failure> {
@@ -165,7 +172,11 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-fn pair(header: &str) -> Result<(String, String), Failure> {
+/// Reads `NAME:VALUE`.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be a header.
+pub(crate) fn header(header: &str) -> Result<(String, String), Failure> {
     let pair = header.split_once(':').map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
     let valid =
         |pair: &(String, String)| HeaderName::try_from(&pair.0).is_ok() && HeaderValue::try_from(&pair.1).is_ok();

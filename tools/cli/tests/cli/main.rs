@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod audits;
+mod captures;
 mod demo;
 mod deployed;
 mod endpoints;

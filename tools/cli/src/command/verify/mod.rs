@@ -1,8 +1,9 @@
 //! `hookonce verify`: checks a captured request's signature and stores nothing.
 
+mod input;
+mod transcript;
+
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
@@ -13,15 +14,15 @@ use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
 use serde::Serialize;
 
+use self::input::Input;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Captured request as JSON: {provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?}; `-` reads standard input.
-    #[arg(long, value_name = "FILE")]
-    request: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names; compared with the
     /// body of the captured request.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
@@ -112,7 +113,7 @@ impl From<Outbound> for Response {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let captured = read(&arguments.request)?;
+    let captured = arguments.input.read()?;
     let provider = find(Catalog::built_in(), &captured.provider)?;
     let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
@@ -127,30 +128,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(if accepted { Exit::Done } else { Exit::No })
 }
 
-fn read(path: &Path) -> Result<CapturedRequest, Failure> {
-    let mut bytes = Vec::new();
-    let read = if path.as_os_str() == "-" {
-        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        std::fs::read(path).map(|file| bytes = file)
-    };
-    read.map_err(|error| {
-        Failure::usage(format!("reading {} failed: {error}", path.display()), "pass a file, or - for standard input")
-    })?;
-    CapturedRequest::parse(&bytes).map_err(|error| {
-        Failure::usage(
-            format!("the captured request cannot be used: {error}"),
-            "it needs the fields provider, method, url, headers, body_base64, secrets, now_unix and, if the endpoint has any, settings and schemes",
-        )
-    })
-}
-
 fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Explanation) {
-    let CapturedRequest { secrets, settings, schemes, now, .. } = captured;
+    let CapturedRequest { secrets, settings, schemes, tolerance, now, .. } = captured;
     let request = captured.request();
     let explanation = provider.explain_captured(captured);
     let received = match provider.configure(secrets, settings.clone(), schemes) {
-        Ok((keyring, settings)) => provider.receive(&request, &keyring, &settings, None, *now),
+        Ok((keyring, settings)) => provider.receive(&request, &keyring, &settings, *tolerance, *now),
         // The explanation says what is wrong with the endpoint.
         Err(_) => Err(Refusal::NotConfigured),
     };

@@ -1,0 +1,206 @@
+//! The request to check: a capture in one file, or its parts. Each becomes the fields of a capture.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use hookonce_providers::{CapturedRequest, CapturedRequestError};
+use hookonce_runtime::document::EndpointDocument;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::transcript::Transcript;
+use crate::capture::Withheld;
+use crate::command::endpoint;
+use crate::command::send::header;
+use crate::failure::Failure;
+use crate::sender::now_unix;
+use crate::target::DataFolder;
+
+/// What the request consists of.
+#[derive(Debug, Args)]
+pub(super) struct Input {
+    /// Captured request as JSON, as `hookonce dev --capture` keeps it; `-` reads standard input. Fields: provider, method,
+    /// url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes, tolerance_seconds.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
+    request: Option<PathBuf>,
+    /// Endpoint of the local stack whose provider, secrets and settings count.
+    #[arg(long, value_name = "ID")]
+    endpoint: Option<String>,
+    /// Header of the request; may be repeated.
+    #[arg(long, value_name = "NAME:VALUE")]
+    header: Vec<String>,
+    /// File with the body, byte for byte; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// Output of `curl -v`, for the method, the path and the headers.
+    #[arg(long, value_name = "FILE")]
+    curl: Option<PathBuf>,
+    /// HTTP method [default: POST].
+    #[arg(long)]
+    method: Option<String>,
+    /// URL that the provider called [default: from the Host header; public_url of the endpoint counts first].
+    #[arg(long)]
+    url: Option<String>,
+    /// When the request came: seconds since 1970, or a time such as 2026-01-01T12:00:00Z [default: now].
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<i64>,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+/// Reads a point in time, in seconds since 1970.
+fn moment(text: &str) -> Result<i64, String> {
+    let seconds = text.parse().ok().or_else(|| Some(text.parse::<Timestamp>().ok()?.as_second()));
+    seconds.ok_or_else(|| "neither seconds since 1970 nor a time such as 2026-01-01T12:00:00Z".to_owned())
+}
+
+impl Input {
+    /// The request, with what its endpoint holds.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when parts are missing, all of which it names, or cannot be read.
+    pub(super) fn read(&self) -> Result<CapturedRequest, Failure> {
+        let mut fields = match &self.request {
+            Some(file) => capture(file)?,
+            None => self.parts()?,
+        };
+        let own = fields.remove("endpoint").and_then(|id| id.as_str().map(str::to_owned));
+        fields.remove("answer");
+        // A capture with secrets is complete.
+        let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
+        if let Some(id) = id {
+            let document = endpoint::read(&self.folder, &endpoint::parse_id(&id)?)?;
+            add_endpoint(&mut fields, &id, document)?;
+        }
+        CapturedRequest::try_from(fields).map_err(|error| {
+            let hint = match &error {
+                CapturedRequestError::Missing(missing) if missing.contains(&"secrets") => {
+                    "`--endpoint ID` takes provider, secrets and settings from an endpoint of the local stack"
+                }
+                _ => "`hookonce verify --help` lists the fields",
+            };
+            Failure::usage(format!("the captured request cannot be used: {error}"), hint)
+        })
+    }
+
+    /// The fields of a request that is given in parts.
+    fn parts(&self) -> Result<Map<String, Value>, Failure> {
+        let transcript = self.curl.as_deref().map(transcript).transpose()?;
+        let called = transcript.as_ref().map_or("", |it| it.path.as_str());
+        let path = called.split('?').next().unwrap_or_default();
+        let id = self.endpoint.as_deref().or_else(|| path.strip_prefix("/webhooks/"));
+        let method = self.method.clone().or_else(|| Some(transcript.as_ref()?.method.clone()));
+        let method = method.unwrap_or_else(|| "POST".to_owned()).to_ascii_uppercase();
+        let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+        let sent = transcript.as_ref().map(|it| it.headers.clone()).unwrap_or_default();
+        let headers: Vec<_> = sent.into_iter().chain(given).collect();
+        let needs_body = method != "GET";
+        let missing = [
+            ("the endpoint (--endpoint ID)", id.is_none()),
+            ("the headers (--header NAME:VALUE for each, or --curl FILE)", needs_body && headers.is_empty()),
+            ("the body (--body FILE)", needs_body && self.body.is_none()),
+        ];
+        let missing: Vec<_> = missing.into_iter().filter(|(_, is_missing)| *is_missing).map(|(what, _)| what).collect();
+        let (Some(id), true) = (id, missing.is_empty()) else {
+            return Err(Failure::usage(
+                format!("the request is not complete; it lacks {}", missing.join(", ")),
+                "or pass a whole captured request with --request FILE",
+            ));
+        };
+        let body = self.body.as_deref().map(|file| read(file, "the body")).transpose()?.unwrap_or_default();
+        let host = headers.iter().find(|(name, _)| name == "host").map_or("localhost", |(_, host)| host);
+        let called = if called.is_empty() { format!("/webhooks/{id}") } else { called.to_owned() };
+        let url = self.url.clone().unwrap_or_else(|| format!("https://{host}{called}"));
+        let mut named: Map<String, Value> = Map::new();
+        for (name, value) in headers {
+            if let Some(values) = named.entry(name).or_insert_with(|| json!([])).as_array_mut() {
+                values.push(value.into());
+            }
+        }
+        let mut fields = Map::new();
+        for (name, value) in [
+            ("endpoint", json!(id)),
+            ("method", json!(method)),
+            ("url", json!(url)),
+            ("headers", Value::Object(named)),
+            ("body_base64", json!(STANDARD.encode(body))),
+            ("now_unix", json!(self.at.unwrap_or_else(now_unix))),
+        ] {
+            fields.insert(name.to_owned(), value);
+        }
+        Ok(fields)
+    }
+}
+
+/// Adds what an endpoint holds. What the capture says of its own endpoint counts no longer.
+fn add_endpoint(fields: &mut Map<String, Value>, id: &str, document: EndpointDocument) -> Result<(), Failure> {
+    if fields.get("provider").is_some_and(|provider| *provider != json!(document.provider)) {
+        return Err(Failure::usage(
+            format!("the request is for another provider; endpoint {id} receives from {}", document.provider),
+            "choose an endpoint of the request's provider with --endpoint",
+        ));
+    }
+    let withheld = fields.remove("withheld").map(serde_json::from_value::<Withheld>).transpose();
+    let withheld =
+        withheld.map_err(|_| Failure::usage("the field `withheld` is malformed", "capture the request again"))?;
+    if let Some(withheld) = withheld {
+        let (url, headers) = withheld.restored(&document);
+        fields.extend(url.map(|url| ("url".to_owned(), json!(url))));
+        if let Some(all) = fields.get_mut("headers").and_then(Value::as_object_mut) {
+            all.extend(headers.into_iter().map(|(name, value)| (name, json!(value))));
+        }
+    }
+    let EndpointDocument { provider, secrets, settings, schemes, tolerance_seconds, .. } = document;
+    for (name, value) in [
+        ("provider", json!(provider)),
+        ("secrets", json!(secrets)),
+        ("settings", json!(settings)),
+        ("schemes", json!(schemes)),
+    ] {
+        fields.insert(name.to_owned(), value);
+    }
+    fields.extend(tolerance_seconds.map(|seconds| ("tolerance_seconds".to_owned(), json!(seconds))));
+    Ok(())
+}
+
+/// The fields of a capture.
+fn capture(file: &Path) -> Result<Map<String, Value>, Failure> {
+    let bytes = read(file, "the captured request")?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::usage(
+            format!(
+                "the captured request cannot be used: it is not a JSON object (line {}, column {})",
+                error.line(),
+                error.column()
+            ),
+            "`hookonce dev --capture DIR` keeps requests in the right form",
+        )
+    })
+}
+
+fn transcript(file: &Path) -> Result<Transcript, Failure> {
+    let text = read(file, "the output of curl")?;
+    Transcript::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
+        Failure::usage(
+            format!("{} is not the output of `curl -v` for one request: {error}", file.display()),
+            "save it with `curl -v ... 2> FILE`",
+        )
+    })
+}
+
+fn read(file: &Path, what: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
+    } else {
+        std::fs::read(file).map(|file| bytes = file)
+    };
+    read.map_err(|error| {
+        let what = format!("reading {what} from {} failed: {error}", file.display());
+        Failure::usage(what, "pass a file, or - for standard input")
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,149 @@
+//! `dev --capture` keeps requests that `verify` can judge, `verify` takes a request in parts too, and `dev --public` works
+//! behind a tunnel.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json as object};
+
+use crate::support::{Workspace, json, text, valid};
+
+/// The files of a folder, by name.
+fn captures(workspace: &Workspace) -> Vec<(String, PathBuf)> {
+    let files = fs::read_dir(workspace.path("captures")).unwrap().map(|file| file.unwrap());
+    let mut files: Vec<_> = files.map(|file| (file.file_name().into_string().unwrap(), file.path())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_captured_request_holds_no_secret_and_verify_judges_it_as_the_inbox_did() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
+    // Telegram's secret is itself a header.
+    assert!(workspace.run(&["endpoint", "add", "telegram", "--provider", "telegram"]).status.success());
+    let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
+    let telegram = ["send", "--provider", "telegram", "--file", &update];
+    let forged = ["trigger", "stripe.invoice.paid", "--secret", "whsec_another_secret_of_enough_bytes"];
+    let runs = [
+        (&["trigger", "stripe.invoice.paid", "--id", "a"][..], "-stripe-200-accepted.request.json"),
+        (&["trigger", "stripe.invoice.paid", "--id", "a"], "-stripe-200-duplicate.request.json"),
+        (&forged, "-stripe-401-signature_mismatch.request.json"),
+        (&telegram, "-telegram-200-answered.request.json"),
+    ];
+    for (arguments, _) in &runs {
+        workspace.run(arguments);
+    }
+    let nobody = format!("{}/webhooks/nobody", url(&workspace));
+    workspace.run(&["trigger", "stripe.invoice.paid", "--url", &nobody, "--secret", "whsec_a_secret_of_enough_bytes"]);
+    let secrets = ["stripe", "telegram"].map(|id| {
+        let shown = json(&workspace.run(&["endpoint", "show", id, "--reveal", "--json"]));
+        shown["secrets"][0].as_str().unwrap().to_owned()
+    });
+    // A capture still fits after a rotation.
+    assert!(workspace.run(&["endpoint", "rotate", "stripe"]).status.success());
+    let files = captures(&workspace);
+    assert_eq!(files.len(), runs.len(), "{files:?}");
+    for ((name, path), (_, ending)) in files.iter().zip(&runs) {
+        assert!(name.ends_with(ending), "{name} is not {ending}");
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        let kept = fs::read_to_string(path).unwrap();
+        assert!(secrets.iter().all(|secret| !kept.contains(secret.as_str())), "{kept}");
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        let judged = workspace.run(&["verify", "--request", path.to_str().unwrap(), "--json"]);
+        let report = json(&judged);
+        assert_eq!(report["response"]["status"], kept["answer"]["status"], "{name}: {report}");
+        assert_eq!(judged.status.success(), kept["answer"]["status"] == 200, "{name}: {report}");
+    }
+}
+
+/// The address of the running stack.
+fn url(workspace: &Workspace) -> String {
+    let running: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    running["url"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn verify_takes_a_request_in_parts_or_from_curl() {
+    let workspace = Workspace::new();
+    let request = valid("stripe");
+    let secret = request["secrets"][0].as_str().unwrap();
+    let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
+    assert!(workspace.run_with_input(&add, secret).status.success());
+    let body = STANDARD.decode(request["body_base64"].as_str().unwrap()).unwrap();
+    let body = workspace.write("body.json", &body);
+    let at = request["now_unix"].to_string();
+    let signature = request["headers"]["stripe-signature"].as_str().unwrap();
+    let header = format!("Stripe-Signature: {signature}");
+
+    let parts = ["verify", "--json", "--endpoint", "shop", "--header", &header, "--body", &body, "--at", &at];
+    let report = json(&workspace.run(&parts));
+    assert_eq!((&report["verdict"], &report["matched_secret"]), (&object!("accepted"), &object!(0)), "{report}");
+    let late = json(&workspace.run(parts.split_last().unwrap().1.split_last().unwrap().1));
+    assert_eq!(late["code"], "timestamp_out_of_range", "without --at it came now: {late}");
+
+    let curl =
+        format!("* Connected\n> POST /webhooks/shop HTTP/1.1\n> Host: x.example\n> {header}\n>\n< HTTP/1.1 401\n");
+    let curl = workspace.write("curl.txt", curl.as_bytes());
+    let report = json(&workspace.run(&["verify", "--json", "--curl", &curl, "--body", &body, "--at", &at]));
+    assert_eq!(report["verdict"], "accepted", "{report}");
+
+    let request = object!({ "endpoint": "shop", "method": "POST", "url": "https://x.example/", "now_unix": 1_767_225_600,
+        "headers": { "stripe-signature": signature }, "body_base64": request["body_base64"] });
+    let request = workspace.write("request.json", request.to_string().as_bytes());
+    let report = json(&workspace.run(&["verify", "--json", "--request", &request]));
+    assert_eq!(report["verdict"], "accepted", "{report}");
+}
+
+#[test]
+fn everything_that_a_request_lacks_is_named_at_once() {
+    let workspace = Workspace::new();
+    let refused = |arguments: &[&str]| {
+        let output = workspace.run(&[&["verify"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    let nothing = refused(&[]);
+    for part in ["--endpoint", "--header", "--body", "--request FILE"] {
+        assert!(nothing.contains(part), "{nothing}");
+    }
+    let one = refused(&["--endpoint", "shop", "--header", "a: b"]);
+    assert!(one.contains("lacks the body") && !one.contains("the endpoint ("), "{one}");
+    let file = workspace.write("some.json", br#"{"provider":"stripe","url":"","headers":{}}"#);
+    let fields = refused(&["--request", &file]);
+    assert!(fields.contains("`method`, `body_base64`, `secrets`, `now_unix` are missing"), "{fields}");
+    assert!(fields.contains("--endpoint ID"), "{fields}");
+    assert!(refused(&["--request", &file, "--body", &file]).contains("cannot be used with"));
+    let other = workspace.write("other.json", br#"{"provider":"github","endpoint":"stripe"}"#);
+    assert!(workspace.run(&["endpoint", "add", "stripe", "--provider", "stripe"]).status.success());
+    assert!(refused(&["--request", &other]).contains("for another provider"));
+}
+
+#[test]
+fn behind_a_tunnel_the_public_address_is_what_is_signed() {
+    let workspace = Workspace::new();
+    for url in ["http://abc.example", "https://abc.example/hooks", "https://abc.example:8443", "abc.example"] {
+        assert_eq!(workspace.run(&["dev", "--port", "0", "--public", url]).status.code(), Some(2), "{url}");
+    }
+    let add = ["endpoint", "add", "square", "--provider", "square"];
+    assert!(workspace.run(&add).status.success());
+    let dev = ["dev", "--port", "0", "--public", "https://abc.example/", "--capture", "captures"];
+    let (mut child, out) = workspace.dev_with_output(&dev);
+    let trigger = |more: &[&str]| workspace.run(&[&["trigger", "square.payment.created", "--json"], more].concat());
+    let signed = trigger(&[]);
+    assert_eq!(json(&signed)["deliveries"][0]["answer"], "accepted", "{}", text(&signed));
+    let other = trigger(&["--setting", "public_url=https://127.0.0.1/webhooks/square"]);
+    assert_eq!(json(&other)["deliveries"][0]["answer"], "signature_mismatch", "{}", text(&other));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let lines: Vec<_> = BufReader::new(out).lines().map(Result::unwrap).collect();
+    assert!(lines.iter().any(|line| line.contains("  https://abc.example/webhooks/square  (square)")), "{lines:?}");
+    let (_, kept) = &captures(&workspace)[0];
+    let judged = workspace.run(&["verify", "--request", kept.to_str().unwrap()]);
+    assert!(judged.status.success(), "{}", text(&judged));
+    assert!(workspace.read(".hookonce/functions.env").contains("HOOKONCE_PUBLIC_URL=https://abc.example\n"));
+}
