@@ -185,12 +185,22 @@ impl Capturer {
             return output::failure(&failure);
         }
         kept.insert(name, text.len());
-        while kept.len() > CAPTURES_MAX || kept.values().sum::<usize>() > FOLDER_BYTES_MAX {
-            let Some((oldest, _)) = kept.pop_first() else { return };
+        for oldest in beyond_limits(&mut kept) {
             // Whoever removed it before did the same.
             let _ = fs::remove_file(self.folder.join(oldest));
         }
     }
+}
+
+/// Takes out the oldest captures beyond the limits.
+fn beyond_limits(kept: &mut BTreeMap<String, usize>) -> Vec<String> {
+    let (mut taken, mut bytes) = (Vec::new(), kept.values().sum::<usize>());
+    while kept.len() > CAPTURES_MAX || bytes > FOLDER_BYTES_MAX {
+        let Some((oldest, size)) = kept.pop_first() else { break };
+        bytes -= size;
+        taken.push(oldest);
+    }
+    taken
 }
 
 #[cfg(test)]
@@ -203,22 +213,31 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_keeps_the_newest_and_leaves_other_files_alone() {
+    fn the_newest_captures_within_the_limits_stay() {
+        let captures = |sizes: &[usize]| sizes.iter().zip(0..).map(|(size, at)| (format!("{at:04}"), *size)).collect();
+        let taken = |sizes: &[usize]| beyond_limits(&mut captures(sizes));
+        assert_eq!(taken(&[1; CAPTURES_MAX]), [""; 0]);
+        assert_eq!(taken(&[1; CAPTURES_MAX + 2]), ["0000", "0001"]);
+        assert_eq!(taken(&[1, FOLDER_BYTES_MAX]), ["0000"]);
+        assert_eq!(taken(&[FOLDER_BYTES_MAX]), [""; 0]);
+    }
+
+    #[test]
+    fn a_capture_replaces_no_other_and_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let captures = folder.path().join("captures");
         fs::create_dir_all(&captures).unwrap();
         fs::write(captures.join("0-mine.json"), "mine").unwrap();
         fs::write(captures.join(format!("0-old{ENDING}")), "old").unwrap();
+        capturer(&folder).store("1-same", "{}");
         let capturer = capturer(&folder);
-        for _ in 0..CAPTURES_MAX {
-            capturer.store("1-same", "{}");
-        }
-        let names = || fs::read_dir(&captures).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        assert_eq!(names().count(), CAPTURES_MAX + 1);
-        assert!(names().any(|name| name == "0-mine.json") && !names().any(|name| name.starts_with("0-old")));
-        capturer.store("2-large", &"x".repeat(FOLDER_BYTES_MAX));
-        let names: Vec<_> = names().filter(|name| name.ends_with(ENDING)).collect();
-        assert_eq!(names, [format!("2-large{ENDING}")]);
+        capturer.store("1-same", "{}");
+        capturer.store("2-large", &"x".repeat(FOLDER_BYTES_MAX - 4));
+        let names = fs::read_dir(&captures).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        let expected = ["1-same-2", "1-same", "2-large"].map(|name| format!("{name}{ENDING}"));
+        assert_eq!(names, [&["0-mine.json".to_owned()][..], &expected].concat());
     }
 
     #[test]

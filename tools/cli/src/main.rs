@@ -25,7 +25,7 @@ mod sender;
 mod stack;
 mod target;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use failure::Exit;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -78,6 +78,10 @@ enum Command {
     Audit(command::audit::Arguments),
     /// Run stored deliveries through this build's handlers without writing, and compare.
     Drill(command::drill::Arguments),
+    /// Print the completions of a shell.
+    Completions(command::completions::Arguments),
+    /// Write the manual pages.
+    Man(command::man::Arguments),
 }
 
 #[tokio::main]
@@ -101,6 +105,8 @@ async fn main() -> std::process::ExitCode {
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
+        Command::Completions(arguments) => Ok(command::completions::run(&arguments, Arguments::command())),
+        Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -1,12 +1,14 @@
 //! One module for each command.
 
 pub(crate) mod audit;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod discard;
 pub(crate) mod drill;
 pub(crate) mod endpoint;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod providers;
 pub(crate) mod redact;
 pub(crate) mod replay;

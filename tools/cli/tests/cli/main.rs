@@ -8,6 +8,7 @@ mod demo;
 mod deployed;
 mod endpoints;
 mod life;
+mod manual;
 mod operators;
 mod providers;
 mod readme;

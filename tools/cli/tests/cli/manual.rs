@@ -1,0 +1,56 @@
+//! Completions and manual pages are made from the same definitions as the help, and their readers accept them.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Workspace, text};
+
+/// Runs another program, if this machine has it.
+fn program(name: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(name).args(arguments).stdin(Stdio::null()).output().ok()?;
+    Some(text(&output))
+}
+
+#[test]
+fn a_shell_completes_the_commands() {
+    let workspace = Workspace::new();
+    for (shell, check) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+        let script = workspace.run(&["completions", shell]);
+        assert!(script.status.success() && !script.stdout.is_empty(), "{}", text(&script));
+        let file = workspace.write(shell, &script.stdout);
+        let file = workspace.path(&file);
+        let checked = program(shell, &[check, file.to_str().unwrap()]);
+        assert!(checked.is_none_or(|said| said.trim() == "exit Some(0)"), "{shell}");
+    }
+    let script =
+        "source ./bash; COMP_WORDS=(hookonce tri); COMP_CWORD=1; _hookonce hookonce tri hookonce; echo $COMPREPLY";
+    let completed = Command::new("bash").args(["-c", script]).current_dir(workspace.path(".")).output();
+    if let Ok(completed) = completed {
+        assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "trigger", "{}", text(&completed));
+    }
+    assert_eq!(workspace.run(&["completions", "sh"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_command_has_a_manual_page_without_a_mistake() {
+    let workspace = Workspace::new();
+    let written = workspace.run(&["man", "pages/man1"]);
+    assert!(written.status.success(), "{}", text(&written));
+    let pages = std::fs::read_dir(workspace.path("pages/man1")).unwrap().map(|page| page.unwrap().path());
+    let pages: Vec<_> = pages.collect();
+    for name in ["hookonce.1", "hookonce-trigger.1", "hookonce-verify.1", "hookonce-endpoint-add.1"] {
+        assert!(pages.iter().any(|page| page.ends_with(name)), "{name}");
+    }
+    let help = workspace.run(&["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|command| *command != "help") {
+        assert!(pages.iter().any(|page| page.ends_with(format!("hookonce-{command}.1"))), "{command}");
+    }
+    for page in pages.iter().map(|page| page.to_str().unwrap()) {
+        for (name, arguments) in [("groff", &["-Kutf8", "-man", "-ww", "-z"][..]), ("mandoc", &["-Tlint", "-Wwarning"])]
+        {
+            let checked = program(name, &[arguments, &[page]].concat());
+            assert!(checked.as_ref().is_none_or(|said| said.trim() == "exit Some(0)"), "{page}: {checked:?}");
+        }
+    }
+}
