@@ -3,6 +3,7 @@
 
 mod batches;
 mod capacity;
+mod cdn;
 mod contract;
 mod deadlines;
 mod edges;

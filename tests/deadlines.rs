@@ -13,7 +13,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
-use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
@@ -135,7 +135,7 @@ impl Edge {
         let lookups = Endpoints::new(endpoints.clone(), Catalog::built_in());
         let materials = Materials::new(MemoryMaterials::default());
         let telemetry = Telemetry::new("webhook", "test", Arc::new(|_: &str| {}));
-        let function = Arc::new(WebhookFunction::new(ingress, lookups, materials, None, telemetry));
+        let function = Arc::new(WebhookFunction::new(ingress, lookups, materials, EdgeConfig::direct(), telemetry));
         Self { function, clock, store, queue, endpoints }
     }
 

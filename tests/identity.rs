@@ -1,10 +1,12 @@
 //! What counts as the same delivery, and what happens to another body under a known id.
 
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::counting::{count, counted_fact, counting};
+use crate::support::delivery::secret;
 use crate::support::samples::{built, invoice_paid, paid, push};
 use crate::support::{Delivery, Harness, Operation, Script, Verdict, word};
 
@@ -66,6 +68,49 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     assert_eq!(harness.tables().await.verdict(&[built("c1")]), Verdict::applied(1));
 }
 
+/// Mailgun signs a token and leaves the event free. Whoever holds one delivery can write any other event around its token,
+/// and the signature fits.
+#[tokio::test]
+async fn where_the_body_is_free_a_second_body_is_quarantined_whatever_id_it_names() {
+    let harness = Harness::new().await;
+    let secret = secret("mailgun");
+    harness.endpoints.put("mailgun", json!({ "provider": "mailgun", "secrets": [secret] }).to_string());
+    let mut delivery = Delivery::new("mailgun", "");
+    let unsigned = json!({
+        "signature": { "timestamp": "", "signature": "", "token": "a8ce0edb2dd8301dee6c2405235584e4" },
+        "event-data": { "id": "genuine", "timestamp": 1_767_225_590.5, "event": "delivered" },
+    });
+    let unsigned = unsigned.to_string();
+    let request = UnsignedRequest {
+        method: "POST",
+        url: "https://hooks.example.com/webhooks/mailgun",
+        headers: &delivery.headers,
+        body: unsigned.as_bytes(),
+    };
+    delivery.body = delivery.provider.sign_request(&request, secret, harness.clock.seconds()).unwrap().body;
+    let mut forged: Value = serde_json::from_slice(&delivery.body).unwrap();
+    forged["event-data"] = json!({ "id": "forged", "timestamp": 1_767_225_591, "event": "unsubscribed" });
+    let forged = forged.to_string();
+
+    let event = |body: &[u8]| delivery.event_with(&delivery.headers, body, &harness.clock);
+    let script = Script::recording();
+    let genuine = script.run(Box::pin(harness.webhook(&script).handle(event(&delivery.body)))).await.unwrap();
+    assert_eq!(word(&genuine), (200, "accepted".to_owned()));
+    assert_eq!(script.calls(), [Operation::Put, Operation::Send], "no more calls than for any delivery");
+    for _ in 0..2 {
+        let answer = harness.webhook(&Script::none()).handle(event(forged.as_bytes())).await;
+        assert_eq!(word(&answer), (200, "duplicate".to_owned()));
+    }
+    assert_eq!(harness.metric("body_mismatch"), 2);
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let (dead, others): (Vec<_>, Vec<_>) = tables.records.values().partition(|record| record.status == Status::Dead);
+    assert_eq!((dead.len(), others.len()), (1, 1));
+    assert_eq!(dead[0].dead_reason, Some(DeadReason::IdCollision));
+    assert_eq!(decompress(dead[0].body.as_ref().unwrap()).unwrap(), forged.as_bytes());
+    assert_eq!(others[0].outcome, Some(Outcome::Ignored), "no handler of this project takes it");
+}
+
 /// A replay is counted even if no handler wants the event and it therefore has no domain key.
 #[tokio::test]
 async fn a_suspected_replay_is_counted_where_no_handler_takes_the_event() {
@@ -111,8 +156,7 @@ async fn the_signature_and_the_time_are_no_part_of_the_identity() {
 #[tokio::test]
 async fn one_id_at_two_endpoints_is_two_deliveries() {
     let harness = Harness::new().await;
-    let secret = crate::support::delivery::secret("stripe");
-    harness.endpoints.put("tenant-b", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
+    harness.endpoints.put("tenant-b", json!({ "provider": "stripe", "secrets": [secret("stripe")] }).to_string());
     for endpoint in ["stripe", "tenant-b"] {
         let delivery = invoice_paid("evt_1", "in_1", 100).to(endpoint);
         assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()), "{endpoint}");

@@ -192,7 +192,7 @@ async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
     let own = sns.field("SigningCertURL");
     harness.materials.put(&own, sns.certificate.as_str());
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
-    harness.clock.advance(Millis::hours(25));
+    harness.clock.advance(Millis::hours(23));
     for number in 0..2 * MATERIALS_MAX {
         let url = own.replace(".pem", &format!("{number}.pem"));
         // Half of the names exist: a stranger may know other certificates of the provider.

@@ -92,6 +92,9 @@ def functions(stack):
     found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
     prefix = found["Environment"]["Variables"].get("HOOKONCE_ENDPOINTS")
     yield "WebhookFunction", "endpoints", prefix, f"ssm:/hookonce/{STACK}/endpoints/"
+    told = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOFS", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
+    yield "WebhookFunction", "proofs and address of the edge", told, [ANSWERS["EdgeProofs"], ANSWERS["ClientAddressHeader"]]
+    yield "the stack", "parameter that nobody reads back", stack.template["Parameters"]["EdgeProofs"].get("NoEcho"), True
 
 
 def roles(stack):

@@ -10,8 +10,8 @@ mod wire;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_sdk_dynamodb::config::retry::RetryPartition;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
-use hookonce_local::clients::REGION;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedCredentialsProvider};
+use hookonce_local::clients::{REGION, credentials, without_key};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client, ssm_client};
 
@@ -20,8 +20,8 @@ fn config_at(url: &str) -> SdkConfig {
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("local", "local", None, None, "test")))
-        .endpoint_url(url)
+        .credentials_provider(SharedCredentialsProvider::new(credentials(url)))
+        .endpoint_url(without_key(url))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build()
 }

@@ -19,7 +19,7 @@ use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
-use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::ingest::IngressParts;
@@ -118,7 +118,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
             let endpoints = Endpoints::new(EndpointFolder::new(endpoints), Catalog::built_in());
             let materials = Materials::new(MemoryMaterials::default());
-            let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, None, silent));
+            let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent));
             boxed(invoke_fn(move |event| {
                 let webhook = Arc::clone(&webhook);
                 async move { Ok(webhook.invoke(event).await) }

@@ -15,6 +15,7 @@ use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::batch::{Batch, BatchResponse};
+use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
@@ -70,6 +71,7 @@ pub(crate) struct Harness {
     pub(crate) budget: Budget,
     pub(crate) endpoints: MemoryEndpoints,
     pub(crate) materials: MemoryMaterials,
+    pub(crate) edge: EdgeConfig,
     metrics: Arc<Mutex<Vec<String>>>,
     pub(crate) handlers: fn() -> Handlers,
     used: Mutex<BTreeMap<&'static str, Used>>,
@@ -97,6 +99,7 @@ impl Harness {
             budget: Budget::standard(),
             endpoints,
             materials: MemoryMaterials::default(),
+            edge: EdgeConfig::direct(),
             metrics: Arc::default(),
             handlers,
             used: Mutex::default(),
@@ -145,7 +148,7 @@ impl Harness {
         };
         let endpoints = Endpoints::new(self.endpoints.clone(), Catalog::built_in());
         let materials = Materials::new(self.materials.clone());
-        Webhook::new(WebhookFunction::new(ingress, endpoints, materials, None, self.telemetry("webhook")))
+        Webhook::new(WebhookFunction::new(ingress, endpoints, materials, self.edge.clone(), self.telemetry("webhook")))
     }
 
     /// A worker function that has just started.

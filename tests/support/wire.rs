@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use hookonce_local::clients::{access_key_id, without_key};
 use hookonce_proof::fault::Fault;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -151,9 +152,9 @@ impl Drop for OneInFlight<'_> {
 impl Proxy {
     /// A proxy for the server at `url`.
     pub(crate) async fn start(url: &str, injector: &Arc<impl Injector>) -> Self {
-        let target = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let target = without_key(url).trim_start_matches("http://").trim_end_matches('/').to_owned();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let own_url = format!("http://{}", listener.local_addr().unwrap());
+        let own_url = format!("http://{}@{}", access_key_id(url), listener.local_addr().unwrap());
         let injector = Arc::clone(injector);
         let in_flight = Arc::new(InFlight::default());
         let counted = Arc::clone(&in_flight);

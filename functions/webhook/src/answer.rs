@@ -14,6 +14,8 @@ pub enum Denial {
     Malformed,
     /// The path or the endpoint does not exist.
     UnknownEndpoint,
+    /// The request did not come through the CDN in front.
+    NotThroughEdge,
     /// The caller's address is outside the endpoint's networks.
     SourceNotAllowed,
     /// The body exceeds the endpoint's limit or the size of one stored item.
@@ -36,6 +38,7 @@ impl Denial {
         match self {
             Self::Malformed => (400, "malformed"),
             Self::UnknownEndpoint => (404, "unknown_endpoint"),
+            Self::NotThroughEdge => (403, "not_through_edge"),
             Self::SourceNotAllowed => (403, "source_not_allowed"),
             Self::BodyTooLarge => (413, "body_too_large"),
             Self::Refused(refusal, status) => (status, refusal.code()),
@@ -66,6 +69,7 @@ impl Denial {
             Self::EndpointUnavailable => Some(RetryPlease::default()),
             Self::Malformed
             | Self::UnknownEndpoint
+            | Self::NotThroughEdge
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
             | Self::Refused(..) => None,

@@ -189,7 +189,7 @@ fn parameters(multiple: &QueryMap, single: &QueryMap) -> Vec<(String, String)> {
 }
 
 /// The last address of a list, with or without the port that a load balancer can be told to add.
-fn last_address(list: &str) -> Option<IpAddr> {
+pub(crate) fn last_address(list: &str) -> Option<IpAddr> {
     let last = list.rsplit(',').next()?.trim();
     last.parse().ok().or_else(|| Some(last.parse::<SocketAddr>().ok()?.ip()))
 }

@@ -1,11 +1,12 @@
 //! The webhook function: takes a gateway event and returns a response.
 //!
 //! ```text
-//! read the event ─▶ endpoint ─▶ source, size ─▶ verify on the raw bytes ─▶ handshake | claim ─▶ hint ─▶ answer
+//! read the event ─▶ edge ─▶ endpoint ─▶ source, size ─▶ verify on the raw bytes ─▶ handshake | claim ─▶ hint ─▶ answer
 //! ```
 //! It has no business rules. It parses nothing before it has verified the raw bytes.
 
 pub mod answer;
+pub mod edge;
 pub mod gateway;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use hookonce_providers::{
     Fallback, Fingerprint, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery,
 };
 use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
 use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
@@ -41,21 +43,20 @@ pub struct WebhookFunction<S, Q, E, M, A> {
     ingress: IngressParts<S, Q, A>,
     endpoints: Endpoints<E>,
     materials: Materials<M>,
-    public_url: Option<String>,
+    edge: EdgeConfig,
     telemetry: Telemetry,
 }
 
 impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, E, M, A> {
-    /// Creates the function from its parts. Set `public_url` if providers call another origin than the gateway's own:
-    /// the URL up to the path.
+    /// Creates the function from its parts.
     pub fn new(
         ingress: IngressParts<S, Q, A>,
         endpoints: Endpoints<E>,
         materials: Materials<M>,
-        public_url: Option<String>,
+        edge: EdgeConfig,
         telemetry: Telemetry,
     ) -> Self {
-        Self { ingress, endpoints, materials, public_url, telemetry }
+        Self { ingress, endpoints, materials, edge, telemetry }
     }
 
     /// This function as a service that the Lambda runtime can run.
@@ -101,7 +102,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
         let lookups = deadline.leaving(LOOKUP_RESERVE);
-        let inbound = request.map_err(|Malformed| Denial::Malformed)?;
+        let mut inbound = request.map_err(|Malformed| Denial::Malformed)?;
+        edge::admit(&self.edge, &mut inbound)?;
         counts.property("request_id", inbound.request_id.as_str());
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
         let endpoint = self.endpoint(&id, lookups).await?;
@@ -202,7 +204,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     /// The URL that some schemes sign: from the configuration or the gateway's domain, never from the `Host` header.
     fn public_url(&self, inbound: &Inbound) -> String {
-        let origin = match (&self.public_url, &inbound.domain) {
+        let origin = match (&self.edge.public_url, &inbound.domain) {
             (Some(url), _) => url.trim_end_matches('/').to_owned(),
             (None, Some(domain)) => format!("https://{domain}"),
             (None, None) => String::new(),

@@ -37,7 +37,7 @@ async fn serve(
     sdk: &hookonce_runtime::aws::SdkConfig,
     source: impl EndpointSource,
 ) -> Result<(), Error> {
-    let WebhookConfig { common, public_url, message_bytes_max, .. } = config;
+    let WebhookConfig { common, edge, message_bytes_max, .. } = config;
     let timing = common.timing;
     let store = DynamoStore::new(dynamodb_client(sdk, timing.claim_timeout), common.inbox_table, common.domain_table);
     let queue = SqsQueue::new(sqs_client(sdk, timing.send_timeout), common.queue_url);
@@ -49,7 +49,7 @@ async fn serve(
         ingress,
         endpoints,
         materials,
-        public_url,
+        edge,
         Telemetry::stdout("webhook", common.metrics_namespace),
     ));
     run(webhook.service()).await

@@ -64,9 +64,9 @@ impl Provider {
         Coverage {
             body: least(&|entry| self.body_coverage(entry)),
             id: Extent::of(self.key_is_signed()),
-            time: least(&|entry| Extent::of(entry.scheme.tools().covers_time())),
+            time: least(&|entry| Extent::of(entry.scheme.kind().covers_time())),
             event_type: least(&|entry| Extent::of(self.types_of(entry).all(|source| covers(entry, source)))),
-            url: least(&|entry| Extent::of(entry.scheme.tools().covers_url())),
+            url: least(&|entry| Extent::of(entry.scheme.kind().covers_url())),
         }
     }
 

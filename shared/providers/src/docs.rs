@@ -36,7 +36,9 @@ pub fn markdown(catalog: &Catalog) -> String {
     page.push_str(
         "\n## What is signed\n\n\
          Whoever holds one delivery of a provider can send it again with another value in every part that is not signed: \
-         `part` is a body of which only some values are signed.\n\n\
+         `part` is a body of which only some values are signed. Where the body is not signed but a value that stands for \
+         the delivery is, the delivery is claimed under that value: the first body that comes with it counts. Another body under a \
+         known key is quarantined by default wherever somebody else could have written it.\n\n\
          | provider | body | id | time | type | URL |\n\
          |---|---|---|---|---|---|\n",
     );
@@ -85,6 +87,10 @@ fn keys(provider: &Provider) -> Vec<String> {
     keys
 }
 
+/// What a provider whose signature leaves the body free is claimed under.
+const BOUND: &str =
+    "the value that is signed in place of the body, whatever id the body names; a second body is quarantined";
+
 fn section(page: &mut String, provider: &Provider) {
     let facts = provider.facts();
     let signed = if provider.key_is_signed() { "signed" } else { "not signed" };
@@ -109,6 +115,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
+    line("Claimed under", if provider.binds_bodies() { BOUND } else { "" });
     line("Same key on a retry", &facts.key_on_retry);
     line("Same key on a redelivery", &facts.key_on_redelivery);
     line("Retries", &facts.retries);
@@ -171,6 +178,7 @@ impl Serialize for Provider {
             id: &'a str,
             schemes_in_words: Vec<String>,
             key_is_signed: bool,
+            binds_bodies: bool,
             signed: Coverage,
             batches: bool,
             fetches_keys: bool,
@@ -182,6 +190,7 @@ impl Serialize for Provider {
             id: &self.id,
             schemes_in_words: self.schemes(),
             key_is_signed: self.key_is_signed(),
+            binds_bodies: self.binds_bodies(),
             signed: self.coverage(),
             batches: self.batches(),
             fetches_keys: self.fetches_keys(),

@@ -31,7 +31,7 @@ impl std::fmt::Display for KeyRule {
 }
 
 /// Joins the parts of a key. Different parts never give the same key: a colon in any part but the last is escaped.
-fn joined(parts: &[String]) -> String {
+pub(crate) fn joined(parts: &[String]) -> String {
     let Some((last, leading)) = parts.split_last() else { return String::new() };
     let mut key = String::new();
     for part in leading {

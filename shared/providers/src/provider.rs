@@ -10,6 +10,7 @@ use crate::keyring::{Keyring, KeyringError};
 use crate::limits::SECRETS_MAX;
 use crate::scheme::Scheme;
 use crate::settings::SettingRule;
+use crate::source::Source;
 use crate::template::TextTemplate;
 
 /// One provider of the catalog.
@@ -59,7 +60,7 @@ pub(crate) struct ItemRule {
 impl SchemeEntry {
     /// The scheme in one line, with the name by which an endpoint lists it.
     pub(crate) fn summary(&self) -> String {
-        let summary = self.scheme.tools().summary();
+        let summary = self.scheme.kind().summary();
         match (self.name.as_str(), self.only_if_listed) {
             ("", _) => summary,
             (name, false) => format!("{name}: {summary}"),
@@ -120,6 +121,18 @@ impl Provider {
             let items = self.item_rules.iter().flat_map(|rule| &rule.key);
             if self.batches() { items.into_iter().all(covers) } else { self.keys_of(entry).iter().all(covers) }
         })
+    }
+
+    /// True when a delivery is claimed under a value that its signature covers, because the signature leaves the body free.
+    pub fn binds_bodies(&self) -> bool {
+        self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
+    }
+
+    /// True when somebody who holds one delivery could send another body under its key. Where this is false, another body
+    /// comes from the provider: some write a retry anew.
+    pub fn leaves_body_free(&self) -> bool {
+        let free = |entry: &SchemeEntry| !entry.scheme.kind().covers(&Source::Sha256);
+        self.schemes.iter().any(free) && (self.binds_bodies() || self.key_is_signed())
     }
 
     /// A key ring of these secrets, newest first, each in the provider's form.

@@ -38,6 +38,7 @@ pub struct VerifiedDelivery {
     body_sha256: [u8; 32],
     headers: BTreeMap<String, String>,
     secret_index: usize,
+    bound_to: Option<String>,
     contents: Contents,
 }
 
@@ -67,8 +68,17 @@ impl VerifiedDelivery {
         self.secret_index
     }
 
+    /// The signed value that the body is bound to, for a scheme that leaves the body free. The delivery is claimed under
+    /// it: another body that comes with it is another body under a known key, whatever id it has.
+    pub fn bound_to(&self) -> Option<&str> {
+        self.bound_to.as_deref()
+    }
+
     /// The key of the record that claims it at an endpoint.
     pub fn record_key(&self, endpoint: &EndpointId) -> RecordKey {
+        if let Some(value) = &self.bound_to {
+            return RecordKey::delivery(endpoint, value);
+        }
         match &self.contents {
             Contents::Single(part) => match &part.key {
                 EventKey::Delivery(id) => RecordKey::delivery(endpoint, id),
@@ -193,6 +203,7 @@ impl Provider {
             body_sha256: Sha256::digest(request.body).into(),
             headers,
             secret_index: proof.secret_index(),
+            bound_to: proof.bond().map(str::to_owned),
             contents: Contents::of(parts),
         })
     }

@@ -75,13 +75,13 @@ impl Provider {
                 draft.header_or_derived(name);
             }
         }
-        entry.scheme.tools().sign(&mut draft, secret, now)?;
+        entry.scheme.kind().sign(&mut draft, secret, now)?;
         let (headers, body) = draft.finish();
         Ok(SignedRequest { headers, body })
     }
 
     /// True when [`Self::sign_request`] can sign for this provider with a secret of the right form.
     pub fn can_sign(&self) -> bool {
-        self.schemes.first().is_some_and(|entry| entry.scheme.tools().is_shared_secret())
+        self.schemes.first().is_some_and(|entry| entry.scheme.kind().is_shared_secret())
     }
 }

@@ -52,6 +52,16 @@ pub(crate) enum SignedPart {
     Key,
 }
 
+impl SignedPart {
+    /// True for a value that tells deliveries apart.
+    pub(crate) const fn names_delivery(&self) -> bool {
+        match self {
+            Self::Header(_) | Self::Json(_) => true,
+            Self::Literal(_) | Self::Body | Self::Timestamp | Self::Url | Self::Method | Self::Key => false,
+        }
+    }
+}
+
 impl std::fmt::Display for SignedPart {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,6 +1,7 @@
 //! Configuration from the environment: parsed once into types, with all errors reported at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -20,10 +21,12 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_ACCEPT_AGE_DAYS",
     "HOOKONCE_ATTEMPTS_MAX",
     "HOOKONCE_CLAIM_TIMEOUT_MS",
+    "HOOKONCE_CLIENT_ADDRESS_HEADER",
     "HOOKONCE_COMMIT_AGE_DAYS",
     "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
     "HOOKONCE_DELIVERY_RETENTION_DAYS",
     "HOOKONCE_DOMAIN_TABLE",
+    "HOOKONCE_EDGE_PROOFS",
     "HOOKONCE_EFFECT_RETENTION_DAYS",
     "HOOKONCE_ENDPOINTS",
     "HOOKONCE_INBOX_TABLE",
@@ -91,6 +94,41 @@ pub enum EndpointLocation {
     Folder(PathBuf),
 }
 
+/// The most proofs of a CDN: the one in use and the next one.
+pub const EDGE_PROOFS_MAX: usize = 2;
+
+/// The shortest proof of a CDN, in bytes.
+pub const EDGE_PROOF_BYTES_MIN: usize = 32;
+
+/// What stands in front of the gateway, and what is believed of what it says. Its proofs do not print.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EdgeConfig {
+    /// The origin that the provider calls, if it is not the gateway's own: the URL up to the path.
+    pub public_url: Option<String>,
+    /// The secrets by which a CDN proves that a request came through it. If there is none, every request is taken.
+    pub proofs: Vec<String>,
+    /// The header in which the CDN names the caller's address; the gateway's word if absent.
+    pub client_address_header: Option<String>,
+}
+
+impl EdgeConfig {
+    /// Nothing stands in front.
+    pub const fn direct() -> Self {
+        Self { public_url: None, proofs: Vec::new(), client_address_header: None }
+    }
+}
+
+impl fmt::Debug for EdgeConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EdgeConfig")
+            .field("public_url", &self.public_url)
+            .field("proofs", &self.proofs.len())
+            .field("client_address_header", &self.client_address_header)
+            .finish()
+    }
+}
+
 /// The webhook function's configuration.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
@@ -98,8 +136,8 @@ pub struct WebhookConfig {
     pub common: Common,
     /// Where endpoint documents are.
     pub endpoints: EndpointLocation,
-    /// The origin that the provider calls, if it is not the gateway's own: the URL up to the path.
-    pub public_url: Option<String>,
+    /// What stands in front of the gateway.
+    pub edge: EdgeConfig,
     /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
 }
@@ -135,11 +173,16 @@ impl WebhookConfig {
         let common = reader.common();
         let endpoints = reader.required("HOOKONCE_ENDPOINTS");
         let endpoints = reader.endpoint_location(&endpoints);
-        let public_url = reader.optional("HOOKONCE_PUBLIC_URL");
+        let edge = EdgeConfig {
+            public_url: reader.optional("HOOKONCE_PUBLIC_URL"),
+            proofs: reader.list("HOOKONCE_EDGE_PROOFS"),
+            client_address_header: reader.optional("HOOKONCE_CLIENT_ADDRESS_HEADER"),
+        };
+        reader.check_edge(&edge);
         let bytes_max = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
         let message_bytes_max = reader.number("HOOKONCE_MESSAGE_BYTES_MAX", bytes_max, 1_024..=bytes_max);
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX);
-        Self { common, endpoints, public_url, message_bytes_max }
+        Self { common, endpoints, edge, message_bytes_max }
     }
 }
 
@@ -197,6 +240,33 @@ impl<'a> Reader<'a> {
     fn optional(&mut self, name: &'static str) -> Option<String> {
         self.asked.insert(name);
         self.environment.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    /// Words between commas.
+    fn list(&mut self, name: &'static str) -> Vec<String> {
+        let text = self.optional(name).unwrap_or_default();
+        if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
+    }
+
+    /// Whoever may leave the proof out may also choose an address.
+    fn check_edge(&mut self, edge: &EdgeConfig) {
+        let is_proof =
+            |proof: &String| proof.len() >= EDGE_PROOF_BYTES_MIN && proof.bytes().all(|byte| byte.is_ascii_graphic());
+        if edge.proofs.len() > EDGE_PROOFS_MAX || !edge.proofs.iter().all(is_proof) {
+            self.faults.push(format!(
+                "HOOKONCE_EDGE_PROOFS must be one or {EDGE_PROOFS_MAX} values, separated by a comma, each of \
+                 {EDGE_PROOF_BYTES_MIN} visible ASCII characters or more"
+            ));
+        }
+        if let Some(name) = &edge.client_address_header {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            if edge.proofs.is_empty() || !name.chars().all(is_plain) {
+                self.faults.push(
+                    "HOOKONCE_CLIENT_ADDRESS_HEADER must be a header's name in lower case, and needs HOOKONCE_EDGE_PROOFS"
+                        .to_owned(),
+                );
+            }
+        }
     }
 
     fn required(&mut self, name: &'static str) -> String {
@@ -350,6 +420,26 @@ mod tests {
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
         }
+    }
+
+    #[test]
+    fn a_cdn_proves_itself_before_it_is_believed() {
+        let read = |proofs: &str, header: &str| {
+            let mut environment = complete();
+            environment.insert("HOOKONCE_EDGE_PROOFS".to_owned(), proofs.to_owned());
+            environment.insert("HOOKONCE_CLIENT_ADDRESS_HEADER".to_owned(), header.to_owned());
+            WebhookConfig::read(&environment).map(|config| config.edge).map_err(|ConfigError(faults)| faults.len())
+        };
+        assert_eq!(read("", ""), Ok(EdgeConfig::direct()));
+        let (one, two) = ("1".repeat(EDGE_PROOF_BYTES_MIN), "2".repeat(EDGE_PROOF_BYTES_MIN));
+        let edge = read(&format!("{one},{two}"), "x-client").unwrap();
+        assert_eq!((edge.proofs.len(), edge.client_address_header.as_deref()), (2, Some("x-client")));
+        assert!(!format!("{edge:?}").contains(&one));
+        for proofs in ["short", &format!("{one},{two},{one}"), &format!("{one},"), &format!("{one} {two}")] {
+            assert_eq!(read(proofs, ""), Err(1), "{proofs}");
+        }
+        assert_eq!(read("", "x-client"), Err(1), "anybody can write a header");
+        assert_eq!(read(&one, "X-Client"), Err(1));
     }
 
     #[test]

@@ -124,13 +124,14 @@ impl Endpoint {
         let (keyring, settings) = provider
             .configure(&document.secrets, Settings::from(document.settings), &document.schemes)
             .map_err(EndpointError::Configuration)?;
+        let on_body_mismatch = document.on_body_mismatch.unwrap_or_else(|| on_body_mismatch_default(provider));
         Ok(Self {
             id,
             tenant: document.tenant,
             provider,
             keyring,
             settings,
-            policy: Policy { on_store_outage: document.on_store_outage, on_body_mismatch: document.on_body_mismatch },
+            policy: Policy { on_store_outage: document.on_store_outage, on_body_mismatch },
             tolerance: document.tolerance_seconds.map(Millis::seconds),
             body_bytes_max: document.body_bytes_max,
             source_ranges: document.source_ranges,
@@ -148,6 +149,12 @@ impl Endpoint {
         self.source_ranges.is_empty()
             || address.is_some_and(|address| self.source_ranges.iter().any(|range| range.contains(&address)))
     }
+}
+
+/// What happens to another body under a known id, if the document does not say it. Where anybody who holds one delivery can
+/// write another body, a person should see it. Elsewhere the provider has written a retry anew.
+fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
+    if provider.leaves_body_free() { OnBodyMismatch::Quarantine } else { OnBodyMismatch::Duplicate }
 }
 
 /// Why an endpoint lookup failed.

@@ -27,6 +27,7 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
+use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::file::EndpointFolder;
@@ -353,7 +354,7 @@ impl Parts<'_> {
             ingress,
             endpoints,
             materials,
-            self.config.public_url.clone(),
+            EdgeConfig { public_url: self.config.public_url.clone(), ..EdgeConfig::direct() },
             self.telemetry("webhook"),
         ));
         invoke_fn(move |event| {

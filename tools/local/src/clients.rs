@@ -1,7 +1,8 @@
 //! SDK clients for servers on loopback.
 //!
-//! They use dummy credentials and plain HTTP. They work with the embedded backends, DynamoDB Local, `ElasticMQ` or any
-//! other server that does not verify signatures, and never with AWS.
+//! They use plain HTTP and credentials without a secret. They work with the embedded backends, DynamoDB Local, `ElasticMQ`
+//! or any other server that does not verify signatures, and never with AWS. The embedded backends take only requests that
+//! are signed with the access key id of their run. It stands in their URLs, as the user: `http://KEY@127.0.0.1:8000`.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ pub fn dynamodb(endpoint_url: &str) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))
-        .credentials_provider(credentials())
-        .endpoint_url(endpoint_url)
+        .credentials_provider(credentials(endpoint_url))
+        .endpoint_url(without_key(endpoint_url))
         .timeout_config(timeouts())
         .http_client(Builder::new().build_http())
         .build();
@@ -35,18 +36,52 @@ pub fn sqs(endpoint_url: &str) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))
-        .credentials_provider(credentials())
-        .endpoint_url(endpoint_url)
+        .credentials_provider(credentials(endpoint_url))
+        .endpoint_url(without_key(endpoint_url))
         .timeout_config(timeouts())
         .http_client(Builder::new().build_http())
         .build();
     aws_sdk_sqs::Client::from_conf(config)
 }
 
-fn credentials() -> Credentials {
-    Credentials::new("local", "local", None, None, "hookonce-local")
+/// The credentials that a server takes.
+pub fn credentials(url: &str) -> Credentials {
+    Credentials::new(access_key_id(url), "local", None, None, "hookonce-local")
+}
+
+/// The access key id in a server's URL. Without one, the server takes any.
+pub fn access_key_id(url: &str) -> &str {
+    parts(url).1.unwrap_or("local")
+}
+
+/// A server's URL without the access key id.
+pub fn without_key(url: &str) -> String {
+    let (scheme, _, authority) = parts(url);
+    format!("{scheme}{authority}")
+}
+
+/// The scheme, the access key id and what follows.
+fn parts(url: &str) -> (&str, Option<&str>, &str) {
+    let (scheme, rest) = url.find("://").map_or(("", url), |at| url.split_at(at + 3));
+    rest.split_once('@').map_or((scheme, None, rest), |(key, authority)| (scheme, Some(key), authority))
 }
 
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder().operation_timeout(Duration::from_secs(OPERATION_SECONDS_MAX)).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_run_stands_in_the_url() {
+        for (url, key, bare) in [
+            ("http://KEY@127.0.0.1:8000", "KEY", "http://127.0.0.1:8000"),
+            ("http://127.0.0.1:8000/", "local", "http://127.0.0.1:8000/"),
+            ("127.0.0.1:8000", "local", "127.0.0.1:8000"),
+        ] {
+            assert_eq!((access_key_id(url), without_key(url)), (key, bare.to_owned()), "{url}");
+        }
+    }
 }

@@ -1,11 +1,47 @@
 //! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with a
-//! name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either.
+//! name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The servers that
+//! stand for AWS also want an access key id that was made for their run, so another user's program cannot use them either.
 
 use axum::http::HeaderMap;
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
 
 /// The names of this machine.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
+
+/// What a server that stands for AWS asks of a request.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) port: u16,
+    pub(crate) access_key_id: String,
+}
+
+/// What AWS answers to an unknown access key id.
+pub(crate) const REFUSED: &str = concat!(
+    r#"{"__type":"com.amazon.coral.service#UnrecognizedClientException","#,
+    r#""message":"The access key id is not the one of this run. It is in functions.env."}"#
+);
+
+impl Guard {
+    /// True when the request names this machine, comes from no web page and is signed with the access key id of this run.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+        names_this_machine(headers) && !is_foreign_page(headers, self.port) && self.is_signer(headers)
+    }
+
+    /// Compares only the access key id: its holder needs no secret.
+    fn is_signer(&self, headers: &HeaderMap) -> bool {
+        let signed = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let scope = signed.and_then(|text| text.split_once("Credential=")).map(|(_, scope)| scope);
+        let given = scope.and_then(|scope| scope.split_once('/')).map(|(id, _)| id);
+        given.is_some_and(|id| id.as_bytes().ct_eq(self.access_key_id.as_bytes()).into())
+    }
+}
+
+/// An access key id that nobody can guess, in the form of AWS's.
+pub(crate) fn random_access_key_id() -> String {
+    format!("LOCAL{}", Uuid::new_v4().simple().to_string().to_uppercase())
+}
 
 /// True when a web page of another origin sent the request.
 pub(crate) fn is_foreign_page(headers: &HeaderMap, port: u16) -> bool {
@@ -51,6 +87,26 @@ mod tests {
         for own in [&[][..], &[("origin", "http://127.0.0.1:80")], &[("origin", "http://localhost:80")]] {
             assert!(!is_foreign_page(&headers(own), 80), "{own:?}");
         }
+    }
+
+    #[test]
+    fn only_the_access_key_id_of_the_run_signs() {
+        let guard = Guard { port: 80, access_key_id: "LOCALONE".to_owned() };
+        let signed = |id: &str, others: &[(&'static str, &'static str)]| {
+            let mut headers = headers(others);
+            let text = format!("AWS4-HMAC-SHA256 Credential={id}/20260101/us-east-1/sqs/aws4_request, Signature=0");
+            headers.insert(AUTHORIZATION, text.parse().unwrap());
+            guard.admits(&headers)
+        };
+        let host = ("host", "127.0.0.1:80");
+        assert!(signed("LOCALONE", &[host]));
+        for id in ["", "LOCAL", "LOCALONEX", "local"] {
+            assert!(!signed(id, &[host]), "{id}");
+        }
+        assert!(!signed("LOCALONE", &[("host", "evil.example:80")]));
+        assert!(!signed("LOCALONE", &[host, ("origin", "http://evil.example")]));
+        assert!(!guard.admits(&headers(&[host])));
+        assert_ne!(random_access_key_id(), random_access_key_id());
     }
 
     #[test]

@@ -77,6 +77,11 @@ fn signed_scheme(file: &SignedFile, kind: Kind) -> Result<Scheme, Problem> {
         }
         (Kind::Digest, true) | (Kind::Hmac | Kind::EcdsaP256 | Kind::Ed25519, false) => {}
     }
+    if !signs.contains(&SignedPart::Body) && !signs.iter().any(SignedPart::names_delivery) {
+        let problem =
+            "without `{body}` it needs `{header:NAME}` or `{json:PATH}`, a value under which a delivery is known";
+        return Err(("signs".to_owned(), problem.to_owned()));
+    }
     let format = format(&file.format)?;
     let timestamp = timestamp(file, &format, touches_neighbour(&signs))?;
     let many = matches!(format, Format::Pairs(_)) || file.signature.ends_with('*');

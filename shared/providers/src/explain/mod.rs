@@ -140,7 +140,7 @@ impl Case<'_> {
                     Ok(Some(Verification::Authentic(_)))
                 ),
             code: refusal.map(Refusal::code),
-            scheme: self.scheme().map(|scheme| scheme.tools().summary()).unwrap_or_default(),
+            scheme: self.scheme().map(|scheme| scheme.kind().summary()).unwrap_or_default(),
             looked_for: self.findings(),
             causes,
         }
@@ -180,7 +180,7 @@ impl Case<'_> {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let lookups = self.scheme().map(|scheme| scheme.tools().lookups()).unwrap_or_default();
+        let lookups = self.scheme().map(|scheme| scheme.kind().lookups()).unwrap_or_default();
         let state = |count: usize| match count {
             0 => FindingState::Missing,
             1 => FindingState::Present,
@@ -316,8 +316,8 @@ impl Case<'_> {
                 now: self.now,
                 scheme_index,
             };
-            let age = self.now.as_millis().0.saturating_sub(entry.scheme.tools().claimed_time(&context)?);
-            let tolerance = self.tolerance.or_else(|| entry.scheme.tools().tolerance());
+            let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
+            let tolerance = self.tolerance.or_else(|| entry.scheme.kind().tolerance());
             Some((age.div_euclid(1_000), tolerance.unwrap_or(Millis(0)).as_seconds()))
         };
         let (age_seconds, tolerance_seconds) = claimed().unwrap_or((0, 0));
@@ -354,7 +354,7 @@ impl Case<'_> {
 impl Provider {
     /// True when the request has this provider's signature header.
     fn is_recognised_in(&self, request: &Request<'_>) -> bool {
-        let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.tools().lookups());
+        let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let mut names = lookups.filter_map(|lookup| match lookup.place {
             Place::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
             Place::Header(_) | Place::Headers(_) | Place::Body(_) => None,

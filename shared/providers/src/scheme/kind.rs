@@ -3,7 +3,16 @@
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::proof::{Context, Verification};
+#[cfg(feature = "tools")]
+use crate::scheme::tools::SchemeTools;
 use crate::source::Source;
+
+/// A function neither signs nor explains.
+#[cfg(not(feature = "tools"))]
+pub(crate) trait SchemeTools {}
+
+#[cfg(not(feature = "tools"))]
+impl<T> SchemeTools for T {}
 
 /// What a scheme reads in the text of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +39,7 @@ impl SecretReading {
 }
 
 /// What every scheme can do.
-pub(crate) trait SchemeKind {
+pub(crate) trait SchemeKind: SchemeTools {
     /// True when the request has this scheme's signature or token, right or wrong.
     ///
     /// The first addressed scheme that the endpoint takes decides alone: a weaker signature never makes up for a wrong stronger one.
@@ -49,6 +58,12 @@ pub(crate) trait SchemeKind {
 
     /// True when the scheme's signature covers what a source reads.
     fn covers(&self, source: &Source) -> bool;
+
+    /// True when the scheme leaves the body free and signs a value that stands for the delivery. Its proof names that value,
+    /// and the delivery is claimed under it, so that the first body that comes with it is the only one.
+    fn binds_bodies(&self) -> bool {
+        false
+    }
 
     /// A challenge signed with the secret, in the scheme's encoding.
     fn sign_challenge(&self, _challenge: &str, _secret: &str) -> Option<String> {

@@ -25,8 +25,6 @@ pub(crate) mod tools;
 pub(crate) mod twilio;
 
 use kind::SchemeKind;
-#[cfg(feature = "tools")]
-use tools::SchemeTools;
 
 /// One scheme of a provider. A provider with several lists the strongest first.
 #[derive(Debug, Clone)]
@@ -44,21 +42,6 @@ pub(crate) enum Scheme {
 
 impl Scheme {
     pub(crate) fn kind(&self) -> &dyn SchemeKind {
-        match self {
-            Self::Signed(scheme) => scheme,
-            Self::Token(scheme) => scheme,
-            Self::Jwt(scheme) => scheme,
-            Self::Twilio(scheme) => scheme,
-            Self::Paypal(scheme) => scheme,
-            Self::Adyen(scheme) => scheme,
-            Self::Braintree(scheme) => scheme,
-            Self::Sns(scheme) => scheme,
-            Self::Contentful(scheme) => scheme,
-        }
-    }
-
-    #[cfg(feature = "tools")]
-    pub(crate) fn tools(&self) -> &dyn SchemeTools {
         match self {
             Self::Signed(scheme) => scheme,
             Self::Token(scheme) => scheme,

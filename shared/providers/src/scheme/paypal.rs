@@ -1,7 +1,7 @@
 //! PayPal REST webhooks: RSA over ids, time and a checksum of the body, with a certificate that PayPal hosts.
 //!
 //! The checksum is CRC-32, so the signature does not cover the body: someone who holds one signed delivery can make another
-//! body with the same checksum. The receiver can only limit for how long.
+//! body with the same checksum. So the first body of a transmission is the only one, and a transmission ages.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
@@ -33,7 +33,7 @@ const LIVE_CERTIFICATES: &str = "https://api.paypal.com/v1/notifications/certs/"
 /// The same for tests, where anyone may make payments of any amount.
 const SANDBOX_CERTIFICATES: &str = "https://api.sandbox.paypal.com/v1/notifications/certs/";
 
-/// How old a transmission may be. A captured one is good for any body until then, and `PayPal` retries for three days.
+/// How old a transmission may be. `PayPal` retries for three days.
 const AGE_MAX: Millis = Millis::seconds(73 * 3_600);
 
 /// The scheme has no parameters.
@@ -80,11 +80,13 @@ impl SchemeKind for PaypalScheme {
             let key = PublicKey::parse(key);
             key.is_some_and(|key| key.fits(Algorithm::RsaSha256, message.as_bytes(), &signature))
         };
-        let verification = context.with_fetched_key(url, fits)?;
-        if let Verification::Authentic(_) = &verification {
-            check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, context.tolerance.unwrap_or(AGE_MAX))?;
+        match context.with_fetched_key(url, fits)? {
+            Verification::Authentic(proof) => {
+                check_skew(TimestampUnit::Rfc3339.parse(time)?, context.now, context.tolerance.unwrap_or(AGE_MAX))?;
+                Ok(Verification::Authentic(proof.bound_to(id.to_owned())))
+            }
+            needed @ Verification::NeedsMaterial(_) => Ok(needed),
         }
-        Ok(verification)
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
@@ -94,6 +96,10 @@ impl SchemeKind for PaypalScheme {
     fn covers(&self, _source: &Source) -> bool {
         // Whoever may choose four bytes of a body chooses its CRC-32.
         false
+    }
+
+    fn binds_bodies(&self) -> bool {
+        true
     }
 
     fn fetches_keys(&self) -> bool {

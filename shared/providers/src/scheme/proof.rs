@@ -19,11 +19,22 @@ pub(crate) struct Authentic {
     secret_index: usize,
     scheme_index: usize,
     signed_at: Option<i64>,
+    bound_to: Option<String>,
 }
 
 impl Authentic {
+    /// With the signed value that stands for the delivery, for a scheme that leaves the body free.
+    pub(crate) fn bound_to(self, value: String) -> Self {
+        Self { bound_to: Some(value), ..self }
+    }
+
+    /// The signed value that stands for the delivery, if the body is free.
+    pub(crate) fn bond(&self) -> Option<&str> {
+        self.bound_to.as_deref()
+    }
+
     /// With the time of the token's issue, for providers whose deliveries differ in nothing else.
-    pub(crate) const fn issued(self, at: Option<i64>) -> Self {
+    pub(crate) fn issued(self, at: Option<i64>) -> Self {
         Self { signed_at: at, ..self }
     }
 
@@ -91,6 +102,6 @@ impl Context<'_> {
     }
 
     const fn proven(&self, secret_index: usize) -> Authentic {
-        Authentic { secret_index, scheme_index: self.scheme_index, signed_at: None }
+        Authentic { secret_index, scheme_index: self.scheme_index, signed_at: None, bound_to: None }
     }
 }

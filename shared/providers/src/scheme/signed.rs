@@ -1,5 +1,6 @@
 //! Schemes that sign a message made from the request: HMAC, the plain digests of older schemes, and public keys.
 
+use crate::key::joined;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::encoding::SecretForm;
@@ -67,6 +68,14 @@ impl SignedScheme {
         }
     }
 
+    /// What stands for the delivery if the body is not signed: every signed value but the time, which a retry may change.
+    fn bond(&self, message: &[Chunk<'_>]) -> Option<String> {
+        let parts = self.envelope.signs.iter().zip(message);
+        let values = parts.filter(|(part, _)| part.names_delivery());
+        let text = |chunk: &Chunk<'_>| String::from_utf8_lossy(chunk.bytes(&[])).into_owned();
+        self.binds_bodies().then(|| joined(&values.map(|(_, chunk)| text(chunk)).collect::<Vec<_>>()))
+    }
+
     /// One pass over the message for each secret, however many signatures the request has.
     fn fits(&self, secret: &str, message: &[Chunk<'_>], signatures: &[Vec<u8>]) -> bool {
         match (self.key(secret), self.primitive) {
@@ -103,7 +112,10 @@ impl SchemeKind for SignedScheme {
         }
         let proof = context.first_fitting(|secret| self.fits(secret, &opened.message, &opened.signatures))?;
         opened.check_skew(context)?;
-        Ok(Verification::Authentic(proof))
+        Ok(Verification::Authentic(match self.bond(&opened.message) {
+            Some(value) => proof.bound_to(value),
+            None => proof,
+        }))
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
@@ -121,6 +133,10 @@ impl SchemeKind for SignedScheme {
             SignedPart::Json(path) => *source == Source::Json(path.clone()),
             _ => false,
         })
+    }
+
+    fn binds_bodies(&self) -> bool {
+        !self.envelope.signs.contains(&SignedPart::Body)
     }
 
     fn sign_challenge(&self, challenge: &str, secret: &str) -> Option<String> {

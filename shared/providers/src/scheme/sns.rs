@@ -5,6 +5,7 @@
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::time::Millis;
 
 use crate::json::Node;
 use crate::refusal::Refusal;
@@ -25,6 +26,10 @@ use crate::source::Source;
 const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
 /// The signed fields of a message about the subscription itself.
 const CONFIRMATION: [&str; 7] = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
+
+/// How old a message may be. SNS retries for an hour at most; a captured message is good for other unsigned fields until
+/// then.
+const AGE_MAX: Millis = Millis::hours(24);
 
 /// The scheme has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,8 +143,9 @@ impl SchemeKind for SnsScheme {
             key.is_some_and(|key| key.fits(algorithm, signed.as_bytes(), &signature))
         };
         let verification = context.with_fetched_key(url, fits)?;
-        if let (Verification::Authentic(_), Some(tolerance)) = (&verification, context.tolerance) {
-            check_skew(TimestampUnit::Rfc3339.parse(message.field("Timestamp")?)?, context.now, tolerance)?;
+        if let Verification::Authentic(_) = &verification {
+            let at = TimestampUnit::Rfc3339.parse(message.field("Timestamp")?)?;
+            check_skew(at, context.now, context.tolerance.unwrap_or(AGE_MAX))?;
         }
         Ok(verification)
     }

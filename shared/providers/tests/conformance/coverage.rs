@@ -1,9 +1,12 @@
 //! The page says of every provider what is signed. Here each part of its valid delivery is changed, to see whether it is.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Extent, Provider, Received, Request};
 use serde_json::Value;
 
-use crate::support::{Vector, provider, valid};
+use crate::support::{Vector, Verdict, all, judge, provider, valid};
 
 /// Their valid deliveries sign more than their pages rely on: `GitLab` has an older scheme that signs nothing, and
 /// Contentful's sender chooses which headers it signs.
@@ -169,8 +172,58 @@ fn paypals_signature_fits_another_body() {
     assert!(is_accepted(provider("paypal"), vector, &request));
     assert_eq!(provider("paypal").coverage().body, Extent::No);
     // Not for ever: a captured transmission ages.
-    let late = hookonce_protocol::time::EpochSec(vector.captured.now.0 + 73 * 3_600 + 1);
+    let late = EpochSec(vector.captured.now.0 + 73 * 3_600 + 1);
     let keyring = provider("paypal").keyring(&vector.captured.secrets).unwrap();
     let refused = provider("paypal").receive(&request, &keyring, &vector.captured.settings, None, late);
     assert_eq!(refused.unwrap_err().code(), "timestamp_out_of_range");
+}
+
+/// Where the body is free, every delivery is claimed under a signed value, and a vector shows a second body under it.
+#[test]
+fn two_bodies_that_one_signature_fits_have_one_claim() {
+    let bound = Catalog::built_in().iter().filter(|provider| provider.binds_bodies());
+    let mut seen = Vec::new();
+    for provider in bound {
+        let id = provider.id();
+        assert!(provider.coverage().body == Extent::No && provider.leaves_body_free() && !provider.batches(), "{id}");
+        let file = all().iter().find(|file| file.provider == id).unwrap();
+        let mut bodies = BTreeMap::<_, BTreeSet<&[u8]>>::new();
+        for vector in &file.vectors {
+            let outcome = judge(id, vector);
+            assert_eq!(outcome.bound_to.is_some(), outcome.verdict == Verdict::Accepted, "{}", vector.id);
+            if vector.expected.bound_to.is_some() {
+                bodies.entry(outcome.bound_to).or_default().insert(&vector.captured.body);
+            }
+        }
+        assert!(bodies.values().any(|bodies| bodies.len() > 1), "{id}");
+        seen.push(id);
+    }
+    assert_eq!(seen, ["mailgun", "paypal"]);
+}
+
+/// A second body under a known key is somebody else's only where the signature leaves some of it free.
+#[test]
+fn the_providers_whose_second_bodies_are_quarantined_are_known() {
+    let free = Catalog::built_in().iter().filter(|provider| provider.leaves_body_free());
+    let free: Vec<_> = free.map(|provider| (provider.id(), provider.coverage().body)).collect();
+    let part = Extent::Part;
+    assert_eq!(
+        free,
+        [("adyen", part), ("aws_sns", part), ("braintree", part), ("mailgun", Extent::No), ("paypal", Extent::No)]
+    );
+}
+
+/// Where somebody else can write a body, a captured delivery ages.
+#[test]
+fn where_the_body_is_free_and_the_time_is_signed_the_age_is_limited_by_default() {
+    let free = Catalog::built_in().iter().filter(|provider| provider.leaves_body_free());
+    let timed: Vec<_> = free.filter(|provider| provider.coverage().time == Extent::Yes).collect();
+    for provider in &timed {
+        let captured = &valid(provider.id()).captured;
+        let keyring = provider.keyring(&captured.secrets).unwrap();
+        let late = EpochSec(captured.now.0 + 80 * 3_600);
+        let received = provider.receive(&captured.request(), &keyring, &captured.settings, None, late);
+        assert_eq!(received.unwrap_err().code(), "timestamp_out_of_range", "{}", provider.id());
+    }
+    assert_eq!(timed.iter().map(|provider| provider.id()).collect::<Vec<_>>(), ["aws_sns", "mailgun", "paypal"]);
 }

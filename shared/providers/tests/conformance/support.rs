@@ -85,6 +85,7 @@ pub(crate) struct Expected {
     pub(crate) verdict: Verdict,
     pub(crate) code: Option<String>,
     pub(crate) matched_secret: Option<usize>,
+    pub(crate) bound_to: Option<String>,
     pub(crate) events: Option<Vec<Event>>,
     pub(crate) facts: Option<Vec<String>>,
     pub(crate) response: Option<Response>,
@@ -169,6 +170,7 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) code: Option<&'static str>,
     pub(crate) matched_secret: Option<usize>,
+    pub(crate) bound_to: Option<String>,
     pub(crate) events: Vec<Event>,
     pub(crate) response: Option<(u16, Vec<u8>)>,
 }
@@ -190,6 +192,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
         verdict: Verdict::Rejected,
         code: Some(code),
         matched_secret: None,
+        bound_to: None,
         events: Vec::new(),
         response: None,
     };
@@ -200,6 +203,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
             verdict: Verdict::Handshake,
             code: None,
             matched_secret: None,
+            bound_to: None,
             events: Vec::new(),
             response: Some((answer.status, answer.body)),
         },
@@ -207,6 +211,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
             verdict: Verdict::Accepted,
             code: None,
             matched_secret: Some(delivery.secret_index()),
+            bound_to: delivery.bound_to().map(str::to_owned),
             events: delivery
                 .contents()
                 .events()
@@ -229,6 +234,7 @@ impl Outcome {
         let same = self.verdict == expected.verdict
             && expected.code.as_deref().is_none_or(|code| self.code == Some(code))
             && expected.matched_secret.is_none_or(|index| self.matched_secret == Some(index))
+            && expected.bound_to.as_ref().is_none_or(|value| self.bound_to.as_ref() == Some(value))
             && expected.events.as_ref().is_none_or(|events| *events == self.events)
             && expected.response.as_ref().is_none_or(|response| {
                 self.response

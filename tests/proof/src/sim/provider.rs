@@ -68,7 +68,7 @@ impl Receiver {
                 settings: std::collections::BTreeMap::new(),
                 schemes: Vec::new(),
                 on_store_outage: choices.on_store_outage,
-                on_body_mismatch: choices.on_body_mismatch,
+                on_body_mismatch: Some(choices.on_body_mismatch),
                 tolerance_seconds: None,
                 body_bytes_max: 1 << 20,
                 source_ranges: Vec::new(),

@@ -65,10 +65,10 @@ pub(crate) struct Add {
     /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
-    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep
-    /// the new body as a DEAD record.
-    #[arg(long, default_value = "duplicate", value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
-    on_body_mismatch: OnBodyMismatch,
+    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as a
+    /// DEAD record. Without this, it is kept if the provider does not sign the body.
+    #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
+    on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
     folder: DataFolder,
 }
@@ -199,7 +199,7 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
         settings,
         schemes: Vec::new(),
         on_store_outage: OnStoreOutage::default(),
-        on_body_mismatch: OnBodyMismatch::default(),
+        on_body_mismatch: None,
         tolerance_seconds: None,
         body_bytes_max: BODY_BYTES_MAX,
         source_ranges: Vec::new(),
@@ -343,7 +343,9 @@ fn show(arguments: &Show) -> Result<Exit, Failure> {
     }
     let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     table.add_row(["on store outage", &word(json!(document.on_store_outage))]);
-    table.add_row(["on body mismatch", &word(json!(document.on_body_mismatch))]);
+    if let Some(choice) = document.on_body_mismatch {
+        table.add_row(["on body mismatch", choice.as_str()]);
+    }
     output::print(&table);
     Ok(Exit::Done)
 }

@@ -2,24 +2,33 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use bytes::Bytes;
 use dynoxide::Database;
 use error_reporter::Report;
 use tokio::time::MissedTickBehavior;
+use uuid::Uuid;
 
 use super::server::{ServerThread, StopSignal};
 use super::{BackendError, DataLocation};
+use crate::visitor::{Guard, REFUSED};
 
 /// The database inside the data directory.
 const DATABASE_FILE: &str = "dynamodb.sqlite3";
 /// Locked while a process uses the data directory.
 const LOCK_FILE: &str = "lock";
-/// Two, so that one request is parsed while another uses the database, which serves one at a time.
-const WORKERS: usize = 2;
+/// Three, so that one request is parsed and another one passed on while a third uses the database, which serves one at a
+/// time.
+const WORKERS: usize = 3;
+/// The longest request that DynamoDB takes, in bytes.
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Shortest time between two sweeps.
 const SWEEP_PERIOD_MIN: Duration = Duration::from_millis(10);
 /// How long running requests may take to end when the server stops.
@@ -86,16 +95,78 @@ fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
 
 pub(super) fn serve(
     listener: TcpListener,
+    guard: Guard,
     store: Arc<Store>,
     ttl_sweep_period: Duration,
 ) -> Result<ServerThread, BackendError> {
     ServerThread::start("hookonce-dynamodb", WORKERS, move |stop| async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let hidden = tokio::net::TcpListener::bind(hidden_address()).await;
+        let hidden = match hidden {
+            Ok(hidden) => hidden,
+            // A system where loopback is one address only.
+            Err(_) => tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+        };
+        let front = Front::new(guard, hidden.local_addr()?).map_err(io::Error::other)?;
+        let front = tokio::spawn(async move { axum::serve(listener, front.router()).await });
         let sweeper = tokio::spawn(sweep_periodically(Arc::clone(&store), ttl_sweep_period));
-        let served = serve_until(listener, store.database.clone(), stop).await;
+        let served = serve_until(hidden, store.database.clone(), stop).await;
+        front.abort();
         sweeper.abort();
         served
     })
+}
+
+/// An address of loopback that nobody finds by trying ports: one of 16 million addresses. dynoxide's server takes requests of
+/// everybody, web pages included, and cannot be asked not to.
+fn hidden_address() -> SocketAddr {
+    let [one, two, three, ..] = Uuid::new_v4().into_bytes();
+    SocketAddr::from(([127, one.max(1), two, three.clamp(1, 254)], 0))
+}
+
+/// What stands before dynoxide's server and passes on what the guard admits.
+#[derive(Clone)]
+struct Front {
+    guard: Guard,
+    client: reqwest::Client,
+    url: String,
+}
+
+impl Front {
+    fn new(guard: Guard, hidden: SocketAddr) -> reqwest::Result<Self> {
+        let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        Ok(Self { guard, client, url: format!("http://{hidden}/") })
+    }
+
+    fn router(self) -> Router {
+        Router::new().fallback(pass_on).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(self)
+    }
+}
+
+/// The headers that decide what a call does.
+const ASKED: [&str; 4] = ["content-type", "x-amz-target", "authorization", "x-amz-date"];
+
+/// The headers that a client reads.
+const ANSWERED: [&str; 3] = ["content-type", "x-amzn-requestid", "x-amz-crc32"];
+
+async fn pass_on(State(front): State<Front>, headers: HeaderMap, body: Bytes) -> (StatusCode, HeaderMap, Bytes) {
+    if !front.guard.admits(&headers) {
+        return (StatusCode::FORBIDDEN, HeaderMap::new(), Bytes::from_static(REFUSED.as_bytes()));
+    }
+    let asked = front.client.post(&front.url).headers(only(&headers, &ASKED)).body(body);
+    let answered = async {
+        let answer = asked.send().await?;
+        Ok::<_, reqwest::Error>((answer.status(), only(answer.headers(), &ANSWERED), answer.bytes().await?))
+    };
+    answered.await.unwrap_or_else(|error| {
+        tracing::debug!(error = %Report::new(&error), "the embedded DynamoDB did not answer");
+        (StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), Bytes::new())
+    })
+}
+
+fn only(headers: &HeaderMap, names: &[&'static str]) -> HeaderMap {
+    let named = |name: &&'static str| Some((HeaderName::from_static(name), headers.get(*name)?.clone()));
+    names.iter().filter_map(named).collect()
 }
 
 async fn serve_until(listener: tokio::net::TcpListener, database: Database, stop: StopSignal) -> io::Result<()> {

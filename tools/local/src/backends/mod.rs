@@ -1,5 +1,7 @@
 //! Embedded DynamoDB and SQS: two servers on free loopback ports, each with its own thread and runtime.
 //!
+//! Both take only requests of this machine's programs that know the access key id of the run; see [`clients`](crate::clients).
+//!
 //! They do not share the caller's runtime, because the embedded DynamoDB runs `SQLite` on the thread that serves the
 //! request. On a shared runtime it would block the functions and distort every measured latency.
 
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use self::dynamodb::Store;
 use self::server::ServerThread;
+use crate::visitor::{self, Guard};
 
 /// Where the embedded DynamoDB keeps its data. SQS is always in memory, because its messages are only hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,23 +92,31 @@ impl Backends {
     /// See [`BackendError`]; nothing is left running.
     pub fn start(data: DataLocation, ttl_sweep_period: Duration) -> Result<Self, BackendError> {
         let store = Arc::new(Store::open(data)?);
+        let access_key_id = visitor::random_access_key_id();
         let (dynamodb_listener, dynamodb_address) = listen()?;
         let (sqs_listener, sqs_address) = listen()?;
+        let guard = |address: SocketAddr| Guard { port: address.port(), access_key_id: access_key_id.clone() };
+        let url = |address: SocketAddr| format!("http://{access_key_id}@{address}");
         Ok(Self {
-            dynamodb: dynamodb::serve(dynamodb_listener, Arc::clone(&store), ttl_sweep_period)?,
-            dynamodb_url: format!("http://{dynamodb_address}"),
-            sqs: sqs::serve(sqs_listener, sqs_address.port())?,
-            sqs_url: format!("http://{sqs_address}"),
+            dynamodb: dynamodb::serve(
+                dynamodb_listener,
+                guard(dynamodb_address),
+                Arc::clone(&store),
+                ttl_sweep_period,
+            )?,
+            dynamodb_url: url(dynamodb_address),
+            sqs: sqs::serve(sqs_listener, guard(sqs_address))?,
+            sqs_url: url(sqs_address),
             store,
         })
     }
 
-    /// The endpoint URL of DynamoDB.
+    /// The endpoint URL of DynamoDB, with the access key id of this run.
     pub fn dynamodb_url(&self) -> &str {
         &self.dynamodb_url
     }
 
-    /// The endpoint URL of SQS.
+    /// The endpoint URL of SQS, with the access key id of this run.
     pub fn sqs_url(&self) -> &str {
         &self.sqs_url
     }

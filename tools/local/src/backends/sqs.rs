@@ -29,7 +29,7 @@ use tokio::net::TcpStream;
 use super::BackendError;
 use super::server::ServerThread;
 use crate::clients::{ACCOUNT, REGION};
-use crate::visitor;
+use crate::visitor::{Guard, REFUSED};
 
 /// Enough, because each queue's actor does little work.
 const WORKERS: usize = 1;
@@ -84,12 +84,12 @@ fn without_groups(body: Bytes) -> Result<Bytes, SqsError> {
     }
 }
 
-pub(super) fn serve(listener: TcpListener, port: u16) -> Result<ServerThread, BackendError> {
+pub(super) fn serve(listener: TcpListener, guard: Guard) -> Result<ServerThread, BackendError> {
     ServerThread::start("hookonce-sqs", WORKERS, move |stop| async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         // It stops at once: a long poll could last 20 s more, and the messages are only in memory.
         tokio::select! {
-            served = accept(listener, port, service(port)) => served,
+            served = accept(listener, service(guard.port), guard) => served,
             () = stop.received() => Ok(()),
         }
     })
@@ -108,10 +108,10 @@ fn service(port: u16) -> Service {
     SqsHttpService::new(Arc::new(Tenants(RustackSqsHandler::new(Arc::new(provider)))), config)
 }
 
-async fn accept(listener: tokio::net::TcpListener, port: u16, service: Service) -> io::Result<()> {
+async fn accept(listener: tokio::net::TcpListener, service: Service, guard: Guard) -> io::Result<()> {
     loop {
         match listener.accept().await {
-            Ok((stream, _peer)) => drop(tokio::spawn(connection(stream, port, service.clone()))),
+            Ok((stream, _peer)) => drop(tokio::spawn(connection(stream, service.clone(), guard.clone()))),
             Err(error) => {
                 tracing::warn!(error = %Report::new(&error), "the embedded SQS could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MILLIS)).await;
@@ -120,27 +120,26 @@ async fn accept(listener: tokio::net::TcpListener, port: u16, service: Service) 
     }
 }
 
-/// Answers whoever names this machine and is no foreign web page.
+/// Answers whoever the guard admits.
 async fn answer(
     request: hyper::Request<Incoming>,
-    port: u16,
     service: Service,
+    guard: Guard,
 ) -> Result<Response<SqsResponseBody>, Infallible> {
-    let headers = request.headers();
-    if visitor::names_this_machine(headers) && !visitor::is_foreign_page(headers, port) {
+    if guard.admits(request.headers()) {
         return hyper::service::Service::call(&service, request).await;
     }
-    let mut refused = Response::new(SqsResponseBody::empty());
+    let mut refused = Response::new(SqsResponseBody::from_bytes(REFUSED));
     *refused.status_mut() = hyper::StatusCode::FORBIDDEN;
     Ok(refused)
 }
 
-async fn connection(stream: TcpStream, port: u16, service: Service) {
+async fn connection(stream: TcpStream, service: Service, guard: Guard) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
     }
     if let Err(error) = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service_fn(|request| answer(request, port, service.clone())))
+        .serve_connection(TokioIo::new(stream), service_fn(|request| answer(request, service.clone(), guard.clone())))
         .await
     {
         tracing::debug!(error = %Report::new(&error), "a connection to the embedded SQS broke off");

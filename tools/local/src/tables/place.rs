@@ -8,9 +8,9 @@ use crate::clients;
 /// The URLs of the servers, and the tables and queues created there.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The endpoint URL of DynamoDB.
+    /// The endpoint URL of DynamoDB, with the access key id that it takes.
     pub dynamodb_url: String,
-    /// The endpoint URL of SQS.
+    /// The endpoint URL of SQS, with the same access key id.
     pub sqs_url: String,
     /// Tables and queues, by name.
     pub resources: StackResources,
@@ -22,10 +22,10 @@ impl Place {
     pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
         [
-            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url.clone()),
-            ("AWS_ENDPOINT_URL_SQS", self.sqs_url.clone()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", clients::without_key(&self.dynamodb_url)),
+            ("AWS_ENDPOINT_URL_SQS", clients::without_key(&self.sqs_url)),
             ("AWS_REGION", clients::REGION.to_owned()),
-            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            ("AWS_ACCESS_KEY_ID", clients::access_key_id(&self.dynamodb_url).to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
             ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),

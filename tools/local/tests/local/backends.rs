@@ -159,7 +159,7 @@ async fn dropping_the_backends_stops_them_and_frees_the_directory() {
 async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
     let stack = stack(30, 3).await;
     let addresses = [stack.backends.dynamodb_url(), stack.backends.sqs_url()]
-        .map(|url| url.strip_prefix("http://").unwrap().to_owned());
+        .map(|url| clients::without_key(url).strip_prefix("http://").unwrap().to_owned());
     for address in &addresses {
         assert!(address.starts_with("127.0.0.1:"), "{address}");
         TcpStream::connect(address).unwrap();
@@ -170,21 +170,47 @@ async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
     }
 }
 
-/// The queue of a developer belongs to no web page, neither to one of another origin nor to one whose name points here.
+/// The tables and the queue of a developer belong to no web page, neither to one of another origin nor to one whose name
+/// points here, and to no program that does not know the access key id of the run.
 #[tokio::test]
-async fn the_embedded_sqs_answers_no_web_page() {
-    let backends = Backends::start(DataLocation::Memory, Duration::from_mins(1)).unwrap();
-    let url = backends.sqs_url().to_owned();
+async fn the_embedded_servers_answer_only_who_knows_the_key_of_the_run() {
+    let backends = Backends::start(DataLocation::Memory, NEVER).unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let list = |name: &'static str, value: &'static str| {
-        let request = client.post(&url).header("x-amz-target", "AmazonSQS.ListQueues").body("{}");
-        let request = request.header("content-type", "application/x-amz-json-1.0");
-        let request = if name.is_empty() { request } else { request.header(name, value) };
-        async { request.send().await.unwrap().status().as_u16() }
-    };
-    assert_eq!(list("", "").await, 200);
-    assert_eq!(list("origin", "http://evil.example").await, 403);
-    assert_eq!(list("origin", "null").await, 403);
-    assert_eq!(list("host", "evil.example").await, 403);
+    for (url, target) in
+        [(backends.dynamodb_url(), "DynamoDB_20120810.ListTables"), (backends.sqs_url(), "AmazonSQS.ListQueues")]
+    {
+        let signed = |id: &str| {
+            format!(
+                "AWS4-HMAC-SHA256 Credential={id}/20260101/us-east-1/x/aws4_request, SignedHeaders=host, Signature=0"
+            )
+        };
+        let list = |id: &str, name: &'static str, value: &'static str| {
+            let request = client.post(clients::without_key(url)).header("x-amz-target", target).body("{}");
+            let request =
+                request.header("content-type", "application/x-amz-json-1.0").header("x-amz-date", "20260101T000000Z");
+            let request = if id.is_empty() { request } else { request.header("authorization", signed(id)) };
+            let request = if name.is_empty() { request } else { request.header(name, value) };
+            async { request.send().await.unwrap().status().as_u16() }
+        };
+        let own = clients::access_key_id(url);
+        assert_eq!(list(own, "", "").await, 200, "{target}");
+        for id in ["", "local", "LOCAL0"] {
+            assert_eq!(list(id, "", "").await, 403, "{target} {id}");
+        }
+        for (name, value) in [("origin", "http://evil.example"), ("origin", "null"), ("host", "evil.example")] {
+            assert_eq!(list(own, name, value).await, 403, "{target} {name} {value}");
+        }
+        let preflight =
+            client.request(reqwest::Method::OPTIONS, clients::without_key(url)).header("origin", "http://evil.example");
+        let answer = preflight.send().await.unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), answer.headers().get("access-control-allow-origin")),
+            (403, None),
+            "{target}"
+        );
+    }
+    let other = Backends::start(DataLocation::Memory, NEVER).unwrap();
+    assert_ne!(clients::access_key_id(backends.sqs_url()), clients::access_key_id(other.sqs_url()));
     backends.shutdown().await;
+    other.shutdown().await;
 }
