@@ -53,7 +53,7 @@ enum Command {
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
     Trigger(command::trigger::Arguments),
-    /// Check a captured request's signature and explain failures.
+    /// Check the signature of a request, and explain failures.
     Verify(command::verify::Arguments),
     /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),

@@ -145,10 +145,11 @@ fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
     for (id, document) in endpoint::read_all(folder) {
         say(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
     }
-    output::note("\nIn another terminal:");
+    output::note("\nIn another terminal, with `cargo hookonce` for `hookonce` unless it is installed:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");
     output::note("  hookonce list");
-    output::note("  hookonce endpoint show stripe --reveal");
+    output::note("  hookonce endpoint rotate stripe --secret -  (asks for the secret that Stripe gives you)");
+    output::note("  hookonce endpoint show github --reveal      (the secret to give to GitHub)");
     output::note("Ctrl-C stops the inbox and keeps its tables.\n");
 }
 

@@ -86,6 +86,16 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
     let late = json(&workspace.run(parts.split_last().unwrap().1.split_last().unwrap().1));
     assert_eq!(late["code"], "timestamp_out_of_range", "without --at it came now: {late}");
 
+    // The endpoint's own tolerance counts.
+    let later = (request["now_unix"].as_i64().unwrap() + 1_000).to_string();
+    let later = [&parts[..parts.len() - 1], &[later.as_str()]].concat();
+    assert_eq!(json(&workspace.run(&later))["code"], "timestamp_out_of_range");
+    let document = ".hookonce/endpoints/shop.json";
+    let patient = workspace.read(document).replacen('{', "{\"tolerance_seconds\":3600,", 1);
+    workspace.write(document, patient.as_bytes());
+    let report = json(&workspace.run(&later));
+    assert_eq!((&report["verdict"], &report["causes"]), (&object!("accepted"), &object!([])), "{report}");
+
     let curl =
         format!("* Connected\n> POST /webhooks/shop HTTP/1.1\n> Host: x.example\n> {header}\n>\n< HTTP/1.1 401\n");
     let curl = workspace.write("curl.txt", curl.as_bytes());

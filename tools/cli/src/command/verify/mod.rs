@@ -1,4 +1,4 @@
-//! `hookonce verify`: checks a captured request's signature and stores nothing.
+//! `hookonce verify`: checks the signature of a request and stores nothing.
 
 mod input;
 mod transcript;
@@ -23,8 +23,8 @@ use crate::output;
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names; compared with the
-    /// body of the captured request.
+    /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names, to compare with this
+    /// body.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
     /// Print JSON.
