@@ -26,9 +26,9 @@ const SAMPLES: &[(&str, &str, Option<&str>)] = &[
     ("linear.comment.create", "U", None),
     ("linear.issue.create", "U", None),
     ("linear.issue.update", "U", None),
-    ("mailgun.delivered", "ID:N", None),
-    ("mailgun.failed", "ID:N", None),
-    ("mailgun.opened", "ID:N", None),
+    ("mailgun.delivered", "H", None),
+    ("mailgun.failed", "H", None),
+    ("mailgun.opened", "H", None),
     ("meta_whatsapp.message", "ev#wamid.ID", Some("#dk#whatsapp#messages#message#wamid.ID")),
     (
         "meta_whatsapp.status.delivered",
