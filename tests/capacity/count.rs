@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 
@@ -102,6 +102,12 @@ fn value_bytes(value: &Value) -> u64 {
         Value::Number(number) => length(number.as_text()).div_ceil(2) + 1,
         Value::Bytes(bytes) => u64::try_from(bytes.len()).unwrap(),
         Value::Flag(_) | Value::Null(_) => 1,
+        Value::TextSet(texts) => 3 + texts.as_slice().iter().map(|text| 1 + length(text)).sum::<u64>(),
+        Value::NumberSet(numbers) => {
+            let bytes = |number: &Number| length(number.as_text()).div_ceil(2) + 2;
+            3 + numbers.as_slice().iter().map(bytes).sum::<u64>()
+        }
+        Value::BytesSet(blobs) => 3 + blobs.as_slice().iter().map(|blob| 1 + blob.len() as u64).sum::<u64>(),
         Value::List(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<u64>(),
         Value::Map(values) => 3 + values.iter().map(|(name, value)| 1 + length(name) + value_bytes(value)).sum::<u64>(),
     }

@@ -1,6 +1,8 @@
 //! The page itself.
 
-use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
+use hookonce_protocol::worker::VISIBILITY_MAX;
 
 use super::count::PerEvent;
 use super::limits::{
@@ -109,6 +111,7 @@ pub(super) fn written(event: &PerEvent) -> String {
         one_event(event),
         ends(event),
         needs(event),
+        hidden(),
         tenants(),
         costs(event),
         sources(),
@@ -188,6 +191,57 @@ fn needs(event: &PerEvent) -> String {
     ];
     let heads = RATES.map(|rate| format!("{}/s", grouped(f64::from(rate))));
     format!("## What each rate needs\n\n| | {} |\n|---|---:|---:|---:|\n{}", heads.join(" | "), rows.concat())
+}
+
+/// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a back-off
+/// drawn below a bound that exceeds what a message is hidden for, only the shorter draws hide it.
+fn hidden_seconds(timing: &Timing) -> f64 {
+    let seconds = |length: Millis| f64::from(u32::try_from(length.as_seconds()).unwrap());
+    let longest = seconds(VISIBILITY_MAX);
+    let of_one = |attempts| {
+        let bound = seconds(timing.backoff_bound(attempts));
+        if bound <= longest { bound / 2.0 } else { longest * longest / (2.0 * bound) }
+    };
+    (0..timing.attempts_max - 1).map(of_one).sum()
+}
+
+/// How often the relay sends the hint of one record again in this time.
+fn resends(timing: &Timing, length: Millis) -> i64 {
+    let (mut at, mut count) = (timing.lease.0, 0);
+    while at <= length.0 {
+        at += timing.resend_interval(count).0;
+        count += 1;
+    }
+    count
+}
+
+fn hidden() -> String {
+    let timing = Timing::standard();
+    let seconds = hidden_seconds(&timing);
+    let row = |hours: i64| {
+        let messages = f64::from(u32::try_from(1 + resends(&timing, Millis::hours(hours))).unwrap());
+        let records = grouped((IN_FLIGHT.value / messages).floor());
+        format!(
+            "| the tables do not answer the worker, for {hours} h | all the time, up to {messages} messages for each record | {records} records |\n"
+        )
+    };
+    let rows: String = [1, 8, 24].map(row).concat();
+    format!(
+        "## Messages that wait hidden\n\n\
+         A message that failed is hidden for its back-off, and a hidden message is in flight. SQS hands out no more once {} are.\n\n\
+         | what fails | hidden | the limit is reached at |\n|---|---|---:|\n\
+         | handlers, in all of {} attempts | {} s for each record, on average; a back-off of more than {} s hides nothing, the relay sends again | {} failing events per second |\n\
+         {rows}\n\
+         Beyond that, the worker gets nothing new until messages come back from their back-off, also for endpoints that\n\
+         work. Nothing is lost: deliveries are still accepted, and each has its record. The relay goes on with its schedule, but\n\
+         what it sends waits in the queue, too. The alarm `MessagesAreHidden` rings at three quarters of the limit; its first\n\
+         step is in the [runbook](runbook.md#messages-are-hidden). AWS raises the quota on request.\n",
+        grouped(IN_FLIGHT.value),
+        timing.attempts_max,
+        grouped(seconds),
+        VISIBILITY_MAX.as_seconds(),
+        grouped((IN_FLIGHT.value / seconds).floor()),
+    )
 }
 
 fn tenants() -> String {
