@@ -3,9 +3,8 @@
 
 use crate::call::{CancellationReason, Committed};
 use crate::item::Value;
-use crate::key::RecordKind;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Record, Status, attribute, equals, remove, set};
+use crate::record::{DeadReason, Due, Outcome, Record, Status, attribute, equals, remove, set};
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
@@ -74,7 +73,7 @@ impl Order {
                 write.condition.0.push(equals(attribute::STATUS, record.status.as_str()));
                 write
             }
-            Operation::Force if record.key.kind() == RecordKind::Envelope => return Err(Refusal::Envelope),
+            Operation::Force if record.outcome == Some(Outcome::FannedOut) => return Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
             Operation::Force if trail.entries.iter().any(forced) => return Err(Refusal::ForcedBefore),
             Operation::Force => force(record, timing, moment)?,
@@ -182,7 +181,6 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
         Clause::OneOf(attribute::STATUS.into(), waiting),
         equals(attribute::CLAIM_ID, record.claim_id.0.as_str()),
         equals(attribute::GENERATION, record.generation),
-        Clause::Present(attribute::BODY.into()),
     ]);
     Ok(update(record, Purpose::Retry, changes, condition))
 }

@@ -106,7 +106,10 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
         (Call::ReadHeads(_), Reply::ReadHeads(each)) => {
             each.iter().flat_map(|result| one("read heads", found(result))).collect()
         }
-        (Call::Commit(writes), Reply::Committed(result)) => one("commit", &committed(writes, result)),
+        (Call::Commit(writes), Reply::Committed(result)) => {
+            let order = writes.first().filter(|_| role == Role::Operator);
+            one(order.map_or("commit", |write| write.purpose.as_str()), &committed(writes, result))
+        }
         (Call::Send(message), Reply::Sent(result)) => one(kind(message), sent(result.is_ok())),
         (Call::SendEach(messages), Reply::SentEach(each)) => {
             messages.iter().zip(each).flat_map(|(message, result)| one(kind(message), sent(result.is_ok()))).collect()
@@ -117,6 +120,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
             match planned {
                 Planned::Plan(_) => "plan",
                 Planned::NoHandler => "no handler",
+                Planned::Several(_) => "several",
                 Planned::Failed(failure) if failure.retryable => "failed",
                 Planned::Failed(_) => "failed for good",
                 Planned::Unavailable => "unavailable",

@@ -1,10 +1,11 @@
 //! The actions that can happen next, and the states they lead to.
 
 use hookonce_protocol::ingress::{Ingress, Rules};
-use hookonce_protocol::operator;
+use hookonce_protocol::operator::{Order, carry_out};
 use hookonce_protocol::relay::{Budget as RelayBudget, Limits, Run};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
+use hookonce_protocol::trail::{Operation, Trail, trail_item};
 use hookonce_protocol::worker::Worker;
 use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
 
@@ -29,6 +30,8 @@ pub enum OperatorAction {
     Force,
     /// Discard.
     Discard,
+    /// Redact.
+    Redact,
 }
 
 /// What happens next.
@@ -147,6 +150,7 @@ impl Model {
             (Budget::Pardon, OperatorAction::Pardon),
             (Budget::Force, OperatorAction::Force),
             (Budget::Discard, OperatorAction::Discard),
+            (Budget::Redact, OperatorAction::Redact),
         ];
         for (budget, operator_action) in operator_actions {
             if state.may(budget) {
@@ -159,14 +163,18 @@ impl Model {
 
     fn operator_action(world: &World, state: &State, operator_action: OperatorAction, slot: usize) -> Option<Call> {
         let record = world.item(state.items[slot])?.record.as_ref()?;
-        let (timing, moment) = (&world.timing, world.moment(state.now, 0));
-        let write = match operator_action {
-            OperatorAction::Retry => operator::retry(record, false, timing, moment),
-            OperatorAction::Pardon => operator::retry(record, true, timing, moment),
-            OperatorAction::Force => operator::force(record, timing, moment),
-            OperatorAction::Discard => operator::discard(record, timing, moment),
+        let (operation, accept_duplicate) = match operator_action {
+            OperatorAction::Retry => (Operation::Retry, false),
+            OperatorAction::Pardon => (Operation::Retry, true),
+            OperatorAction::Force => (Operation::Force, false),
+            OperatorAction::Discard => (Operation::Discard, false),
+            OperatorAction::Redact => (Operation::Redact, false),
         };
-        write.ok().map(Call::Write)
+        let trail = Trail::decode(world.domains.value(state.domain).get(&trail_item(&record.key)));
+        // Each act has a reason of its own: a force for a known reason is refused.
+        let order = Order { operation, accept_duplicate, by: String::new(), reason: trail.count.to_string() };
+        let moment = world.moment(state.now, 0);
+        carry_out(record, &trail, &order, "act", &world.timing, moment).ok().map(Call::Commit)
     }
 
     /// The next moment at which something can differ, unless the clock must wait for the relay or for a process.
@@ -267,8 +275,10 @@ impl Model {
             OperatorAction::Pardon => Budget::Pardon,
             OperatorAction::Force => Budget::Force,
             OperatorAction::Discard => Budget::Discard,
+            OperatorAction::Redact => Budget::Redact,
         });
-        let outcome = world.begin(Advanced::Asks(Box::new(Actor::Operator), call), state.now);
+        let actor = Actor::Operator(state.items[slot]);
+        let outcome = world.begin(Advanced::Asks(Box::new(actor), call), state.now);
         enter(state, outcome)
     }
 

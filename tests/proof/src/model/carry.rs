@@ -93,8 +93,12 @@ impl Model {
             Class::Commit { slot } => {
                 let (answer, item, domain) = world.commit(view.call, state.items[slot], state.domain);
                 if answer == Answer::Committed {
+                    let overreach = overreach(world, state, view, slot, domain);
                     state.domain = domain;
                     self.change(world, state, slot, item, view.role);
+                    if let Some(rule) = overreach {
+                        state.broken = rule as u8;
+                    }
                 }
                 Some(answer)
             }
@@ -194,6 +198,23 @@ impl Model {
         state.expired = true;
         true
     }
+}
+
+/// What an operator's transaction does beyond what it may: it must be told in the trail, and the record must be as shown.
+fn overreach(world: &World, state: &State, view: ProcView, slot: usize, domain: DomainId) -> Option<Rule> {
+    if view.role != Role::Operator {
+        return None;
+    }
+    let told = |domain: DomainId| world.domains.view(domain).trails[slot];
+    if told(domain) != told(state.domain) + 1 {
+        return Some(Rule::Untold);
+    }
+    let seen = |item: ItemId| {
+        let record = world.item(item)?.record.as_ref()?;
+        let due = record.due.as_ref().filter(|_| record.status == Status::Pending).map(|due| due.at);
+        Some((&record.claim_id, record.generation, record.status, due, record.dead_at, record.body.is_some()))
+    };
+    (seen(view.shown) != seen(state.items[slot])).then_some(Rule::Unseen)
 }
 
 fn price(fault: Fault) -> Budget {

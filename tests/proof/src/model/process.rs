@@ -7,7 +7,7 @@ use hookonce_protocol::relay::{Chunk, Run, Scan};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::{Settled, Worker};
 
-use super::pool::{CallId, MessageId};
+use super::pool::{CallId, ItemId, MessageId};
 use crate::label::Role;
 
 /// A machine and its input.
@@ -21,8 +21,8 @@ pub(super) enum Actor {
     Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
     DeadLetter(DeadLetter, MessageId, bool),
-    /// An operator whose write is under way.
-    Operator,
+    /// An operator whose transaction is under way, and the record that was shown.
+    Operator(ItemId),
 }
 
 /// A machine of a relay run.
@@ -84,7 +84,7 @@ impl Actor {
             Self::Worker(..) => Role::Worker,
             Self::Relay(..) => Role::Relay,
             Self::DeadLetter(..) => Role::DeadLetter,
-            Self::Operator => Role::Operator,
+            Self::Operator(_) => Role::Operator,
         }
     }
 
@@ -95,7 +95,7 @@ impl Actor {
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
             Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
             Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
-            Self::Operator => Advanced::Ended(End::Gone),
+            Self::Operator(_) => Advanced::Ended(End::Gone),
         }
     }
 

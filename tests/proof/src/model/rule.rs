@@ -46,11 +46,15 @@ pub enum Rule {
     Hasty,
     /// A write that the store's client repeats recognises what it wrote, and writes it once.
     Disowned,
+    /// An operator changes a record only as it was shown.
+    Unseen,
+    /// Each act of an operator is an entry of the trail.
+    Untold,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -65,6 +69,8 @@ impl Rule {
         Self::Stuck,
         Self::Hasty,
         Self::Disowned,
+        Self::Unseen,
+        Self::Untold,
     ];
 
     /// The rule of a code.
@@ -90,6 +96,8 @@ impl fmt::Display for Rule {
             Self::Stuck => "P3/A11 no good end without further faults",
             Self::Hasty => "a copy of a dead letter counts",
             Self::Disowned => "a repeated write does not recognise itself",
+            Self::Unseen => "an operator changes what was not shown",
+            Self::Untold => "an operator's act is not in the trail",
         })
     }
 }

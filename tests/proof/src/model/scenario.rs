@@ -49,7 +49,7 @@ pub struct DeliverySpec {
     pub id: &'static str,
     /// What it is.
     pub kind: Kind,
-    /// Its body: one character for each event; the character names the business fact, `a` or `b`.
+    /// Its body: one character for each event; the character names the business fact, `a` or `b`. No handler wants any other.
     pub body: &'static str,
     /// How often the provider makes it.
     pub attempts: u8,
@@ -210,6 +210,9 @@ fn deliveries() -> Vec<Scenario> {
         contended.with("crash refuse conflict late fail poison"),
         relays.clone().with("crash refuse lose tick*2 relay*2 stale"),
         mismatch.with("crash refuse*2 late duplicate redrive").enqueue(),
+        Scenario::new("two operators", vec![single(1)]).with("retry*2 force discard redact*2 poison duplicate tick"),
+        Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
+            .with("crash refuse late duplicate poison force repeat invalid"),
         deferred.with("crash refuse fail duplicate late tick"),
         patient.with("fail*3 duplicate late tick"),
         Scenario { name: "two relays at once and a zombie", ..relays }
@@ -235,7 +238,9 @@ fn horizons() -> Vec<Scenario> {
     let mut zombies = around.clone();
     zombies.name = "zombies around the expiry";
     zombies.clock = Clock::Overtaking;
+    let operators = Scenario { name: "operators around the expiry", ..around.clone() };
     vec![
+        operators.with("tick force redact*2 retry discard poison"),
         renewal.with("tick*5 lose*3 crash refuse fail duplicate"),
         down.with("tick*3 lose refuse late duplicate"),
         around.with("tick duplicate late refuse fail poison discard"),

@@ -60,6 +60,8 @@ pub enum Budget {
     Force,
     /// An operator discards.
     Discard,
+    /// An operator redacts.
+    Redact,
 }
 
 impl Budget {
@@ -83,6 +85,7 @@ impl Budget {
         Self::Pardon,
         Self::Force,
         Self::Discard,
+        Self::Redact,
     ];
 
     /// The budget of a word: its name in lower case.
@@ -92,7 +95,7 @@ impl Budget {
 }
 
 /// How many budgets there are.
-pub const BUDGETS: usize = Budget::Discard as usize + 1;
+pub const BUDGETS: usize = Budget::Redact as usize + 1;
 
 /// A write that its caller gave up on and that the store may still carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

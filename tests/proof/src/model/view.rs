@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::invariant;
-use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Outcome, Record, Status, attribute};
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::trail::{TRAIL_PREFIX, Trail, trail_item};
 use hookonce_protocol::write::{Action, Change, Write};
 
 use super::state::{FACTS, SLOTS};
@@ -50,12 +51,12 @@ impl ItemView {
         self.status() == Some(Status::Pending)
     }
 
-    /// Its effect is still owed, or was given up with its payload kept, or by an operator.
+    /// Its effect is still owed, or was given up with its payload kept, or by an operator; or no handler wants it.
     pub(crate) fn accounts(&self) -> bool {
         self.record.as_ref().is_some_and(|record| match record.status {
             Status::Pending | Status::Dead => record.body.is_some(),
             Status::Discarded => true,
-            Status::Processed => false,
+            Status::Processed => record.outcome == Some(Outcome::Ignored),
         })
     }
 
@@ -71,12 +72,11 @@ impl ItemView {
 /// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them; and when
 /// a dead letter was counted, which is before any message but a copy was sent. They are the same in every state, so that states that differ only
 /// in them are equal.
-const UNREAD: [&str; 8] = [
+const UNREAD: [&str; 7] = [
     attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,
     attribute::LAST_SEEN_BY,
     attribute::PROCESSED_AT,
-    attribute::DEAD_AT,
     attribute::DISCARDED_AT,
     attribute::DUPLICATE_COUNT,
     attribute::LAST_ERROR,
@@ -123,6 +123,8 @@ pub(super) struct DomainView {
     pub(super) expires: Option<i64>,
     /// Which generations of which record had their effect, as bits.
     pub(super) owned: [u8; SLOTS],
+    /// The acts in each record's trail.
+    pub(super) trails: [u8; SLOTS],
 }
 
 /// The one item that every plan of the model writes: a count for each fact.
@@ -143,8 +145,17 @@ impl DomainView {
             effects: FACT_NAMES.map(count),
             expires: domain.values().filter_map(expiry).min().map(|seconds| seconds.saturating_mul(1_000)),
             owned: owned(domain, keys),
+            trails: trails(domain, keys),
         }
     }
+}
+
+fn trails(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
+    let mut trails = [0; SLOTS];
+    for (trail, key) in trails.iter_mut().zip(keys) {
+        *trail = u8::try_from(Trail::decode(domain.get(&trail_item(key))).count).unwrap_or(u8::MAX);
+    }
+    trails
 }
 
 fn owned(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
@@ -166,9 +177,12 @@ pub(super) fn fact_of(record: &Record) -> Option<usize> {
     FACT_NAMES.iter().position(|name| name.as_bytes() == body)
 }
 
-/// The domain table without the attributes that nothing reads.
+/// The domain table without the attributes that nothing reads. Of a trail, only the count is left, and no expiry.
 pub(super) fn plain_domain(mut domain: Domain) -> Domain {
-    for item in domain.values_mut() {
+    for (key, item) in &mut domain {
+        if key.starts_with(TRAIL_PREFIX) {
+            item.retain(|name, _| name == "count" || name == PARTITION_KEY);
+        }
         if let Some(value) = item.get_mut("applied_at") {
             *value = 0.into();
         }

@@ -110,6 +110,8 @@ pub(super) struct ProcView {
     pub(super) repeats: bool,
     /// Its write counts a copy of a dead letter.
     pub(super) hasty: bool,
+    /// The record that was shown to the operator, if it is one.
+    pub(super) shown: ItemId,
 }
 
 /// One message as the model's actions see it.
@@ -283,9 +285,10 @@ impl World {
         if let Some(known) = self.procs.find(&proc) {
             return known;
         }
-        let message = match &proc.actor {
-            Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => *message,
-            Actor::Ingress(..) | Actor::Relay(..) | Actor::Operator => MessageId::NONE,
+        let (message, shown) = match &proc.actor {
+            Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => (*message, ItemId::NONE),
+            Actor::Operator(shown) => (MessageId::NONE, *shown),
+            Actor::Ingress(..) | Actor::Relay(..) => (MessageId::NONE, ItemId::NONE),
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let (class, repeats) = (self.class(call, part), proc.repeats);
@@ -296,7 +299,7 @@ impl World {
                 && matches!(write.purpose, Purpose::RearmDeadLetter | Purpose::DieOfDeadLetter))
         };
         let hasty = matches!(proc.actor, Actor::DeadLetter(_, _, true)) && counts(self.calls.value(call));
-        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty })
+        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty, shown })
     }
 
     /// The process after its write was carried out and the reply was lost.
@@ -499,7 +502,8 @@ impl World {
 
     fn plan(&self, call: &Call, domain: DomainId) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
-        let fact = fact_of(record).map_or(FACT_NAMES[0], |fact| FACT_NAMES[fact]);
+        let Some(fact) = fact_of(record) else { return Reply::Planned(Planned::NoHandler) };
+        let fact = FACT_NAMES[fact];
         let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
         let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.into(), 1)]);
         if self.contended {
@@ -547,6 +551,7 @@ fn events(record: &Record) -> Vec<ChildEvent> {
         event_type: "t".to_owned(),
         body: vec![*byte],
         sha256: [*byte; 32],
+        fits: true,
     };
     body.iter().map(event).collect()
 }

@@ -48,6 +48,12 @@ fn any_attempts(write: &mut Write) {
 fn any_due_time(write: &mut Write) {
     without_clause(write, attribute::DUE_AT);
 }
+fn any_death_time(write: &mut Write) {
+    without_clause(write, attribute::DEAD_AT);
+}
+fn any_body(write: &mut Write) {
+    without_clause(write, attribute::BODY);
+}
 fn any_dead_letters(write: &mut Write) {
     without_clause(write, attribute::DEAD_LETTERS);
 }
@@ -83,6 +89,7 @@ const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purp
 const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge];
 const SETTLE: &[Purpose] = &[Purpose::Settle];
 const MARK: &[Purpose] = &[Purpose::MarkDuplicate];
+const IGNORED: &[Purpose] = &[Purpose::MarkIgnored];
 
 macro_rules! rewrite {
     ($role:ident, $what:expr, $change:expr) => {
@@ -117,6 +124,7 @@ pub fn all() -> Vec<Mutant> {
     all.extend(dead_letters());
     all.extend(operators());
     all.extend(costs());
+    all.extend(trailed());
     all
 }
 
@@ -206,6 +214,8 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, MARK, any_generation);
         "mark-any-status", "W4: the duplicate mark requires PENDING", &["one fact under two ids, forced"],
             rewrite!(Worker, MARK, any_status);
+        "ignored-mark-any-status", "W3: the mark of an event without a handler requires PENDING", &["an event without a handler"],
+            rewrite!(Worker, IGNORED, any_status);
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Committed(Committed::Cancelled(reasons)) = reply
@@ -287,18 +297,24 @@ fn dead_letters() -> Vec<Mutant> {
 
 fn operators() -> Vec<Mutant> {
     mutants! {
-        "retry-any-status", "1.9: a retry requires PENDING or DEAD", &["replay, retry and force"],
+        "retry-any-status", "1.9: a retry requires the status that was shown", &["two operators"],
             rewrite!(Operator, &[Purpose::Retry], any_status);
+        "retry-any-due-time", "1.9: a retry of a PENDING record requires the due time that was shown", &["two operators"],
+            rewrite!(Operator, &[Purpose::Retry], any_due_time);
         "retry-without-expiry", "1.9: a retry sets the TTL again", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_expiry);
         "retry-not-due", "1.9: a retry enters the index of due records", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_due_entry);
-        "force-any-generation", "1.9: a force requires the generation that was read", &["two forces"],
-            rewrite!(Operator, &[Purpose::Force], any_generation);
+        "force-any-claim", "1.9: a force requires the claim that was shown", &["operators around the expiry"],
+            rewrite!(Operator, &[Purpose::Force], any_claim);
         "force-keeps-generation", "1.9: a force begins a generation", &["two forces"],
             rewrite!(Operator, &[Purpose::Force], same_generation);
-        "discard-any-status", "1.9: a discard requires DEAD", &["replay, retry and force"],
-            rewrite!(Operator, &[Purpose::Discard], any_status);
+        "redact-unconditional", "1.9: a redaction names the state that it starts from", &["operators around the expiry"],
+            rewrite!(Operator, &[Purpose::Redact], unconditional);
+        "redact-any-claim", "1.9: a redaction requires the claim that was shown", &["operators around the expiry"],
+            rewrite!(Operator, &[Purpose::Redact], any_claim);
+        "note-any-count", "1.9: an entry of the trail requires the trail that was read", &["two operators"],
+            rewrite!(Operator, &[Purpose::NoteOperation], unconditional);
     }
 }
 
@@ -328,7 +344,7 @@ fn costs() -> Vec<Mutant> {
             "second net: the domain key of the earlier generation exists, and cancels its late commit",
             rewrite!(Worker, SETTLE, any_generation);
         "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
-            "cost: an earlier run may close a forced envelope; every child exists by then",
+            "second net: an envelope is never forced, so it has only one generation",
             rewrite!(Worker, &[Purpose::CloseEnvelope], any_generation);
         "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
             "second net: a processed record leaves that status only by a new generation, which the condition names too",
@@ -342,5 +358,50 @@ fn costs() -> Vec<Mutant> {
         "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
             "cost: two copies of one dead letter may count once",
             rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], any_dead_letters);
+    }
+}
+
+/// Each clause alone. Another clause of the same transaction says the same for every state that the record can reach.
+fn trailed() -> Vec<Mutant> {
+    survivors! {
+        "due-mark-any-claim", "G2: the due mark requires its own claim", &["two forces"],
+            "second net: the due time that it names is that of this request's lease",
+            rewrite!(Ingress, &[Purpose::MarkDue], any_claim);
+        "due-mark-any-generation", "G2: the due mark requires generation 0", &["two forces"],
+            "second net: the due time that it names is that of this request's lease",
+            rewrite!(Ingress, &[Purpose::MarkDue], any_generation);
+        "ignored-mark-any-claim", "W3: the mark of an event without a handler requires the claim that was read", &["an event without a handler"],
+            "cost: a later claim of the same event ends without being looked at; no handler wants that either",
+            rewrite!(Worker, IGNORED, any_claim);
+        "ignored-mark-any-generation", "W3: the mark of an event without a handler requires the generation that was read", &["an event without a handler"],
+            "cost: a forced generation ends without being looked at, and has to be forced again",
+            rewrite!(Worker, IGNORED, any_generation);
+        "note-of-body-unconditional", "H15: the note of a body is put only once", &["three failures"],
+            "cost: a replay of a body under another id is not counted; nothing depends on the note",
+            rewrite!(Worker, &[Purpose::NoteBody], unconditional);
+        "retry-any-claim", "1.9: a retry requires the claim that was shown", &["operators around the expiry"],
+            "second net: the due time or the time of death that it names belongs to one claim",
+            rewrite!(Operator, &[Purpose::Retry], any_claim);
+        "retry-any-generation", "1.9: a retry requires the generation that was shown", &["two operators"],
+            "second net: only another operator begins a generation, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Retry], any_generation);
+        "discard-any-claim", "1.9: a discard requires the claim that was shown", &["operators around the expiry"],
+            "second net: the time of death that it names belongs to one claim",
+            rewrite!(Operator, &[Purpose::Discard], any_claim);
+        "discard-any-generation", "1.9: a discard requires the generation that was shown", &["two operators"],
+            "second net: only another operator begins a generation, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Discard], any_generation);
+        "discard-any-status", "1.9: a discard requires DEAD", &["two operators"],
+            "second net: only another operator brings a record back to life, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Discard], any_status);
+        "operator-any-death", "1.9: a retry and a discard of a DEAD record require the death that was shown", &["two operators"],
+            "second net: a record dies again only after another operator's retry, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Retry, Purpose::Discard], any_death_time);
+        "force-any-generation", "1.9: a force requires the generation that was shown", &["two forces"],
+            "second net: only another operator begins a generation, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Force], any_generation);
+        "force-any-body", "1.9: a force requires the body", &["two operators"],
+            "second net: only another operator's redaction erases a body, and then the trail has another count",
+            rewrite!(Operator, &[Purpose::Force], any_body);
     }
 }

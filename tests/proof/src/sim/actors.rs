@@ -8,10 +8,11 @@ use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator;
+use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Status, attribute};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::trail::Operation;
 use hookonce_protocol::worker::Settled;
 use hookonce_protocol::write::Table;
 use hookonce_providers::Catalog;
@@ -20,6 +21,7 @@ use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use tokio::sync::{Notify, Semaphore};
@@ -365,19 +367,20 @@ async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
         (inner.rng.between(0, patience), inner.rng.below(6), inner.config.timing)
     };
     sleep(think).await;
-    let moment = ports.moment();
-    let write = match choice {
-        0 | 5 if record.status == Status::Dead => operator::discard(&record, &timing, moment),
-        1 => operator::retry(&record, true, &timing, moment),
-        2 | 3 if record.status == Status::Processed => operator::force(&record, &timing, moment),
-        _ => operator::retry(&record, false, &timing, moment),
+    let settled = matches!(record.status, Status::Processed | Status::Discarded);
+    let (operation, accept_duplicate) = match choice {
+        0 | 5 if record.status == Status::Dead => (Operation::Discard, false),
+        1 => (Operation::Retry, true),
+        2 | 3 if record.status == Status::Processed => (Operation::Force, false),
+        4 if settled => (Operation::Redact, false),
+        _ => (Operation::Retry, false),
     };
-    let write = write.ok()?;
-    ports.write(&write).await;
+    let order = Order { operation, accept_duplicate, by: "operator".to_owned(), reason: ports.claim_id().0 };
+    operate_on(ports, &record, &order, &timing, ports).await;
     // A double click.
     let twice = ports.world.lock().rng.chance(2_000);
     if twice {
-        ports.write(&write).await;
+        operate_on(ports, &record, &order, &timing, ports).await;
     }
     Some(())
 }

@@ -9,12 +9,13 @@ use std::pin::Pin;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{self, Refusal};
+use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Record, Status, attribute};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::trail::Operation;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
 
@@ -38,19 +39,23 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
             1 => die(world, &key).await,
             2 => {
                 die(world, &key).await;
-                act(world, &key, operator::discard).await;
+                act(world, &key, Operation::Discard).await;
             }
             3 => {
                 die(world, &key).await;
-                act(world, &key, |record, timing, moment| operator::retry(record, true, timing, moment)).await;
+                act(world, &key, Operation::Retry).await;
             }
             4 => {
                 work(world, &key).await;
-                act(world, &key, operator::force).await;
+                act(world, &key, Operation::Force).await;
             }
             5 => {
-                act(world, &key, |record, timing, moment| operator::retry(record, true, timing, moment)).await;
+                act(world, &key, Operation::Retry).await;
                 work(world, &key).await;
+            }
+            6 => {
+                work(world, &key).await;
+                act(world, &key, Operation::Redact).await;
             }
             _ => expire(world, &key),
         }
@@ -60,7 +65,7 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
 fn wish(world: &World, about_to: &Write) -> Option<usize> {
     let mut inner = world.lock();
     let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.interference };
-    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(7))
+    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(8))
 }
 
 /// Another worker with a hint of the same record.
@@ -89,14 +94,14 @@ async fn record(world: &World, key: &RecordKey) -> Option<Box<Record>> {
     }
 }
 
-/// What an operator does to a record.
-async fn act(world: &World, key: &RecordKey, operator_action: fn(&Record, &Timing, Moment) -> Result<Write, Refusal>) {
+/// What an operator does to a record. Each retry accepts a duplicate.
+async fn act(world: &World, key: &RecordKey, operation: Operation) {
     let Some(record) = record(world, key).await else { return };
     let ports = Ports::undisturbed(world, Role::Operator);
     let timing = world.lock().config.timing;
-    if let Ok(write) = operator_action(&record, &timing, ports.moment()) {
-        ports.write(&write).await;
-    }
+    let accept_duplicate = operation == Operation::Retry;
+    let order = Order { operation, accept_duplicate, by: "another".to_owned(), reason: ports.claim_id().0 };
+    operate(&ports, &record, &order, &timing, &ports).await;
 }
 
 /// The TTL, if the record has expired. It leaves a record that still owes its effect, unless the relay stood still.

@@ -68,7 +68,7 @@ impl InvariantChecker {
         self.break_rule(Rule::Disowned, &write.key);
     }
 
-    /// A single write was carried out.
+    /// A write was carried out, alone or in a transaction.
     pub fn intent(&mut self, write: &Write) {
         match write.purpose {
             Purpose::Rearm => *self.rearmed.entry(write.key.clone()).or_default() += 1,
