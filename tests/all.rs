@@ -26,6 +26,7 @@ mod relay;
 mod repetitions;
 mod samples;
 mod support;
+mod telemetry;
 mod template;
 mod tidy;
 mod worker_time;

@@ -1,8 +1,20 @@
 //! Deliveries that hold several events: the event, not the delivery, is the unit of deduplication.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use hookonce_protocol::call::Written;
+use hookonce_protocol::claim::Claim;
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::operator::{Order, Refusal};
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::body::decompress;
+use hookonce_protocol::trail::{Operation, Trail};
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::body::{compress, decompress};
+use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use crate::support::samples::{has_status, messaged, whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
@@ -103,6 +115,151 @@ async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     let ignored: Vec<_> = tables.records.values().filter(|it| it.outcome == Some(Outcome::Ignored)).collect();
     assert_eq!(ignored.len(), 1);
     assert_eq!(ignored[0].event_type, "account_update");
+}
+
+/// The keys of what is no event of a batch.
+fn remainders(provider: &str, body: &Value) -> Vec<String> {
+    let provider = Catalog::built_in().provider(provider).unwrap();
+    let pretty = serde_json::to_string_pretty(body).unwrap();
+    let keys = [body.to_string(), pretty].map(|text| {
+        let parts = provider.split(text.as_bytes(), &BTreeMap::new()).into_iter();
+        parts.map(|part| String::from(part.key)).filter(|key| key.starts_with("sha256:")).collect::<Vec<_>>()
+    });
+    assert_eq!(keys[0], keys[1], "white space between tokens does not count");
+    keys.into_iter().next().unwrap()
+}
+
+/// It has no id, so its key is a hash of the delivery around it, without the siblings.
+#[test]
+fn a_remainder_has_one_key_alone_in_an_envelope_and_beside_siblings_that_changed() {
+    let account = |word: &str| json!({ "value": { "event": word }, "field": "account_update" });
+    let messages = |ids: &[&str]| {
+        let messages: Vec<_> = ids.iter().map(|id| whatsapp_message(id)).collect();
+        json!({ "value": { "metadata": { "phone_number_id": "1" }, "messages": messages }, "field": "messages" })
+    };
+    let entry = |changes: Value| json!({ "id": "7", "changes": changes });
+    let of = |entries: Value| json!({ "object": "whatsapp_business_account", "entry": entries });
+    let alone = remainders("meta_whatsapp", &of(json!([entry(json!([account("VERIFIED")]))])));
+    assert_eq!(alone.len(), 1);
+    for entries in [
+        json!([entry(json!([messages(&["a"]), account("VERIFIED")]))]),
+        json!([entry(json!([messages(&["a", "b"]), account("VERIFIED")]))]),
+        json!([entry(json!([account("VERIFIED"), messages(&["c"])]))]),
+        json!([entry(json!([messages(&["a"])])), entry(json!([account("VERIFIED")]))]),
+        json!([{ "id": "8", "changes": [messages(&["a"])] }, entry(json!([account("VERIFIED")]))]),
+    ] {
+        assert_eq!(remainders("meta_whatsapp", &of(entries.clone())), alone, "{entries}");
+    }
+    let two = json!([entry(json!([account("OTHER"), account("VERIFIED")]))]);
+    let two = remainders("meta_whatsapp", &of(two));
+    assert!(two.len() == 2 && two[1] == alone[0] && two[0] != alone[0], "another fact has another key: {two:?}");
+
+    let standby = json!({ "id": "7", "time": 1, "standby": [{ "sender": { "id": "1" } }] });
+    let page = |entries: Value| json!({ "object": "page", "entry": entries });
+    let messaging = |mid: &str| json!({ "id": "8", "time": 2, "messaging": [{ "message": { "mid": mid } }] });
+    let alone = remainders("meta_messenger_instagram", &page(json!([standby])));
+    assert_eq!(alone.len(), 1);
+    for entries in
+        [json!([messaging("m1"), standby]), json!([messaging("m2"), standby]), json!([standby, messaging("m2")])]
+    {
+        assert_eq!(remainders("meta_messenger_instagram", &page(entries.clone())), alone, "{entries}");
+    }
+}
+
+/// The catalog of another release, in which a delivery with messages is one event.
+fn without_items() -> &'static Catalog {
+    let files: Vec<_> =
+        Catalog::built_in_files().iter().map(|(name, text)| (*name, without_items_in(name, text))).collect();
+    let catalog = Catalog::parse(files.iter().map(|(name, text)| (*name, text.as_str()))).unwrap();
+    assert!(!catalog.provider("meta_whatsapp").unwrap().batches());
+    Box::leak(Box::new(catalog))
+}
+
+fn without_items_in(name: &str, text: &str) -> String {
+    if name != "meta_whatsapp.toml" {
+        return text.to_owned();
+    }
+    let (head, rest) = text.split_once("[[items]]").unwrap();
+    let (_, rest) = rest.split_once("[[setting]]").unwrap();
+    format!("key = [\"sha256\"]\n{head}[[setting]]{rest}")
+}
+
+/// Claims a delivery as a catalog without items would: as one event.
+async fn claim_as_one(harness: &Harness, key: &str, event_type: &str, body: &[u8]) -> RecordKey {
+    let endpoint = EndpointId::parse("meta_whatsapp").unwrap();
+    let claim = Claim {
+        pk: RecordKey::event(&endpoint, key),
+        claim_id: ClaimId(format!("claim-of-{key}")),
+        tenant: None,
+        provider: "meta_whatsapp".to_owned(),
+        event_type: event_type.to_owned(),
+        received_at: harness.clock.now(),
+        accept_before: harness.clock.now().plus(harness.timing.accept_age_max),
+        body: compress(body).unwrap(),
+        body_sha256: [7; 32],
+        headers: BTreeMap::new(),
+        secret_index: 0,
+        quarantine_mismatch: false,
+    };
+    let write = claim_write(&claim.record(&harness.timing, harness.clock.now()));
+    assert_eq!(harness.stack.store().write(&write).await, Written::Applied);
+    harness.stack.queue().send(&Message::Ref { pk: claim.pk.clone() }).await.unwrap();
+    claim.pk
+}
+
+#[tokio::test]
+async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by_event() {
+    let harness = Harness::new().await;
+    // Another delivery had one of its messages before.
+    harness.deliver(&whatsapp(&["b"])).await;
+    harness.settle().await;
+    let key = claim_as_one(&harness, "sha256:of-the-body", "messages", &whatsapp(&["a", "b", "c"]).body).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
+    let whole = &tables.records[key.as_str()];
+    assert_eq!((whole.status, whole.outcome), (Status::Processed, Some(Outcome::FannedOut)));
+    assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
+    let force =
+        Order { operation: Operation::Force, accept_duplicate: false, by: "ada".to_owned(), reason: "r".to_owned() };
+    let refused = force.write(whole, &Trail::default(), &harness.timing, harness.clock.moment());
+    assert_eq!(refused.err(), Some(Refusal::Envelope), "its events are what takes effect");
+}
+
+/// The older catalog did not know that calls are events. Today it splits the message's record, which stays the message.
+#[tokio::test]
+async fn one_event_of_an_older_catalog_is_read_again_by_its_own_key() {
+    let harness = Harness::new().await;
+    let mut body: Value = serde_json::from_slice(&whatsapp(&["a"]).body).unwrap();
+    body["entry"][0]["changes"][0]["value"]["calls"] =
+        json!([{ "id": "call-1", "event": "connect", "timestamp": "1" }]);
+    let key = claim_as_one(&harness, "wamid.a", "message", body.to_string().as_bytes()).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[messaged("a")]), Verdict::applied(1));
+    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::Applied));
+    assert_eq!(tables.records.len(), 1);
+}
+
+/// The reverse: an envelope of today that the worker's catalog reads as one event, as after a roll-back.
+#[tokio::test]
+async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event() {
+    let harness = Harness::new().await;
+    harness.deliver(&whatsapp(&["a", "b"])).await;
+    for _ in 0..2 {
+        let (messages, batch) = harness.batch().await.unwrap();
+        let response = harness.worker_with(without_items()).handle(batch, harness.deadline()).await;
+        harness.conclude(messages, Some(response)).await;
+    }
+    let tables = harness.tables().await;
+    let outcomes: BTreeSet<_> = tables.records.values().map(|record| record.outcome).collect();
+    println!("{outcomes:?}");
+    assert_eq!(
+        outcomes,
+        BTreeSet::from([Some(Outcome::FannedOut), Some(Outcome::Ignored)]),
+        "no handler reads it as one"
+    );
+    assert_eq!(tables.records.values().filter(|record| record.status == Status::Dead).count(), 0);
 }
 
 /// Two texts under one event id: the first one counts, and the second is kept if the endpoint says so.

@@ -13,8 +13,9 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
+use hookonce_runtime::deadline::{Deadline, FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
@@ -120,6 +121,11 @@ struct Edge {
 impl Edge {
     /// An edge with one endpoint, `stripe`, with this policy.
     fn new(on_store_outage: &str) -> Self {
+        Self::after(StartUp::default(), on_store_outage)
+    }
+
+    /// The same, in a process that has just started.
+    fn after(start_up: StartUp, on_store_outage: &str) -> Self {
         let (clock, store, queue, endpoints) =
             (Clock::new(1), Slow::default(), Slow::default(), MemoryEndpoints::default());
         let document =
@@ -135,7 +141,9 @@ impl Edge {
         let lookups = Endpoints::new(endpoints.clone(), Catalog::built_in());
         let materials = Materials::new(MemoryMaterials::default());
         let telemetry = Telemetry::new("webhook", "test", Arc::new(|_: &str| {}));
-        let function = Arc::new(WebhookFunction::new(ingress, lookups, materials, EdgeConfig::direct(), telemetry));
+        let function =
+            WebhookFunction::new(ingress, lookups, materials, EdgeConfig::direct(), telemetry).after(start_up);
+        let function = Arc::new(function);
         Self { function, clock, store, queue, endpoints }
     }
 
@@ -189,6 +197,23 @@ async fn a_cold_start_without_parameters_asks_for_a_retry_in_time() {
     edge.endpoints.set_latency(HANGS);
     assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, 1_300));
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "one delivery waits, not every one");
+}
+
+/// A process that starts on demand starts because a request waits for it.
+#[tokio::test(start_paused = true)]
+async fn the_start_of_a_process_counts_against_its_first_request() {
+    for (took, on_demand, answered) in [(700, true, 1_600), (700, false, 2_300), (0, true, 2_300), (9_000, true, 1_500)]
+    {
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_millis(took)).await;
+        let edge = Edge::after(StartUp::of(began, on_demand), "enqueue");
+        edge.store.takes(HANGS);
+        edge.queue.takes(HANGS);
+        assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, answered), "{took} ms, {on_demand}");
+        assert_eq!(edge.store.calls(), ["claim"], "it is tried all the same");
+        assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 2_300), "the next one did not wait");
+    }
+    assert!(FIRST_REQUEST_MIN > LOOKUP_RESERVE, "time to read the document, and to claim");
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,7 +279,7 @@ async fn start_cold(per_second: u64, seconds: u64) -> (usize, usize) {
         let endpoints = Endpoints::new(source.clone(), Catalog::built_in());
         let deadline = Deadline::of(&Timing::standard()).leaving(LOOKUP_RESERVE);
         let id = EndpointId::parse("stripe").unwrap();
-        endpoints.get(&id, EpochMs(0), deadline).await.is_err()
+        endpoints.get(&id, Clock::new(number).moment(), deadline).await.is_err()
     };
     let failed = futures::future::join_all((0..per_second * seconds).map(instance)).await;
     (failed.into_iter().filter(|failed| *failed).count(), source.0.lock().unwrap().2)

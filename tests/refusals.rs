@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::support::clock::START;
 use crate::support::delivery::{gateway_event, secret};
 use crate::support::logs::Logs;
-use crate::support::samples::{invoice_paid, noise, whatsapp_message, whatsapp_of};
-use crate::support::{Answer, Clock, Delivery, Harness, body, word};
+use crate::support::samples::{invoice_paid, messaged, noise, whatsapp_message, whatsapp_of};
+use crate::support::{Answer, Clock, Delivery, Harness, Verdict, body, word};
 
 /// Part of bodies and of secrets, as it is or in base64. It must appear nowhere else.
 const MARKERS: [&str; 2] = ["LEAKMENOT", "TEVBS01FTk9U"];
@@ -323,14 +323,15 @@ async fn the_largest_body_of_all_fits_the_event_of_its_gateway_and_every_later_s
     assert_eq!(harness.tables().await.records.len(), 2);
 }
 
-/// An envelope may fit into an item although one of its events, which also holds its own names, does not.
+/// An envelope may fit into an item although one of its events, which also holds its own names, does not. Then only the
+/// envelope has that event's payload.
 #[tokio::test]
-async fn an_event_that_fits_no_record_kills_its_envelope_before_a_sibling_is_written() {
+async fn an_event_that_fits_no_record_is_kept_by_its_envelope_and_its_siblings_are_applied() {
     let harness = Harness::new().await;
     let of = |length: usize| {
         let mut large = whatsapp_message(&"x".repeat(480));
         large["text"]["body"] = json!(STANDARD.encode(noise(length)));
-        whatsapp_of(vec![large, whatsapp_message("B")])
+        whatsapp_of(vec![large, whatsapp_message("B"), whatsapp_message("C")])
     };
     let mut length = 400 * 1024;
     while word(&harness.deliver(&of(length)).await).0 == 413 {
@@ -338,10 +339,12 @@ async fn an_event_that_fits_no_record_kills_its_envelope_before_a_sibling_is_wri
     }
     harness.settle().await;
     let tables = harness.tables().await;
-    let records: Vec<_> = tables.records.values().collect();
-    assert_eq!((records.len(), records[0].status), (1, Status::Dead), "nothing was written beside the envelope");
-    assert_eq!(records[0].last_error.as_deref(), Some("EVENT_TOO_LARGE"));
-    assert!(records[0].body.is_some());
+    assert_eq!(tables.verdict(&["B", "C"].map(messaged)), Verdict::applied(2).dead(1));
+    let dead: Vec<_> = tables.records.values().filter(|record| record.status == Status::Dead).collect();
+    assert_eq!((tables.records.len(), dead.len()), (3, 1), "the event has no record");
+    assert_eq!(dead[0].last_error.as_deref(), Some("EVENT_TOO_LARGE"));
+    assert!(dead[0].key.as_str().contains("#en#") && dead[0].body.is_some());
+    assert_eq!(harness.metric("record_dead"), 1);
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! What the protocol needs from a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Unavailable, Written};
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::item::{Item, Number, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, remove, set};
@@ -360,10 +360,23 @@ fn any_value() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
         prop_oneof![
+            any_set(),
             proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::List),
             proptest::collection::btree_map("[a-c]", inner, 0..3).prop_map(Value::Map),
         ]
     })
+}
+
+/// Sets have members. A number has one text here, as DynamoDB gives it back.
+fn any_set() -> impl Strategy<Value = Value> {
+    use proptest::collection::btree_set;
+    let numbers = |numbers: BTreeSet<i64>| numbers.into_iter().map(Number::from).collect::<Vec<_>>().into();
+    prop_oneof![
+        btree_set("[a-zλ]{1,3}", 1..4).prop_map(|texts| Value::TextSet(texts.into_iter().collect::<Vec<_>>().into())),
+        btree_set(any::<i64>(), 1..4).prop_map(move |set| Value::NumberSet(numbers(set))),
+        btree_set(proptest::collection::vec(any::<u8>(), 1..4), 1..4)
+            .prop_map(|blobs| Value::BytesSet(blobs.into_iter().collect::<Vec<_>>().into())),
+    ]
 }
 
 fn any_name() -> impl Strategy<Value = String> {

@@ -1,13 +1,21 @@
 //! Plans: what is refused before the store sees it, and the JSON form that another language may use one day.
 
-use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::{ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
+use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
+use hookonce_protocol::claim::Claim;
+use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Value, size_bytes};
+use hookonce_protocol::key::{DomainKey, ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
+use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{
     DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, PlanError, Snapshot, WhenConditionFails,
 };
-use hookonce_protocol::record::set;
-use hookonce_protocol::write::{Change, Clause, Condition};
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::{Found, set};
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::worker::Worker;
+use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
 use serde_json::json;
+
+use crate::support::clock::START;
 
 fn tenant(name: &str) -> Tenant {
     Tenant::parse(name).unwrap()
@@ -43,6 +51,91 @@ fn a_plan_is_checked_before_it_is_committed() {
     let plan = |bytes: usize| Plan::default().with(put(key("k"), heavy(bytes)));
     assert_eq!(plan(PLAN_BYTES_MAX - 1 - "e#item#k".len()).check(&tenant("e")), Ok(()));
     assert_eq!(plan(PLAN_BYTES_MAX - "e#item#k".len()).check(&tenant("e")), Err(PlanError::TooLarge));
+}
+
+#[test]
+fn a_set_has_members_and_none_twice() {
+    let plan = |action: serde_json::Value| -> Plan {
+        serde_json::from_value(json!({ "writes": [{ "key": "e#item#k", "action": action }] })).unwrap()
+    };
+    let condition = |clause: serde_json::Value| -> Plan {
+        let write = json!({ "key": "e#item#k", "action": "delete", "condition": [clause] });
+        serde_json::from_value(json!({ "writes": [write] })).unwrap()
+    };
+    for sound in
+        [json!({ "SS": ["b", "a"] }), json!({ "NS": ["1", "10", "-1", "0.1"] }), json!({ "BS": ["AA==", "AQ=="] })]
+    {
+        assert_eq!(plan(json!({ "put": { "a": sound } })).check(&tenant("e")), Ok(()), "{sound}");
+    }
+    for faulty in [
+        json!({ "SS": [] }),
+        json!({ "SS": ["a", "b", "a"] }),
+        json!({ "NS": [] }),
+        json!({ "NS": ["1", "1.0"] }),
+        json!({ "NS": ["-0.50", "-5e-1"] }),
+        json!({ "NS": ["0", "-0.0"] }),
+        json!({ "NS": ["1e2", "100"] }),
+        json!({ "BS": [] }),
+        json!({ "BS": ["AA==", "AA=="] }),
+    ] {
+        for plan in [
+            plan(json!({ "put": { "a": faulty } })),
+            plan(json!({ "put": { "a": { "L": [{ "M": { "b": faulty } }] } } })),
+            plan(json!({ "update": [{ "add": ["n", 1] }, { "set": ["a", faulty] }] })),
+            condition(json!({ "equals": ["a", faulty] })),
+            condition(json!({ "differs": ["a", faulty] })),
+            condition(json!({ "one_of": ["a", [{ "N": "1" }, faulty]] })),
+        ] {
+            assert_eq!(plan.check(&tenant("e")), Err(PlanError::Set), "{plan:?}");
+        }
+    }
+    let [one, other] = [json!({ "SS": ["a", "b"] }), json!({ "SS": ["b", "a"] })]
+        .map(|set| serde_json::from_value::<Value>(set).unwrap());
+    assert_eq!(one, other, "a set has no order");
+    assert_ne!(
+        one,
+        serde_json::from_value::<Value>(json!({ "L": [{ "S": "a" }, { "S": "b" }] })).unwrap(),
+        "and is no list"
+    );
+}
+
+/// The record counts with its body towards the limit of a transaction, although the plan does not show it.
+#[test]
+fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused() {
+    let (timing, moment) = (Timing::standard(), Moment { now: START, entropy: 0 });
+    let worker = |bytes: usize| {
+        let claim = crate::protocol::a_claim("in#e#x");
+        let record = Claim { body: vec![7; ITEM_BYTES_MAX - 2_048], ..claim }.record(&timing, START);
+        let Next::Call(worker, _) = Worker::start(Ok(Message::Ref { pk: record.key.clone() }), 1, timing, moment).next
+        else {
+            panic!("it reads")
+        };
+        let Next::Call(worker, _) = worker.step(Reply::Read(Ok(Found::Record(Box::new(record.clone())))), moment).next
+        else {
+            panic!("it plans")
+        };
+        let item = Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes - 1 - "e#item#k".len()]))]);
+        let plan = Plan::default().with(put(key("k"), item));
+        let plan = HandlerPlan { consumer: "h".repeat(64), domain_key: DomainKey::of(["d".repeat(512)]), plan };
+        (record, worker.step(Reply::Planned(Planned::Plan(Box::new(plan))), moment))
+    };
+    let (record, step) = worker(PLAN_BYTES_MAX);
+    let Next::Call(_, Call::Commit(writes)) = step.next else { panic!("{step:?}") };
+    let size = |write: &Write| match &write.action {
+        Action::Put(item) => write.key.len() + size_bytes(item),
+        Action::Update(_) => size_bytes(&write.apply(Some(&record.encode())).unwrap().unwrap()),
+        Action::Delete => 0,
+    };
+    let total: usize = writes.iter().map(size).sum();
+    println!("a plan of {PLAN_BYTES_MAX} bytes is a transaction of {total} bytes");
+    assert!(total <= 4 * 1024 * 1024, "{total}");
+
+    let (_, step) = worker(PLAN_BYTES_MAX + 1);
+    assert_eq!(step.signals, [Signal::PlanRefused(PlanError::TooLarge)], "the log names the limit");
+    let Next::Call(_, Call::Write(write)) = step.next else { panic!("{step:?}") };
+    assert_eq!(write.purpose, Purpose::DieOfFailure);
+    let Action::Update(changes) = write.action else { panic!("{write:?}") };
+    assert!(changes.contains(&set("last_error", "PLAN_REFUSED")), "{changes:?}");
 }
 
 #[test]

@@ -153,15 +153,23 @@ impl Harness {
 
     /// A worker function that has just started.
     pub(crate) fn worker(&self, script: &Script) -> Worker {
-        let parts = WorkerParts {
+        WorkerFunction::new(self.worker_parts(script, Catalog::built_in()), self.telemetry("worker"))
+    }
+
+    /// A worker function with the catalog of another release.
+    pub(crate) fn worker_with(&self, catalog: &'static Catalog) -> Worker {
+        WorkerFunction::new(self.worker_parts(&Script::none(), catalog), self.telemetry("worker"))
+    }
+
+    fn worker_parts(&self, script: &Script, catalog: &'static Catalog) -> WorkerParts<TestStore, TestQueue, Clock> {
+        WorkerParts {
             store: self.store("WorkerFunction", script),
             queue: self.queue("WorkerFunction", script),
             ambient: self.clock.clone(),
             handlers: (self.handlers)(),
-            catalog: Catalog::built_in(),
+            catalog,
             timing: self.timing,
-        };
-        WorkerFunction::new(parts, self.telemetry("worker"))
+        }
     }
 
     /// A relay function that has just started.

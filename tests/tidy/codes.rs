@@ -62,7 +62,7 @@ fn every_code_has_its_page_and_every_page_its_code() {
     none(&unpaired(&project));
     let codes = codes(&project);
     for expected in
-        ["signature_mismatch", "store_unavailable", "STALE", "ATTEMPTS_EXHAUSTED", "PLAN_INVALID", "PUSH_UNREADABLE"]
+        ["signature_mismatch", "store_unavailable", "STALE", "ATTEMPTS_EXHAUSTED", "PLAN_REFUSED", "PUSH_UNREADABLE"]
     {
         assert!(codes.contains(expected), "{expected} was not found in the sources");
     }

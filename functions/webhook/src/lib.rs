@@ -23,7 +23,7 @@ use hookonce_providers::{
 };
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
+use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
@@ -45,6 +45,7 @@ pub struct WebhookFunction<S, Q, E, M, A> {
     materials: Materials<M>,
     edge: EdgeConfig,
     telemetry: Telemetry,
+    start_up: StartUp,
 }
 
 impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, E, M, A> {
@@ -56,7 +57,14 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         edge: EdgeConfig,
         telemetry: Telemetry,
     ) -> Self {
-        Self { ingress, endpoints, materials, edge, telemetry }
+        Self { ingress, endpoints, materials, edge, telemetry, start_up: StartUp::default() }
+    }
+
+    /// Takes the time of the process's start out of the first request's.
+    #[must_use]
+    pub fn after(mut self, start_up: StartUp) -> Self {
+        self.start_up = start_up;
+        self
     }
 
     /// This function as a service that the Lambda runtime can run.
@@ -76,7 +84,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
         let started = self.ingress.ambient.moment().now;
-        let deadline = Deadline::of(&self.ingress.timing);
+        let deadline = self.start_up.deadline(&self.ingress.timing);
         let mut counts = Counts::default();
         let outbound = match self.answer(request, deadline, &mut counts).await {
             Ok(outbound) => outbound,
@@ -128,8 +136,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     }
 
     async fn endpoint(&self, id: &EndpointId, deadline: Deadline) -> Result<Arc<Endpoint>, Denial> {
-        let now = self.ingress.ambient.moment().now;
-        match self.endpoints.get(id, now, deadline).await {
+        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
             // The failure itself was logged. Logging these too would let any caller flood the log.

@@ -5,7 +5,7 @@
 use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError};
 use crate::record::{DeadReason, Found, Record, dead_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
 use crate::write::Write;
@@ -201,6 +201,9 @@ pub enum Planned {
     Plan(Box<HandlerPlan>),
     /// No handler wants events of this type.
     NoHandler,
+    /// The body was claimed as one event, and today's catalog reads several out of it, none of them under the record's
+    /// key.
+    Several(Vec<ChildEvent>),
     /// The handler failed.
     Failed(Failure),
     /// The items that the handler asked for could not be read.
@@ -259,6 +262,8 @@ pub struct ChildEvent {
     pub body: Vec<u8>,
     /// The hash of the event's own bytes.
     pub sha256: [u8; 32],
+    /// Whether it fits into a record of its own.
+    pub fits: bool,
 }
 
 /// A machine's next step.
@@ -327,6 +332,8 @@ pub enum Signal {
     CommitUnknown,
     /// A handler failed.
     HandlerFailed,
+    /// A handler's plan broke a limit of the store.
+    PlanRefused(PlanError),
     /// A record died, for this reason.
     RecordDead(DeadReason),
 }
@@ -347,7 +354,7 @@ impl Signal {
             Self::MessageMalformed => "message_malformed",
             Self::CommitConflict => "commit_conflict",
             Self::CommitUnknown => "commit_unknown",
-            Self::HandlerFailed => "handler_failed",
+            Self::HandlerFailed | Self::PlanRefused(_) => "handler_failed",
             Self::RecordDead(_) => "record_dead",
         }
     }

@@ -1,9 +1,12 @@
 //! Stored items as plain data, with DynamoDB's types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The largest item that the store accepts, in bytes.
+pub const ITEM_BYTES_MAX: usize = 400 * 1024;
 
 /// One stored item: attribute names and values.
 pub type Item = BTreeMap<String, Value>;
@@ -31,6 +34,15 @@ pub enum Value {
     /// A boolean.
     #[serde(rename = "BOOL")]
     Flag(bool),
+    /// A set of texts.
+    #[serde(rename = "SS")]
+    TextSet(Members<String>),
+    /// A set of numbers.
+    #[serde(rename = "NS")]
+    NumberSet(Members<Number>),
+    /// A set of byte strings.
+    #[serde(rename = "BS", with = "base64_members")]
+    BytesSet(Members<Vec<u8>>),
     /// A list.
     #[serde(rename = "L")]
     List(Vec<Self>),
@@ -40,6 +52,37 @@ pub enum Value {
     /// The explicit null. Its content is always `true`, as DynamoDB requires.
     #[serde(rename = "NULL")]
     Null(bool),
+}
+
+/// The members of a set. They are kept in order, so that two sets with the same members are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Members<T>(Vec<T>);
+
+impl<T: Ord> From<Vec<T>> for Members<T> {
+    fn from(mut members: Vec<T>) -> Self {
+        members.sort_unstable();
+        Self(members)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl<T> Members<T> {
+    /// The members, in order.
+    pub fn as_slice(&self) -> &[T] {
+        &self.0
+    }
+
+    /// Whether it has a member, and none twice by what `identity` makes of them.
+    fn is_set<I: Ord>(&self, identity: impl Fn(&T) -> I) -> bool {
+        let distinct: BTreeSet<_> = self.0.iter().map(identity).collect();
+        !self.0.is_empty() && distinct.len() == self.0.len()
+    }
 }
 
 /// A number as DynamoDB stores it: decimal text, so that no digit is lost.
@@ -61,6 +104,33 @@ impl Number {
     /// The whole number, if the value is one and fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
+    }
+
+    /// The same for every text of one number: `10`, `10.0` and `1e1`. The sign, the digits without zeros around them,
+    /// and the power of ten. A text that is no number stands for itself.
+    fn identity(&self) -> (bool, String, i64) {
+        self.decimal().unwrap_or_else(|| (false, self.0.clone(), 0))
+    }
+
+    fn decimal(&self) -> Option<(bool, String, i64)> {
+        let (mantissa, exponent) = self.0.split_once(['e', 'E']).unwrap_or((&self.0, "0"));
+        let exponent: i64 = exponent.parse().ok()?;
+        let (negative, unsigned) = match mantissa.strip_prefix('-') {
+            Some(unsigned) => (true, unsigned),
+            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+        };
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let digits = [whole, fraction].concat();
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let significant = digits.trim_start_matches('0').trim_end_matches('0');
+        let zeros = digits.len() - digits.trim_end_matches('0').len();
+        let shift = i64::try_from(zeros).ok()? - i64::try_from(fraction.len()).ok()?;
+        if significant.is_empty() {
+            return Some((false, String::new(), 0));
+        }
+        Some((negative, significant.to_owned(), exponent.saturating_add(shift)))
     }
 }
 
@@ -104,6 +174,18 @@ impl Value {
         if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 
+    /// Whether every set in the value has a member and none twice. DynamoDB refuses any other.
+    pub fn holds_only_sets(&self) -> bool {
+        match self {
+            Self::TextSet(texts) => texts.is_set(Clone::clone),
+            Self::NumberSet(numbers) => numbers.is_set(Number::identity),
+            Self::BytesSet(blobs) => blobs.is_set(Clone::clone),
+            Self::List(values) => values.iter().all(Self::holds_only_sets),
+            Self::Map(values) => values.values().all(Self::holds_only_sets),
+            Self::Text(_) | Self::Number(_) | Self::Bytes(_) | Self::Flag(_) | Self::Null(_) => true,
+        }
+    }
+
     /// The value's size as DynamoDB counts it, in bytes (an upper bound).
     pub fn size_bytes(&self) -> usize {
         match self {
@@ -111,6 +193,9 @@ impl Value {
             Self::Number(number) => number.0.len() + 1,
             Self::Bytes(bytes) => bytes.len(),
             Self::Flag(_) | Self::Null(_) => 1,
+            Self::TextSet(texts) => texts.0.iter().map(|text| text.len() + 1).sum::<usize>() + 3,
+            Self::NumberSet(numbers) => numbers.0.iter().map(|number| number.0.len() + 2).sum::<usize>() + 3,
+            Self::BytesSet(blobs) => blobs.0.iter().map(|blob| blob.len() + 1).sum::<usize>() + 3,
             Self::List(values) => values.iter().map(|value| value.size_bytes() + 1).sum::<usize>() + 3,
             Self::Map(values) => size_bytes(values) + values.len() + 3,
         }
@@ -130,6 +215,9 @@ impl fmt::Debug for Value {
             Self::Number(number) => write!(formatter, "{}", number.0),
             Self::Bytes(bytes) => write!(formatter, "<{} bytes>", bytes.len()),
             Self::Flag(flag) => write!(formatter, "{flag}"),
+            Self::TextSet(texts) => formatter.debug_set().entries(&texts.0).finish(),
+            Self::NumberSet(numbers) => formatter.debug_set().entries(numbers.0.iter().map(Number::as_text)).finish(),
+            Self::BytesSet(blobs) => write!(formatter, "<a set of {} byte strings>", blobs.0.len()),
             Self::List(values) => formatter.debug_list().entries(values).finish(),
             Self::Map(values) => formatter.debug_map().entries(values).finish(),
             Self::Null(_) => formatter.write_str("null"),
@@ -150,5 +238,25 @@ pub(crate) mod base64_bytes {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map_err(|_| de::Error::custom("not standard base64"))
+    }
+}
+
+/// Serde form of sets of bytes: standard base64 texts.
+mod base64_members {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Members, base64_bytes};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Member(#[serde(with = "base64_bytes")] Vec<u8>);
+
+    pub(super) fn serialize<S: Serializer>(members: &Members<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(members.0.iter().map(|member| Member(member.clone())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Members<Vec<u8>>, D::Error> {
+        let members = Vec::<Member>::deserialize(deserializer)?;
+        Ok(members.into_iter().map(|member| member.0).collect::<Vec<_>>().into())
     }
 }

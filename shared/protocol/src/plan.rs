@@ -20,7 +20,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::{Item, Value, base64_bytes, size_bytes};
+use crate::item::{ITEM_BYTES_MAX, Item, Value, base64_bytes, size_bytes};
 use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey, Tenant};
 use crate::purpose::Purpose;
 use crate::time::EpochMs;
@@ -32,8 +32,14 @@ pub const EVENT_VERSION: u32 = 1;
 /// The most writes in one plan. A transaction holds 100 actions; two are the protocol's own.
 pub const PLAN_WRITES_MAX: usize = 98;
 
-/// The most data in one plan, in bytes. A transaction holds 4 MiB, and the protocol's own writes need some of it.
-pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
+/// The most data in one transaction, in bytes.
+const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The most data in one plan, in bytes. Its transaction also holds the record, with the body, and the domain key. Neither
+/// depends on the plan, so every plan of this size can be committed with every record.
+pub const PLAN_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= TRANSACTION_BYTES_MAX);
 
 /// One business fact, as the provider reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -132,7 +138,7 @@ pub struct DomainWrite {
 }
 
 /// Why a plan cannot be committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum PlanError {
     /// More than [`PLAN_WRITES_MAX`] writes.
     #[error("the plan has more than {PLAN_WRITES_MAX} writes")]
@@ -146,6 +152,9 @@ pub enum PlanError {
     /// A key does not begin with the event's tenant, or is too long.
     #[error("a plan key does not begin with the tenant, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
     Key,
+    /// A set that the store refuses.
+    #[error("a set of the plan is empty or has a member twice")]
+    Set,
 }
 
 impl Plan {
@@ -172,6 +181,9 @@ impl Plan {
             if !keys.insert(&write.key) {
                 return Err(PlanError::ItemTwice);
             }
+        }
+        if !self.writes.iter().flat_map(DomainWrite::values).all(Value::holds_only_sets) {
+            return Err(PlanError::Set);
         }
         if self.writes.iter().map(DomainWrite::size_bytes).sum::<usize>() > PLAN_BYTES_MAX {
             return Err(PlanError::TooLarge);
@@ -218,6 +230,21 @@ impl DomainWrite {
             action: self.action,
             condition: self.condition,
         }
+    }
+
+    /// Every value that it writes or compares with.
+    fn values(&self) -> impl Iterator<Item = &Value> {
+        let (item, changes) = match &self.action {
+            Action::Put(item) => (Some(item), [].as_slice()),
+            Action::Update(changes) => (None, changes.as_slice()),
+            Action::Delete => (None, [].as_slice()),
+        };
+        let compared = self.condition.0.iter().flat_map(|clause| match clause {
+            Clause::Equals(_, value) | Clause::Differs(_, value) => std::slice::from_ref(value),
+            Clause::OneOf(_, values) => values.as_slice(),
+            Clause::Absent(_) | Clause::Present(_) => &[],
+        });
+        item.into_iter().flat_map(Item::values).chain(changes.iter().filter_map(Change::value)).chain(compared)
     }
 
     fn size_bytes(&self) -> usize {

@@ -105,6 +105,14 @@ impl Change {
         }
     }
 
+    /// The value that it sets, if it sets one.
+    pub(crate) fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Set(_, value) => Some(value),
+            Self::Remove(_) | Self::Add(..) => None,
+        }
+    }
+
     /// Whether the item shows this change. A sum does not show what was added to it.
     fn shows_in(&self, item: &Item) -> bool {
         match self {

@@ -1,5 +1,7 @@
 //! The events of a delivery, and their dedup keys.
 
+use hookonce_protocol::key::{EndpointId, RecordKey};
+
 /// The events of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
@@ -98,10 +100,26 @@ pub enum EventKey {
 }
 
 impl EventKey {
+    /// The key of the record that claims it at an endpoint.
+    pub fn record_key(&self, endpoint: &EndpointId) -> RecordKey {
+        match self {
+            Self::Delivery(id) => RecordKey::delivery(endpoint, id),
+            Self::Event(id) => RecordKey::event(endpoint, id),
+        }
+    }
+
     /// The text of the key; never empty.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Delivery(key) | Self::Event(key) => key,
+        }
+    }
+}
+
+impl From<EventKey> for String {
+    fn from(key: EventKey) -> Self {
+        match key {
+            EventKey::Delivery(key) | EventKey::Event(key) => key,
         }
     }
 }

@@ -6,7 +6,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::time::{EpochSec, Millis};
 use sha2::{Digest, Sha256};
 
-use crate::event::{Contents, EventKey};
+use crate::event::Contents;
 use crate::handshake::{Handshake, HandshakeAnswer, Method, Question, is_word};
 use crate::keyring::Keyring;
 use crate::material::MaterialNeeded;
@@ -80,10 +80,7 @@ impl VerifiedDelivery {
             return RecordKey::delivery(endpoint, value);
         }
         match &self.contents {
-            Contents::Single(part) => match &part.key {
-                EventKey::Delivery(id) => RecordKey::delivery(endpoint, id),
-                EventKey::Event(id) => RecordKey::event(endpoint, id),
-            },
+            Contents::Single(part) => part.key.record_key(endpoint),
             Contents::Several(_) => RecordKey::envelope(endpoint, &self.body_sha256),
         }
     }

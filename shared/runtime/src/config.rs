@@ -50,6 +50,9 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_WORKER_TIMEOUT_SECONDS",
 ];
 
+/// Lambda's own variable: why the process starts.
+const INITIALIZATION_TYPE: &str = "AWS_LAMBDA_INITIALIZATION_TYPE";
+
 /// The longest message that SQS accepts, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
@@ -140,6 +143,8 @@ pub struct WebhookConfig {
     pub edge: EdgeConfig,
     /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
+    /// Whether Lambda starts the process when a request comes, and not ahead of it.
+    pub on_demand: bool,
 }
 
 /// The worker function's configuration.
@@ -182,7 +187,8 @@ impl WebhookConfig {
         let bytes_max = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
         let message_bytes_max = reader.number("HOOKONCE_MESSAGE_BYTES_MAX", bytes_max, 1_024..=bytes_max);
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX);
-        Self { common, endpoints, edge, message_bytes_max }
+        let on_demand = reader.environment.get(INITIALIZATION_TYPE).is_some_and(|why| why == "on-demand");
+        Self { common, endpoints, edge, message_bytes_max, on_demand }
     }
 }
 
@@ -394,6 +400,12 @@ mod tests {
         let config = WebhookConfig::read(&complete()).unwrap();
         assert_eq!(config.endpoints, EndpointLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
         assert_eq!(config.common.timing, Timing::standard());
+        for (why, on_demand) in [("on-demand", true), ("provisioned-concurrency", false), ("snap-start", false)] {
+            let mut environment = complete();
+            environment.insert(INITIALIZATION_TYPE.to_owned(), why.to_owned());
+            assert_eq!(WebhookConfig::read(&environment).unwrap().on_demand, on_demand, "{why}");
+        }
+        assert!(!config.on_demand, "no Lambda, so no request waits for the start");
     }
 
     #[test]

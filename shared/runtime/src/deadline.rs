@@ -9,6 +9,7 @@
 //! begin.
 
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Call, Reply, Unavailable, Written};
@@ -35,6 +36,35 @@ pub const HINT_MIN: Duration = Duration::from_millis(50);
 pub fn end_of_invocation(named: u64, now: EpochMs) -> EpochMs {
     let named = i64::try_from(named).unwrap_or(i64::MAX);
     if named > now.0 { EpochMs(named) } else { now.plus(Millis(named)) }
+}
+
+/// The least time that the first request of a process has, however long the process took to start. Its provider may wait
+/// longer than the fastest one does, and what is stored is not lost even if nobody hears the answer.
+pub const FIRST_REQUEST_MIN: Duration = Duration::from_millis(1_500);
+
+/// How long the first request of a process waited for the process to start, until a request takes it.
+///
+/// Lambda starts a process because a request has come, and starts the time-out of the function afterwards. The provider has
+/// been waiting all along.
+#[derive(Debug, Default)]
+pub struct StartUp(Mutex<Duration>);
+
+impl StartUp {
+    /// A process that began at this moment and now takes its first request. `on_demand` says that a request waits for it.
+    pub fn of(began: Instant, on_demand: bool) -> Self {
+        Self(Mutex::new(if on_demand { began.elapsed() } else { Duration::ZERO }))
+    }
+
+    /// The deadline of a request that arrives now.
+    pub fn deadline(&self, timing: &Timing) -> Deadline {
+        let waited = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let Deadline(end) = Deadline::of(timing);
+        if waited.is_zero() {
+            return Deadline(end);
+        }
+        let least = (Instant::now() + FIRST_REQUEST_MIN).min(end);
+        Deadline(end.checked_sub(waited).map_or(least, |end| end.max(least)))
+    }
 }
 
 /// When a request must be answered.

@@ -1,7 +1,6 @@
 //! Endpoints: documents that are checked against the catalog and cached.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,11 +10,13 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Moment;
 use hookonce_providers::{Catalog, ConfigurationError, Keyring, Provider, Settings};
 use ipnet::IpNet;
 
 use crate::deadline::Deadline;
 use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
+use crate::drive::duration;
 use crate::index::{self, IdShard};
 use crate::per_minute::PerMinute;
 use crate::port::EndpointSource;
@@ -34,6 +35,12 @@ pub const STALE_AFTER: Duration = Duration::from_millis(300);
 
 /// How often a throttled read of a document that is not cached is tried again, within the deadline.
 pub const PAUSES_MAX: usize = 8;
+
+/// The shortest pause before such a try.
+const PAUSE_MIN: Millis = Millis(50);
+
+/// How much longer it may be.
+const PAUSE_SPREAD: Millis = Millis(200);
 
 /// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
@@ -264,9 +271,10 @@ impl<S: EndpointSource> Endpoints<S> {
     pub async fn get(
         &self,
         id: &EndpointId,
-        now: EpochMs,
+        moment: Moment,
         deadline: Deadline,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let now = moment.now;
         match self.0.cached(id) {
             Some(cached) if now < cached.fresh_until => cached.known.answer(),
             Some(Cached { known: Known::Endpoint(stale), asked_at, .. }) => {
@@ -276,12 +284,14 @@ impl<S: EndpointSource> Endpoints<S> {
                     self.fetch_again(id, now, stale, deadline.at_most(STALE_AFTER)).await
                 }
             }
-            Some(_) | None if self.0.absent(now) < ABSENT_UNASKED_MAX => self.0.fetch(id, now, deadline).await,
+            Some(_) | None if self.0.absent(now) < ABSENT_UNASKED_MAX => self.0.fetch(id, moment, deadline).await,
             Some(_) | None => match self.0.listed(id, now, deadline).await {
-                Listed::Yes => self.0.fetch(id, now, deadline).await,
-                Listed::No if self.0.may_doubt(now) => self.0.fetch(id, now, deadline).await,
+                Listed::Yes => self.0.fetch(id, moment, deadline).await,
+                Listed::No if self.0.may_doubt(now) => self.0.fetch(id, moment, deadline).await,
                 Listed::No => Ok(None),
-                Listed::NoIndex if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => self.0.fetch(id, now, deadline).await,
+                Listed::NoIndex if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => {
+                    self.0.fetch(id, moment, deadline).await
+                }
                 Listed::NoIndex => Err(LookupError::TooManyAbsent),
             },
         }
@@ -323,13 +333,14 @@ impl<S: EndpointSource> Shared<S> {
     async fn fetch(
         &self,
         id: &EndpointId,
-        now: EpochMs,
+        moment: Moment,
         deadline: Deadline,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let now = moment.now;
         let mut pauses = 0;
         loop {
             let fetched = deadline.within(self.fetch_once(id, now, None)).await;
-            let pause = random_pause();
+            let pause = pause(moment, pauses);
             match fetched {
                 // Many instances that start together read the same document. The limit is per second.
                 Ok(Err(LookupError::Fetch(FetchError::Throttled)))
@@ -439,7 +450,10 @@ impl<S: EndpointSource> Shared<S> {
     }
 }
 
-/// 50 to 250 ms, so that instances that start together do not read together again.
-fn random_pause() -> Duration {
-    Duration::from_millis(50 + RandomState::new().hash_one(()) % 200)
+/// The pause before a throttled read is tried again: 50 to 250 ms, so that instances that start together do not read
+/// together again. Each of the few pauses takes other bits of the draw.
+fn pause(moment: Moment, pauses: usize) -> Duration {
+    let bits = u32::try_from(pauses).unwrap_or_default().wrapping_mul(8);
+    let drawn = Moment { entropy: moment.entropy.rotate_right(bits), ..moment };
+    duration(Millis(PAUSE_MIN.0 + drawn.uniform(PAUSE_SPREAD).0))
 }

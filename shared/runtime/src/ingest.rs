@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hookonce_protocol::call::ChildEvent;
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::{Answer, Ingress};
-use hookonce_protocol::item::size_bytes;
+use hookonce_protocol::item::{ITEM_BYTES_MAX, size_bytes};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::timing::Timing;
@@ -18,9 +17,6 @@ use crate::deadline::{Deadline, UntilDeadline};
 use crate::drive::{Driven, Remote, drive};
 use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
-
-/// The largest item that DynamoDB accepts, in bytes.
-pub const ITEM_BYTES_MAX: usize = 400 * 1024;
 
 /// Space that later updates of a record may need, in bytes: error codes, counters, times.
 pub const ITEM_BYTES_RESERVED: usize = 2 * 1024;
@@ -117,10 +113,10 @@ fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
     head + claim.body.len() + ITEM_BYTES_RESERVED
 }
 
-/// The first event of an envelope whose own record would not fit into an item.
-pub(crate) fn too_large<'a>(envelope: &Record, events: &'a [ChildEvent]) -> Option<&'a ChildEvent> {
+/// The most bytes that the body and the type of one event may have for a record of its own, beside what it takes over from
+/// its envelope.
+pub(crate) fn child_bytes_max(envelope: &Record) -> usize {
     let mut head = envelope.encode();
     head.remove(attribute::BODY);
-    let head = size_bytes(&head) + CHILD_KEYS_BYTES_MAX + ITEM_BYTES_RESERVED;
-    events.iter().find(|event| head + event.body.len() + event.event_type.len() > ITEM_BYTES_MAX)
+    ITEM_BYTES_MAX.saturating_sub(size_bytes(&head) + CHILD_KEYS_BYTES_MAX + ITEM_BYTES_RESERVED)
 }

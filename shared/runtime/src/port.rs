@@ -16,7 +16,8 @@ use hookonce_protocol::write::Write;
 
 use crate::document::{EndpointDocument, FetchError};
 
-/// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records.
+/// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records. Between two of them is a
+/// pause.
 pub const READ_ROUNDS_MAX: usize = 3;
 
 /// The two tables.

@@ -17,14 +17,14 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
-use hookonce_providers::{Catalog, EventKey, EventPart};
+use hookonce_providers::{Catalog, EventPart};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::body;
 use crate::drive::{Carry, Driven, Remote, drive, duration};
 use crate::handler::Handlers;
-use crate::ingest::too_large;
+use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
 
 /// The most domain items that a handler may ask for.
@@ -109,8 +109,12 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let carrier = OneMessage { parts: self, first_seen: OnceLock::new() };
                 let mut driven = drive(first, &carrier, &self.ambient).await;
                 for signal in &driven.signals {
-                    if let (Signal::RecordDead(reason), Some(key)) = (signal, &key) {
-                        died(key, *reason);
+                    match (signal, &key) {
+                        (Signal::RecordDead(reason), Some(key)) => died(key, *reason),
+                        (Signal::PlanRefused(error), Some(key)) => {
+                            tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
+                        }
+                        _ => {}
                     }
                 }
                 self.hide(received, &driven.output).await;
@@ -180,8 +184,9 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record) -> Planned {
-        let event = match guarded(|| self.event(record)) {
-            Ok(event) => event,
+        let event = match guarded(|| self.read(record)) {
+            Ok(Contained::One(event)) => event,
+            Ok(Contained::Several(events)) => return Planned::Several(events),
             Err(failure) => return Planned::Failed(failure),
         };
         let recognised = match guarded(|| self.handlers.recognise(&event)) {
@@ -205,29 +210,35 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         }
     }
 
-    /// The event that the handler gets: the only part of the stored delivery.
-    fn event(&self, record: &Record) -> Result<Event, Failure> {
-        let mut parts = self.parts(record)?;
-        let (Some(part), true) = (parts.pop(), parts.is_empty()) else {
-            return Err(Failure::permanent("BODY_UNREADABLE"));
-        };
+    /// Reads the body of a record that was claimed as one event.
+    ///
+    /// The catalog may have changed since: what it splits today may have been one event. The event with the record's own key
+    /// is then the event that was claimed. If none has that key, each event gets a record, as those of an envelope do: a
+    /// handler reads one event at a time and would leave the others out.
+    fn read(&self, record: &Record) -> Result<Contained, Failure> {
         let (endpoint, _) = record.key.parts();
         let endpoint = EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
-        Ok(Event {
+        let mut parts = self.parts(record)?;
+        let is_claimed = |part: &EventPart| {
+            let key = part.key.record_key(&endpoint);
+            record.key == key || record.key == key.alternate(&record.body_sha256)
+        };
+        let claimed = if parts.len() == 1 { Some(0) } else { parts.iter().position(is_claimed) };
+        let Some(claimed) = claimed else { return Ok(Contained::Several(children(record, parts)?)) };
+        let part = parts.swap_remove(claimed);
+        Ok(Contained::One(Event {
             version: EVENT_VERSION,
             tenant: record.tenant.clone().unwrap_or_else(|| endpoint.clone().into()),
             endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),
-            key: match part.key {
-                EventKey::Delivery(key) | EventKey::Event(key) => key,
-            },
+            key: part.key.into(),
             event_type: record.event_type.clone(),
             received_at: record.received_at,
             generation: record.generation,
             headers: record.headers.clone(),
             body: part.body,
-        })
+        }))
     }
 
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
@@ -240,19 +251,27 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     /// Splits an envelope's body into events.
     pub fn split(&self, record: &Record) -> Split {
-        let child = |part: EventPart| {
-            let event_id = match part.key {
-                EventKey::Delivery(key) | EventKey::Event(key) => key,
-            };
-            let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
-            Ok(ChildEvent { event_id, event_type: part.event_type, body, sha256: part.sha256 })
-        };
-        match guarded(|| self.parts(record)?.into_iter().map(child).collect::<Result<Vec<_>, Failure>>()) {
-            Ok(events) if too_large(record, &events).is_some() => Split::Failed(Failure::permanent("EVENT_TOO_LARGE")),
+        match guarded(|| children(record, self.parts(record)?)) {
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
         }
     }
+}
+
+/// What the body of a record that was claimed as one event holds today.
+enum Contained {
+    One(Event),
+    Several(Vec<ChildEvent>),
+}
+
+fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>, Failure> {
+    let bytes_max = child_bytes_max(envelope);
+    let child = |part: EventPart| {
+        let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
+        let fits = body.len() + part.event_type.len() <= bytes_max;
+        Ok(ChildEvent { event_id: part.key.into(), event_type: part.event_type, body, sha256: part.sha256, fits })
+    };
+    parts.into_iter().map(child).collect()
 }
 
 /// Carries out the calls of one message's machine.

@@ -1,15 +1,21 @@
 //! What the store makes of every answer to a read.
 
+use std::time::Duration;
+
 use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, Unavailable};
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::item::{Number, Value as ItemValue};
+use hookonce_protocol::key::{ClaimId, ItemKey, RecordKey, Tenant};
+use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Record};
-use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::{Action, Table};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
+use hookonce_runtime::ambient::Ambient;
+use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery};
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{AMPLE, ATTEMPTS, Case, SHORT, STORE, ends, error, failing, hold, on_the_wire, store_at};
 use crate::protocol::a_record;
@@ -173,6 +179,53 @@ async fn records_are_read_a_hundred_at_a_time() {
     assert_eq!(store_at(&server, AMPLE).read_each(&keys).await, vec![Ok(Found::Nothing); 250]);
     let sizes: Vec<_> = server.requests().iter().map(|request| asked(request, "inbox").len()).collect();
     assert_eq!(sizes, [100, 100, 50]);
+}
+
+/// What a handler requires of a set that it saw reaches the store as that set.
+#[tokio::test]
+async fn a_set_comes_back_as_a_set() {
+    let sets = json!({
+        "pk": { "S": "e#item#k" }, "texts": { "SS": ["b", "a"] }, "numbers": { "NS": ["10", "2.5"] }, "blobs": { "BS": ["/w==", "AAE="] },
+    });
+    let body = json!({ "Responses": { "domain": [sets] }, "UnprocessedKeys": {} });
+    let server = ScriptedServer::start(move |_, _| answer(&body)).await;
+    let snapshot = store_at(&server, AMPLE).read_domain(&["e#item#k".to_owned()]).await.unwrap();
+    let item = &snapshot.items["e#item#k"];
+    assert_eq!(item["texts"], ItemValue::TextSet(vec!["a".to_owned(), "b".to_owned()].into()));
+    assert_eq!(item["numbers"], ItemValue::NumberSet(["2.5", "10"].map(Number::from_text).to_vec().into()));
+    assert_eq!(item["blobs"], ItemValue::BytesSet(vec![vec![0, 1], vec![255]].into()));
+    let key = ItemKey::new(&Tenant::parse("e").unwrap(), "item", ["k"]);
+    let write = DomainWrite::update(key, Vec::new());
+    let write = ["texts", "numbers", "blobs"].into_iter().fold(write, |write, name| write.as_seen(&snapshot, name));
+    let compared: Vec<_> = write.condition.0.iter().map(|clause| json!(clause)["equals"][1].clone()).collect();
+    assert_eq!(
+        compared,
+        [json!({ "SS": ["a", "b"] }), json!({ "NS": ["10", "2.5"] }), json!({ "BS": ["AAE=", "/w=="] })]
+    );
+}
+
+/// DynamoDB leaves keys unprocessed because it is short of capacity.
+#[tokio::test]
+async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {
+    /// Draws the longest pause.
+    #[derive(Debug, Clone)]
+    struct Longest;
+    impl Ambient for Longest {
+        fn moment(&self) -> Moment {
+            // The remainder by one more than a bound is the bound itself: 50, then 100.
+            Moment { now: EpochMs(0), entropy: 51 * 101 - 1 }
+        }
+        fn claim_id(&self) -> ClaimId {
+            ClaimId(String::new())
+        }
+    }
+    let server = table_that_leaves(Vec::new(), "inbox", |_, _| true).await;
+    let store = store_at(&server, AMPLE).with_ambient(Longest);
+    let started = Instant::now();
+    assert_eq!(store.read_each(&[record("a").key]).await, [Err(Unavailable)]);
+    assert!(started.elapsed() >= Duration::from_millis(150), "{:?}", started.elapsed());
+    assert_eq!(server.requests().len(), ROUNDS);
+    assert_eq!(FIRST_PAUSE, Millis(50));
 }
 
 /// A handler must not plan on a part of what it asked for.

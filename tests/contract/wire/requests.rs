@@ -74,13 +74,16 @@ fn shown(request: &HttpMessage) -> Value {
 /// Every kind of value.
 fn every_value() -> Item {
     let values = [
+        ("blobs", ItemValue::BytesSet(vec![vec![255], vec![0, 1]].into())),
         ("bytes", ItemValue::Bytes(vec![0, 1, 255])),
         ("flag", ItemValue::Flag(true)),
         ("list", ItemValue::List(vec![1.into(), "two".into()])),
         ("map", ItemValue::Map(Item::from([("inner".to_owned(), 3.into())]))),
         ("null", ItemValue::Null(true)),
         ("number", ItemValue::Number(Number::from_text("1234567890.12345"))),
+        ("numbers", ItemValue::NumberSet(["7.5", "-1"].map(Number::from_text).to_vec().into())),
         ("text", "text".into()),
+        ("texts", ItemValue::TextSet(vec!["two".to_owned(), "one".to_owned()].into())),
     ];
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }

@@ -10,19 +10,39 @@ use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, journal_shard};
 use crate::timing::{Moment, Timing};
 
+/// Why an event of an envelope gets no record of its own. Its envelope dies in its place, because only the envelope has
+/// the event's payload; the siblings are not concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum LeftOut {
+    /// It does not fit into one.
+    TooLarge,
+    /// The store can never take the record.
+    Invalid,
+}
+
 impl Worker {
     pub(super) fn split(self, split: Option<Split>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
         match split {
-            Some(Split::Events(events)) if events.is_empty() => self.mark(envelope, Outcome::FannedOut, moment),
-            Some(Split::Events(events)) => match children(&envelope, &events, &self.timing, moment) {
-                Some(records) => {
-                    let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
-                    self.call(State::Creating { record: envelope, children: events }, Call::WriteEach(writes))
-                }
-                None => self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
-            },
+            Some(Split::Events(events)) => self.fan_out(events, envelope, moment),
             Some(Split::Failed(failure)) => self.fail(envelope, &failure, moment),
             None => self.transient(envelope.attempts, moment),
+        }
+    }
+
+    /// Creates a record for each event that fits into one. `envelope` may also be the record of a single event, if
+    /// today's catalog reads several out of its body.
+    pub(super) fn fan_out(self, events: Vec<ChildEvent>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
+        if events.is_empty() {
+            return self.mark(envelope, Outcome::FannedOut, moment);
+        }
+        let (children, others): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
+        let left_out = (!others.is_empty()).then_some(LeftOut::TooLarge);
+        match records(&envelope, &children, &self.timing, moment) {
+            Some(records) => {
+                let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
+                self.call(State::Creating { record: envelope, children, left_out }, Call::WriteEach(writes))
+            }
+            None => self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
         }
     }
 
@@ -32,6 +52,7 @@ impl Worker {
         envelope: Box<Record>,
         events: &[ChildEvent],
         written: &[Written],
+        left_out: Option<LeftOut>,
         moment: Moment,
     ) -> WorkerStep {
         let decided = written.iter().all(|written| match written {
@@ -42,7 +63,7 @@ impl Worker {
         if !decided {
             return self.transient(envelope.attempts, moment);
         }
-        let Some(records) = children(&envelope, events, &self.timing, moment) else {
+        let Some(records) = records(&envelope, events, &self.timing, moment) else {
             return self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
         };
         let mut fresh = Vec::new();
@@ -61,13 +82,13 @@ impl Worker {
             }
         }
         let mismatch = !other_bodies.is_empty();
-        let invalid = written.contains(&Written::Invalid);
+        let left_out = if written.contains(&Written::Invalid) { Some(LeftOut::Invalid) } else { left_out };
         let step = if mismatch && envelope.quarantine_mismatch {
             let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
             let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
-            self.call(State::Quarantining { record: envelope, fresh, invalid }, call)
+            self.call(State::Quarantining { record: envelope, fresh, left_out }, call)
         } else {
-            self.hint(envelope, fresh, invalid, moment)
+            self.hint(envelope, fresh, left_out, moment)
         };
         if mismatch { step.signal(Signal::BodyMismatch) } else { step }
     }
@@ -76,7 +97,7 @@ impl Worker {
         self,
         envelope: Box<Record>,
         fresh: Vec<RecordKey>,
-        invalid: bool,
+        left_out: Option<LeftOut>,
         reply: Reply,
         moment: Moment,
     ) -> WorkerStep {
@@ -87,18 +108,27 @@ impl Worker {
         let Reply::WrittenEach(written) = reply else { return self.transient(envelope.attempts, moment) };
         let died = written.iter().filter(|written| **written == Written::Applied).count();
         let step = if written.iter().all(decided) {
-            self.hint(envelope, fresh, invalid || written.contains(&Written::Invalid), moment)
+            let left_out = if written.contains(&Written::Invalid) { Some(LeftOut::Invalid) } else { left_out };
+            self.hint(envelope, fresh, left_out, moment)
         } else {
             self.transient(envelope.attempts, moment)
         };
         (0..died).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
     }
 
-    /// Sends the hints of fresh children. If the store refuses one child for good, the envelope dies with it instead: the
-    /// dead envelope keeps that event, and the relay sends the hints of the others.
-    fn hint(self, envelope: Box<Record>, fresh: Vec<RecordKey>, invalid: bool, moment: Moment) -> WorkerStep {
-        if invalid {
-            return self.invalid(envelope, moment);
+    /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and the
+    /// relay sends the hints of the others.
+    fn hint(
+        self,
+        envelope: Box<Record>,
+        fresh: Vec<RecordKey>,
+        left_out: Option<LeftOut>,
+        moment: Moment,
+    ) -> WorkerStep {
+        match left_out {
+            Some(LeftOut::Invalid) => return self.invalid(envelope, moment),
+            Some(LeftOut::TooLarge) => return self.fail(envelope, &Failure::permanent("EVENT_TOO_LARGE"), moment),
+            None => {}
         }
         if fresh.is_empty() {
             return self.mark(envelope, Outcome::FannedOut, moment);
@@ -109,7 +139,7 @@ impl Worker {
 }
 
 /// The records of an envelope's events. Every run makes the same claims.
-fn children(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
+fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
     let endpoint = EndpointId::parse(envelope.key.parts().0).ok()?;
     let child = |event: &ChildEvent| {
         let key = RecordKey::event(&endpoint, &event.event_id);

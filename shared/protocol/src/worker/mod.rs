@@ -9,6 +9,7 @@
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ ack
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
+//!   │  (likewise a single event that today's catalog reads as several)
 //!   └─ anything else ─▶ ack
 //! ```
 //! Acknowledging a `ref` message too early would be safe, because the relay owns the record. Acknowledging a `full`
@@ -37,12 +38,16 @@ use crate::write::Write;
 pub use commit::Cancellation;
 pub(crate) use failure::death;
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
+use fan_out::LeftOut;
 
 /// How often one message may plan again after a condition of the plan failed.
 pub const REPLANS_MAX: u8 = 3;
 
 /// How often one message may retry a cancelled commit.
 pub const RECOMMITS_MAX: u8 = 3;
+
+/// The code of a plan that the store can never commit.
+const PLAN_REFUSED: &str = "PLAN_REFUSED";
 
 /// What to do with the message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,8 +92,8 @@ enum State {
     Confirming { record: Box<Record> },
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
-    Creating { record: Box<Record>, children: Vec<ChildEvent> },
-    Quarantining { record: Box<Record>, fresh: Vec<RecordKey>, invalid: bool },
+    Creating { record: Box<Record>, children: Vec<ChildEvent>, left_out: Option<LeftOut> },
+    Quarantining { record: Box<Record>, fresh: Vec<RecordKey>, left_out: Option<LeftOut> },
     Hinting { record: Box<Record> },
     Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
 }
@@ -200,15 +205,19 @@ impl Worker {
         match planned {
             Planned::Plan(plan) => self.commit(record, *plan, replans, moment),
             Planned::NoHandler => self.mark(record, Outcome::Ignored, moment),
+            Planned::Several(events) => self.fan_out(events, record, moment),
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             Planned::Unavailable => self.transient(record.attempts, moment),
         }
     }
 
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
-        let Some(tenant) = record.owner().filter(|tenant| plan.plan.check(tenant).is_ok()) else {
-            return self.fail(record, &Failure::permanent("PLAN_INVALID"), moment).signal(Signal::HandlerFailed);
+        let Some(tenant) = record.owner() else {
+            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::HandlerFailed);
         };
+        if let Err(error) = plan.plan.check(&tenant) {
+            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::PlanRefused(error));
+        }
         let when_condition_fails = plan.plan.when_condition_fails;
         let writes = commit::writes(&record, &tenant, plan, &self.timing, moment);
         let attempt = Attempt { record, writes, when_condition_fails, replans, recommits: 0 };
@@ -224,7 +233,7 @@ impl Worker {
         match committed {
             Committed::Applied => Step::done(Settled::Ack(Done::Settled(Outcome::Applied))),
             Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
-            Committed::Invalid => self.fail(attempt.record, &Failure::permanent("PLAN_INVALID"), moment),
+            Committed::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
             Committed::Unavailable => {
                 let call = Call::Read(attempt.record.key.clone());
                 self.call(State::Confirming { record: attempt.record }, call).signal(Signal::CommitUnknown)
@@ -236,7 +245,7 @@ impl Worker {
         match Cancellation::of(reasons) {
             Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
             Cancellation::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
-            Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent("PLAN_INVALID"), moment),
+            Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {
                     self.fail(attempt.record, &Failure::permanent("CONDITION_FAILED"), moment)
@@ -317,11 +326,11 @@ impl Machine for Worker {
             },
             State::Marking { record, outcome } => self.marked(&reply.written(), record, outcome, moment),
             State::Splitting { record } => self.split(reply.split(), record, moment),
-            State::Creating { record, children } => {
+            State::Creating { record, children, left_out } => {
                 let written = reply.written_each(children.len());
-                self.created(record, &children, &written, moment)
+                self.created(record, &children, &written, left_out, moment)
             }
-            State::Quarantining { record, fresh, invalid } => self.quarantined(record, fresh, invalid, reply, moment),
+            State::Quarantining { record, fresh, left_out } => self.quarantined(record, fresh, left_out, reply, moment),
             State::Hinting { record } => self.mark(record, Outcome::FannedOut, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
         }

@@ -20,10 +20,12 @@ use hookonce_protocol::item::{PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::{Found, attribute, journal_shard};
-use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Table, Write};
 
 use super::render::{Expression, from_attributes, to_attributes};
+use crate::ambient::{Ambient, System};
+use crate::drive::duration;
 use crate::port::{READ_ROUNDS_MAX, Store};
 
 /// The index of PENDING records by due time, and of DEAD records.
@@ -41,20 +43,36 @@ const COLLECTION_TOO_LARGE: &str = "ItemCollectionSizeLimitExceededException";
 /// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
 
+/// The bound of the first pause before unprocessed keys are asked for again. DynamoDB leaves them when it is short of
+/// capacity, so asking again at once would fail for the same reason.
+pub const FIRST_PAUSE: Millis = Millis(50);
+
+/// The bound of the longest of these pauses.
+const PAUSE_MAX: Millis = Millis(400);
+
 /// The two tables, by name.
 #[derive(Debug, Clone)]
-pub struct DynamoStore {
+pub struct DynamoStore<A = System> {
     client: Client,
     inbox_table: String,
     domain_table: String,
+    ambient: A,
 }
 
 impl DynamoStore {
     /// Creates the store for these two tables.
     pub fn new(client: Client, inbox_table: impl Into<String>, domain_table: impl Into<String>) -> Self {
-        Self { client, inbox_table: inbox_table.into(), domain_table: domain_table.into() }
+        Self { client, inbox_table: inbox_table.into(), domain_table: domain_table.into(), ambient: System }
     }
 
+    /// The same store, with pauses drawn elsewhere.
+    pub fn with_ambient<A: Ambient>(self, ambient: A) -> DynamoStore<A> {
+        let Self { client, inbox_table, domain_table, ambient: System } = self;
+        DynamoStore { client, inbox_table, domain_table, ambient }
+    }
+}
+
+impl<A: Ambient> DynamoStore<A> {
     /// The client, for tools that read more than the protocol does.
     pub fn client(&self) -> &Client {
         &self.client
@@ -172,9 +190,12 @@ impl DynamoStore {
         // DynamoDB refuses a request that lists a key twice.
         wanted.sort_unstable();
         wanted.dedup();
-        for _ in 0..READ_ROUNDS_MAX {
+        for round in 0..READ_ROUNDS_MAX {
             if wanted.is_empty() {
                 break;
+            }
+            if round > 0 {
+                tokio::time::sleep(duration(self.ambient.moment().uniform(pause_bound(round)))).await;
             }
             let request = KeysAndAttributes::builder()
                 .set_keys(Some(wanted.iter().map(|key| key_of(key)).collect()))
@@ -223,6 +244,12 @@ impl DynamoStore {
     }
 }
 
+/// The bound of the pause before this round of a read, from the second one on.
+fn pause_bound(round: usize) -> Millis {
+    let doublings = u32::try_from(round).unwrap_or(u32::MAX).saturating_sub(1);
+    Millis(FIRST_PAUSE.0.saturating_mul(1_i64.checked_shl(doublings).unwrap_or(i64::MAX)).min(PAUSE_MAX.0))
+}
+
 /// Limits a read to the key and these attributes. Without attributes, it reads everything.
 fn projected(request: KeysAndAttributesBuilder, attributes: &[&str]) -> KeysAndAttributesBuilder {
     if attributes.is_empty() {
@@ -241,7 +268,7 @@ struct BatchRead {
     answered: std::collections::HashSet<String>,
 }
 
-impl Store for DynamoStore {
+impl<A: Ambient> Store for DynamoStore<A> {
     async fn write(&self, write: &Write) -> Written {
         match &write.action {
             Action::Put(item) => self.put(write, item).await,

@@ -21,7 +21,7 @@ use hookonce_protocol::time::Millis;
 pub use account::{
     CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client, ssm_client,
 };
-pub use dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
+pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
 pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
 pub use render::{from_attributes, to_attributes};

@@ -97,6 +97,11 @@ fn to_attribute(value: &Value) -> AttributeValue {
         Value::Number(number) => AttributeValue::N(number.as_text().to_owned()),
         Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes.clone())),
         Value::Flag(flag) => AttributeValue::Bool(*flag),
+        Value::TextSet(texts) => AttributeValue::Ss(texts.as_slice().to_vec()),
+        Value::NumberSet(numbers) => {
+            AttributeValue::Ns(numbers.as_slice().iter().map(|number| number.as_text().to_owned()).collect())
+        }
+        Value::BytesSet(blobs) => AttributeValue::Bs(blobs.as_slice().iter().cloned().map(Blob::new).collect()),
         Value::List(values) => AttributeValue::L(values.iter().map(to_attribute).collect()),
         Value::Map(values) => AttributeValue::M(to_attributes(values)),
         Value::Null(_) => AttributeValue::Null(true),
@@ -116,12 +121,12 @@ fn from_attribute(value: &AttributeValue) -> Value {
         AttributeValue::Bool(flag) => Value::Flag(*flag),
         AttributeValue::L(values) => Value::List(values.iter().map(from_attribute).collect()),
         AttributeValue::M(values) => Value::Map(from_attributes(values)),
-        AttributeValue::Ss(texts) => Value::List(texts.iter().map(|text| Value::Text(text.clone())).collect()),
+        AttributeValue::Ss(texts) => Value::TextSet(texts.clone().into()),
         AttributeValue::Ns(numbers) => {
-            Value::List(numbers.iter().map(|number| Value::Number(Number::from_text(number))).collect())
+            Value::NumberSet(numbers.iter().map(Number::from_text).collect::<Vec<_>>().into())
         }
         AttributeValue::Bs(blobs) => {
-            Value::List(blobs.iter().map(|blob| Value::Bytes(blob.as_ref().to_vec())).collect())
+            Value::BytesSet(blobs.iter().map(|blob| blob.as_ref().to_vec()).collect::<Vec<_>>().into())
         }
         // Null, and types that DynamoDB may add later. Neither the protocol nor the handlers write them.
         _ => Value::Null(true),

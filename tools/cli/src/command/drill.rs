@@ -148,6 +148,10 @@ impl Drill {
                 Ok(Finding::Differs("no handler wants it any more".to_owned()))
             }
             Planned::NoHandler => Ok(Finding::Same),
+            Planned::Several(events) if settled && record.outcome != Some(Outcome::FannedOut) => {
+                Ok(Finding::Differs(format!("the catalog reads {} events out of it", events.len())))
+            }
+            Planned::Several(_) => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
             Planned::Unavailable => Err(store_unavailable()),
         }

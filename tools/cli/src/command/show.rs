@@ -217,6 +217,9 @@ impl Story {
                 }
             }
             Some(Planned::NoHandler) => facts.push(("plan today", "no handler wants it".to_owned())),
+            Some(Planned::Several(events)) => {
+                facts.push(("plan today", format!("a record for each of its {} events", events.len())));
+            }
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
             Some(Planned::Unavailable) => facts.push(("plan today", "DynamoDB did not answer".to_owned())),
         }

@@ -1,0 +1,121 @@
+//! Metric lines: CloudWatch's embedded metric format, and nothing in them that is not meant to be there.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use hookonce_protocol::call::Signal;
+use hookonce_protocol::plan::PlanError;
+use hookonce_protocol::record::DeadReason;
+use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::telemetry::{Counts, METRICS, Telemetry};
+use serde_json::{Value, json};
+
+use crate::support::Harness;
+use crate::support::counting::{count, counted, counting};
+
+/// What CloudWatch accepts in one line
+/// (docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+const METRICS_MAX: usize = 100;
+const DIMENSIONS_MAX: usize = 30;
+
+/// Members of a line that are neither metric nor dimension: for a search in the log.
+const PROPERTIES: [&str; 5] = ["request_id", "endpoint", "body_bytes", "body_sha256", "header_names"];
+
+fn emitted(counts: &Counts) -> Vec<String> {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&lines);
+    let sink = Arc::new(move |line: &str| into.lock().unwrap().push(line.to_owned()));
+    Telemetry::new("worker", "hookonce/stack", sink).emit(counts, EpochMs(1_767_225_600_123));
+    lines.lock().unwrap().clone()
+}
+
+/// What is wrong with a line as a metric line.
+fn faults(line: &str) -> Vec<String> {
+    let parsed: Value = serde_json::from_str(line).unwrap();
+    let directive = &parsed["_aws"]["CloudWatchMetrics"][0];
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let dimensions: Vec<Vec<String>> = directive["Dimensions"].as_array().unwrap().iter().map(texts).collect();
+    let metrics = directive["Metrics"].as_array().unwrap();
+    let names: Vec<_> = metrics.iter().map(|metric| metric["Name"].as_str().unwrap().to_owned()).collect();
+    let named = dimensions.iter().flatten().chain(&names).cloned();
+    let known: BTreeSet<String> = named.chain(PROPERTIES.map(str::to_owned)).chain(["_aws".to_owned()]).collect();
+    let units = |metric: &Value| {
+        let wanted = if metric["Name"].as_str().unwrap().ends_with("_ms") { "Milliseconds" } else { "Count" };
+        metric["Unit"] == wanted && metric.as_object().unwrap().len() == 2
+    };
+    let strange: Vec<_> = parsed.as_object().unwrap().keys().filter(|name| !known.contains(*name)).collect();
+    let rules = [
+        ("is no single line", !line.contains('\n')),
+        ("has no time", parsed["_aws"]["Timestamp"].is_i64()),
+        ("has another directive", parsed["_aws"].as_object().unwrap().len() == 2),
+        ("has no namespace", directive["Namespace"].as_str().is_some_and(|name| name.starts_with("hookonce"))),
+        ("has no metric, or too many", (1..=METRICS_MAX).contains(&names.len())),
+        ("has too many dimensions", dimensions.iter().all(|set| set.len() <= DIMENSIONS_MAX)),
+        ("has a dimension that is no text", dimensions.iter().flatten().all(|name| parsed[name].is_string())),
+        ("has a metric that is no number", names.iter().all(|name| parsed[name].is_i64())),
+        ("has a wrong unit", metrics.iter().all(units)),
+        ("has more than is allowed", strange.is_empty()),
+    ];
+    rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{what}: {line}")).collect()
+}
+
+#[test]
+fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
+    let mut counts = Counts::default();
+    counts.add("event_applied", 2);
+    counts.add("event_applied", 1);
+    counts.set("delivery_duration_ms", 12);
+    counts.signals(&[Signal::OwnRetry, Signal::RecordDead(DeadReason::Stale), Signal::PlanRefused(PlanError::Set)]);
+    counts.code("signature_mismatch");
+    counts.property("endpoint", "stripe");
+    counts.property("header_names", "a\nb\"c");
+    let lines = emitted(&counts);
+    assert_eq!(faults(&lines[0]), [""; 0]);
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
+    let metrics = json!([
+        { "Name": "delivery_duration_ms", "Unit": "Milliseconds" }, { "Name": "event_applied", "Unit": "Count" },
+        { "Name": "handler_failed", "Unit": "Count" }, { "Name": "own_retry", "Unit": "Count" },
+        { "Name": "record_dead", "Unit": "Count" },
+    ]);
+    let directive = json!({ "Namespace": "hookonce/stack", "Dimensions": [["function"], ["function", "code"]], "Metrics": metrics });
+    let whole = json!({
+        "_aws": { "Timestamp": 1_767_225_600_123_i64, "CloudWatchMetrics": [directive] },
+        "function": "worker", "code": "signature_mismatch", "endpoint": "stripe", "header_names": "a\nb\"c",
+        "delivery_duration_ms": 12, "event_applied": 3, "handler_failed": 1, "own_retry": 1, "record_dead": 1,
+    });
+    assert_eq!((lines.len(), line), (1, whole));
+    assert!(emitted(&Counts::default()).is_empty(), "nothing was counted");
+    for name in METRICS {
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+    }
+}
+
+#[test]
+fn a_line_that_says_too_much_is_noticed() {
+    let mut counts = Counts::default();
+    counts.add("event_applied", 1);
+    counts.property("body", "LEAKMENOT");
+    assert_eq!(faults(&emitted(&counts)[0]).len(), 1);
+}
+
+/// Every line of a busy stack: accepted, duplicate, forged, unknown, failing and dying deliveries.
+#[tokio::test]
+async fn every_line_of_every_function_is_a_metric_line() {
+    let harness = Harness::with(counting).await;
+    for delivery in [
+        count("msg_1", "a"),
+        count("msg_1", "a"),
+        count("msg_2", "b").signed_with("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        counted("msg_3", "count.never", "c"),
+        counted("msg_4", "no.such.type", "d"),
+    ] {
+        harness.deliver(&delivery).await;
+    }
+    harness.settle().await;
+    let lines = harness.metric_lines();
+    assert!(lines.len() > 5 && harness.metric("record_dead") == 1, "{lines:?}");
+    let faults: Vec<_> = lines.iter().flat_map(|line| faults(line)).collect();
+    assert_eq!(faults, [""; 0]);
+}
