@@ -184,7 +184,8 @@ def alarms(stack):
              "ApiId": {stack.ids["Gateway"]}, "function": {"webhook", "worker", "relay"}}
     for alarm in found:
         name = alarm["AlarmName"]
-        yield name, "topic", alarm["AlarmActions"], [ANSWERS["AlarmTopicArn"]]
+        yield name, "topics", (alarm["AlarmActions"], alarm["OKActions"]), ([ANSWERS["AlarmTopicArn"]], [ANSWERS["AlarmTopicArn"]])
+        yield name, "names left open", sorted(set(re.findall(r"\$\{.*?\}", name + alarm["AlarmDescription"]))), []
         single = {key: alarm.get(key) for key in ("Namespace", "Dimensions")}
         metrics = [item["MetricStat"]["Metric"] for item in alarm["Metrics"] if "MetricStat" in item] or [single]
         for metric in metrics:
@@ -196,7 +197,9 @@ def alarms(stack):
 
 def outputs(stack):
     value = json.loads(client("ssm").get_parameter(Name=f"/hookonce/{STACK}/outputs")["Parameter"]["Value"])
-    expected = {"inbox_table": stack.ids["InboxTable"], "domain_table": stack.ids["DomainTable"], "queue_url": stack.ids["HintQueue"]}
+    expected = {"inbox_table": stack.ids["InboxTable"], "domain_table": stack.ids["DomainTable"], "queue_url": stack.ids["HintQueue"],
+                "endpoint_key": ANSWERS["EndpointKeyArn"], "index_shards": 16, "index_shards_read": 16,
+                "delivery_retention_days": 35, "effect_retention_days": 95}
     yield "StackOutputs", "value", {name: value.get(name) for name in expected}, expected
     for name, body in stack.template["Outputs"].items():
         resolved = stack.resolve(body["Value"])

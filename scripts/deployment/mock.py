@@ -202,8 +202,8 @@ def make_alarm(stack, name, properties):
     for number in ("Threshold", "Period", "EvaluationPeriods"):
         if number in properties:
             properties[number] = float(properties[number]) if number == "Threshold" else int(properties[number])
-    stack.ids[name] = f"{STACK}-{name}"
-    client("cloudwatch").put_metric_alarm(AlarmName=stack.ids[name], **properties)
+    stack.ids[name] = properties["AlarmName"]
+    client("cloudwatch").put_metric_alarm(**properties)
 
 
 def make_gateway(stack, name, properties):

@@ -63,6 +63,14 @@ impl Template {
             Value::Object(map) => match single(map) {
                 Some(("Ref", name)) => self.reference(name.as_str().unwrap()),
                 Some(("Fn::GetAtt", path)) => path.clone(),
+                Some(("Fn::Sub", Value::Array(parts))) => {
+                    let values = parts[1].as_object().unwrap().iter();
+                    let insert = |text: String, (name, value): (&String, &Value)| {
+                        let value = self.resolve(value);
+                        text.replace(&format!("${{{name}}}"), value.as_str().unwrap_or(&value.to_string()))
+                    };
+                    json!(substituted(&values.fold(parts[0].as_str().unwrap().to_owned(), insert)))
+                }
                 Some(("Fn::Sub", text)) => json!(substituted(text.as_str().unwrap())),
                 Some(("Fn::FindInMap", path)) => {
                     let names: Vec<_> = path.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
@@ -136,9 +144,9 @@ fn intrinsic_functions_are_carried_out() {
     let template = Template::parse(
         "Parameters: { Size: { Default: 7 } }\nMappings: { A: { B: { C: 5 } } }\nResources:\n  Thing:\n    Type: T\n    \
          Properties:\n      One: !Ref Size\n      Two: !FindInMap [A, B, C]\n      Three: !Sub 'x/${Thing.Arn}/{y}'\n      \
-         Four: !GetAtt Thing.Arn\n      Five: !If [Never, !Ref Thing, !Ref AWS::NoValue]\n      Six: [!Ref AWS::NoValue]",
+         Four: !GetAtt Thing.Arn\n      Five: !If [Never, !Ref Thing, !Ref AWS::NoValue]\n      Six: [!Ref AWS::NoValue]\n      Seven: !Sub ['${N}/${Thing}', {N: !Ref Size}]",
     );
     let expected =
-        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": []});
+        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": [], "Seven": "7/Thing"});
     assert_eq!(template.property("Thing", &[]), expected);
 }

@@ -4,6 +4,7 @@
 //! Each rule runs on `template.yaml`, and on a copy with one changed line, which shows that the rule can find
 //! something.
 
+mod alarms;
 mod document;
 mod documentation;
 mod environment;

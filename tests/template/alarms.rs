@@ -1,0 +1,80 @@
+//! Each alarm says how urgent it is, tells when it is over, and links to the section of the runbook that is about it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hookonce_protocol::timing::Timing;
+use serde_json::{Value, json};
+
+use super::document::Template;
+use super::{changed, none, only, template};
+
+fn runbook() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbook.md")).unwrap()
+}
+
+/// The sections of a page by their anchors.
+fn sections(page: &str) -> BTreeMap<String, String> {
+    let anchor = |heading: &str| {
+        let kept = |c: &char| c.is_ascii_alphanumeric() || " -".contains(*c);
+        heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+    };
+    let headed = page.split("\n#").skip(1).filter_map(|part| part.trim_start_matches('#').split_once('\n'));
+    headed.map(|(heading, text)| (anchor(heading.trim()), text.to_owned())).collect()
+}
+
+fn findings(template: &Template, runbook: &str) -> Vec<String> {
+    let sections = sections(runbook);
+    let mut findings = Vec::new();
+    let mut linked = 0;
+    for alarm in template.resources("AWS::CloudWatch::Alarm") {
+        let text = |name| template.property(alarm, &[name]).as_str().unwrap_or_default().to_owned();
+        let (name, description) = (text("AlarmName"), text("AlarmDescription"));
+        let severity = name.strip_prefix("hookonce/AWS::StackName/").and_then(|rest| rest.split_once('/'));
+        let severity = severity.filter(|(severity, own)| ["page", "notice"].contains(severity) && *own == alarm);
+        let Some((severity, _)) = severity else {
+            findings.push(format!("{alarm}: the name {name} does not end in a severity and its own name"));
+            continue;
+        };
+        let anchor = description.rsplit_once(" See RunbookUrl#").map(|(_, anchor)| anchor);
+        match anchor.and_then(|anchor| sections.get(anchor)) {
+            Some(section) if section.contains(&format!("`{alarm}` ({severity})")) => linked += 1,
+            Some(_) => findings.push(format!("{alarm}: its section does not name it with its severity, {severity}")),
+            None => findings.push(format!("{alarm}: its description links to no section: {description}")),
+        }
+        let (raised, over) = (template.property(alarm, &["AlarmActions"]), template.property(alarm, &["OKActions"]));
+        if raised == Value::Null || raised != over {
+            findings.push(format!("{alarm}: it does not tell when it is over"));
+        }
+    }
+    let named = runbook.matches("` (page)").count() + runbook.matches("` (notice)").count();
+    if findings.is_empty() && named != linked {
+        findings.push(format!("the runbook names {named} alarms, the template has {linked}"));
+    }
+    findings
+}
+
+#[test]
+fn every_alarm_links_to_the_section_that_is_about_it() {
+    none(&findings(&template(), &runbook()));
+    let planted = |from: &str, to: &str| findings(&changed(from, to), &runbook());
+    only(&planted("}/page/RecordsDied\n", "}/urgent/RecordsDied\n"), "does not end in a severity");
+    only(&planted("}/page/RecordsDied\n", "}/notice/RecordsDied\n"), "does not name it with its severity, notice");
+    only(&planted("#records-died\n", "#records-dead\n"), "links to no section");
+    only(&planted("#dead-letters-wait\n", "#records-died\n"), "its section does not name it");
+    only(&planted("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", ""), "is over");
+    let of_old = runbook() + "\nAlarm `DiskIsFull` (page).\n";
+    only(&findings(&template(), &of_old), "the runbook names 22 alarms, the template has 21");
+}
+
+/// What the command line reads of a stack is what its functions do.
+#[test]
+fn the_outputs_say_how_the_functions_write() {
+    let written = template().property("StackOutputs", &["Value"]);
+    let text = written.as_str().unwrap().replace(":IndexShards", ":16").replace("16Read", "16");
+    let outputs: Value = serde_json::from_str(&text).unwrap();
+    let timing = Timing::standard();
+    assert_eq!(outputs["version"], env!("CARGO_PKG_VERSION"), "Mappings, Release");
+    assert_eq!(outputs["delivery_retention_days"], json!(timing.delivery_retention.as_seconds() / 86_400));
+    assert_eq!(outputs["effect_retention_days"], json!(timing.effect_retention.as_seconds() / 86_400));
+}
