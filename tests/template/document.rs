@@ -146,7 +146,6 @@ fn intrinsic_functions_are_carried_out() {
          Properties:\n      One: !Ref Size\n      Two: !FindInMap [A, B, C]\n      Three: !Sub 'x/${Thing.Arn}/{y}'\n      \
          Four: !GetAtt Thing.Arn\n      Five: !If [Never, !Ref Thing, !Ref AWS::NoValue]\n      Six: [!Ref AWS::NoValue]\n      Seven: !Sub ['${N}/${Thing}', {N: !Ref Size}]",
     );
-    let expected =
-        json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": [], "Seven": "7/Thing"});
+    let expected = json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": [], "Seven": "7/Thing"});
     assert_eq!(template.property("Thing", &[]), expected);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use hookonce_protocol::relay::Budget;
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use serde_json::{Value, json};
 
@@ -164,10 +165,22 @@ fn a_parameter_names_what_the_commands_need() {
     assert_eq!(template.resources("AWS::SSM::Parameter"), ["StackOutputs"]);
     let property = |name: &str| template.property("StackOutputs", &[name]);
     assert_eq!((property("Name"), property("Type")), (json!("/hookonce/AWS::StackName/outputs"), json!("String")));
-    let value = property("Value").as_str().unwrap().replace("IndexShardsRead", "16");
+    let value = property("Value").as_str().unwrap().replace("IndexShardsRead", "16").replace("IndexShards", "16");
     let value: Value = serde_json::from_str(&value).unwrap();
+    let days = |length: Millis| length.as_seconds() / 86_400;
+    let timing = Timing::standard();
     assert_eq!(
         value,
-        json!({ "inbox_table": "InboxTable", "domain_table": "DomainTable", "queue_url": "HintQueue", "index_shards_read": 16 })
+        json!({
+            "version": env!("CARGO_PKG_VERSION"), // Mappings, Release
+            "inbox_table": "InboxTable",
+            "domain_table": "DomainTable",
+            "queue_url": "HintQueue",
+            "endpoint_key": "EndpointKeyArn",
+            "index_shards": 16,
+            "index_shards_read": 16,
+            "delivery_retention_days": days(timing.delivery_retention),
+            "effect_retention_days": days(timing.effect_retention),
+        })
     );
 }

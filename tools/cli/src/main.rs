@@ -5,9 +5,14 @@
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 
+#[cfg(feature = "aws")]
+mod account;
 mod capture;
 mod census;
+#[cfg(feature = "aws")]
+mod cloudwatch;
 mod command;
+mod endpoints;
 mod failure;
 mod fixtures;
 mod life;
@@ -24,6 +29,8 @@ mod select;
 mod sender;
 mod stack;
 mod target;
+#[cfg(feature = "aws")]
+mod watch;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use failure::Exit;
@@ -57,7 +64,7 @@ enum Command {
     Verify(command::verify::Arguments),
     /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),
-    /// Manage endpoints and their secrets.
+    /// Manage endpoints and their secrets, here or on a deployed stack.
     #[command(subcommand)]
     Endpoint(command::endpoint::Command),
     /// List records and their states.
@@ -72,6 +79,8 @@ enum Command {
     Redact(command::redact::Arguments),
     /// Show whether anything needs a person: queues, due and dead records.
     Status(command::status::Arguments),
+    /// Check what hookonce needs, here or of a deployed stack, and say what to do about each problem.
+    Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
     /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
@@ -95,13 +104,14 @@ async fn main() -> std::process::ExitCode {
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
         Command::Verify(arguments) => command::verify::run(&arguments),
         Command::Providers(arguments) => command::providers::run(&arguments),
-        Command::Endpoint(command) => command::endpoint::run(command),
+        Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
         Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
         Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
+        Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,

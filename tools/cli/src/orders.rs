@@ -31,7 +31,7 @@ const ROWS_MAX: usize = 50;
 const READS_AT_ONCE: usize = 8;
 
 /// The longest name and the longest reason, in bytes.
-const BY_BYTES_MAX: usize = 128;
+const BY_BYTES_MAX: usize = 256;
 const REASON_BYTES_MAX: usize = 512;
 
 /// The arguments of every command that changes records.
@@ -48,9 +48,12 @@ pub(crate) struct OrderArguments {
     /// Why, for the audit trail.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who you are, for the audit trail.
-    #[arg(long, value_name = "NAME", env = "USER")]
+    /// Who you are, for the audit trail. Default: whom AWS takes you for, or USER on a local stack.
+    #[arg(long, value_name = "NAME")]
     by: Option<String>,
+    /// The variable USER, for `by`.
+    #[arg(long, env = "USER", hide = true)]
+    user: Option<String>,
     /// Maximum number of records per second.
     #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
     rate: f64,
@@ -74,9 +77,13 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl OrderArguments {
     /// The order, checked.
-    fn order(&self, operation: Operation, accept_duplicate: bool) -> Result<Order, Failure> {
+    async fn order(&self, operation: Operation, accept_duplicate: bool) -> Result<Order, Failure> {
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
-        let order = Order { operation, accept_duplicate, by: text(&self.by), reason: text(&self.reason) };
+        let by = match &self.by {
+            None if self.yes => self.target.caller().await?.or_else(|| self.user.clone()),
+            by => by.clone(),
+        };
+        let order = Order { operation, accept_duplicate, by: text(&by), reason: text(&self.reason) };
         if self.yes && order.by.is_empty() {
             return Err(Failure::usage("nobody is named for the audit trail", "pass --by NAME, or set USER"));
         }
@@ -133,13 +140,14 @@ pub(crate) struct Wish {
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, Failure> {
-    let order = arguments.order(wish.operation, wish.accept_duplicate)?;
+    let order = arguments.order(wish.operation, wish.accept_duplicate).await?;
     let filter = if arguments.key.is_empty() { Some(arguments.filter(wish.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
     let stack = arguments.target.open_with_domain().await?;
     let mut run = Run {
         store: &stack.store,
         order: &order,
+        timing: stack.timing()?,
         arguments: &arguments,
         bar: ProgressBar::hidden(),
         clock: interval(arguments.rate),
@@ -246,6 +254,7 @@ impl Tally {
 struct Run<'a> {
     store: &'a DynamoStore,
     order: &'a Order,
+    timing: Timing,
     arguments: &'a OrderArguments,
     bar: ProgressBar,
     clock: Interval,
@@ -321,13 +330,13 @@ impl Run<'_> {
     }
 
     fn foresee(&mut self, record: &Record, trail: &Trail) {
-        let write = self.order.write(record, trail, &Timing::standard(), System.moment());
+        let write = self.order.write(record, trail, &self.timing, System.moment());
         let fate = write.map_or_else(Fate::of, |_| Fate::Would);
         self.count(record, fate);
     }
 
     async fn act(&mut self, record: &Record) -> Result<(), Failure> {
-        let fate = match operate(self.store, record, self.order, &Timing::standard(), &System).await {
+        let fate = match operate(self.store, record, self.order, &self.timing, &System).await {
             Operated::Done => Fate::Done,
             Operated::Overtaken => Fate::Overtaken,
             Operated::Blocked => Fate::Blocked,

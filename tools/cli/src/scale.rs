@@ -87,7 +87,7 @@ async fn the_first_page_of_many_records_costs_a_few_reads() {
     let calls = CallCounts::default();
     let counted = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(calls.clone()).build());
     let store = DynamoStore::new(counted, &place.inbox_table, &place.domain_table);
-    let stack = OpenStack { store, shards_read: SHARDS_MIN };
+    let stack = OpenStack { store, shards_read: SHARDS_MIN, timing: None };
     let shards = u64::from(SHARDS_MIN);
     let listed = listing(&stack, &filter(&["--state", "DEAD"]), 50).await.unwrap();
     assert!(listed.records.len() >= 50);

@@ -108,6 +108,12 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
 }
 
 impl Filter {
+    /// The records that an endpoint received since a moment.
+    pub(crate) fn received(endpoint: &EndpointId, since: EpochMs) -> Self {
+        let endpoint = Some(endpoint.to_string());
+        Self { state: None, endpoint, event_type: None, error: None, since: Some(since), until: None }
+    }
+
     /// Whether it names anything.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { state, endpoint, event_type, error, since, until } = self;
@@ -220,11 +226,15 @@ pub(crate) async fn page(
     read: Read,
 ) -> Result<(Page, Option<IndexCursor>), Failure> {
     let index = store.index_page(query, from, read.page()).await.map_err(|_| store_unavailable())?;
+    let examined = index.keys.len();
+    // The key names the endpoint, so the records of others need not be read.
+    let own = |key: &RecordKey| filter.endpoint.as_deref().is_none_or(|endpoint| endpoint == key.parts().0);
+    let keys: Vec<_> = index.keys.into_iter().filter(own).collect();
     let found = match read {
-        Read::Heads => store.read_heads(&index.keys).await,
-        Read::Whole => store.read_each(&index.keys).await,
+        Read::Heads => store.read_heads(&keys).await,
+        Read::Whole => store.read_each(&keys).await,
     };
-    Ok((wanted(found, index.keys.len(), filter)?, index.next))
+    Ok((wanted(found, examined, filter)?, index.next))
 }
 
 /// Number of items in one page of a scan.

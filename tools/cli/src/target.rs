@@ -1,32 +1,31 @@
 //! Which stack a command acts on: the local one, or a named one on AWS.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_local::clients;
 #[cfg(feature = "aws")]
-use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
-use hookonce_runtime::aws::{
-    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client,
-};
+use hookonce_runtime::aws::{dynamodb_client, sqs_client};
 use hookonce_runtime::file::EndpointFolder;
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
+#[cfg(feature = "aws")]
+use crate::account::{CALL_MAX, caller, signed_in};
 use crate::failure::Failure;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
+#[cfg(feature = "aws")]
+use crate::watch::Watch;
 
 /// The default folder of a local stack.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
-
-/// How long one call to DynamoDB may take.
-#[cfg(feature = "aws")]
-const CALL_MAX: Millis = Millis::seconds(20);
 
 /// The folder of a local stack.
 #[derive(Debug, Clone, Args)]
@@ -124,15 +123,32 @@ impl Drop for Announcement {
 /// # Errors
 /// [`Failure::Usage`] when the file or a folder cannot be written.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let denied = |error: std::io::Error| {
-        Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --data")
-    };
+    written(path, text)?.persist(path).map(|_| ()).map_err(|error| denied(path, &error.error))
+}
+
+/// The same for a file that does not exist yet. False if it does.
+///
+/// # Errors
+/// [`Failure::Usage`] when the file or a folder cannot be written.
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<bool, Failure> {
+    match written(path, text)?.persist_noclobber(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(denied(path, &error.error)),
+    }
+}
+
+/// The text in a file beside the path, with the permissions 0600.
+fn written(path: &Path, text: &str) -> Result<NamedTempFile, Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(denied)?;
-    // It is created with the permissions 0600.
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(denied)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(denied)?;
-    file.persist(path).map(|_| ()).map_err(|error| denied(error.error))
+    fs::create_dir_all(folder).map_err(|error| denied(path, &error))?;
+    let mut file = NamedTempFile::new_in(folder).map_err(|error| denied(path, &error))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
+    written.map(|()| file).map_err(|error| denied(path, &error))
+}
+
+fn denied(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --data")
 }
 
 /// The stack that a command acts on. For a deployed stack, the AWS SDK reads region and credentials as usual.
@@ -165,9 +181,43 @@ pub(crate) struct OpenStack {
     pub(crate) store: DynamoStore,
     /// The number of index shards to read.
     pub(crate) shards_read: u16,
+    /// How the stack's functions write records, where that is known.
+    pub(crate) timing: Option<Timing>,
+}
+
+impl OpenStack {
+    /// How the stack's functions write records, for whoever writes them too.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when nothing says so.
+    pub(crate) fn timing(&self) -> Result<Timing, Failure> {
+        self.timing.ok_or_else(|| {
+            Failure::usage(
+                "it is not known how long this stack keeps its records, and in how many index shards it writes them",
+                "name the stack with --stack NAME; if you did, deploy it again from this release's template.yaml first",
+            )
+        })
+    }
+}
+
+/// What AWS knows of a named stack.
+#[cfg(feature = "aws")]
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// Whom AWS takes the caller for.
+    pub(crate) caller: String,
+    /// The release that is deployed. `None` if it is an earlier one that does not say.
+    pub(crate) version: Option<String>,
+    /// What CloudWatch knows.
+    pub(crate) watch: Result<Watch, Failure>,
 }
 
 impl Target {
+    /// A named stack, or the one that runs in this folder.
+    pub(crate) fn named(folder: DataFolder, stack: Option<String>) -> Self {
+        Self { folder, stack, table: None, domain_table: None, queue_url: None, index_shards: SHARDS_MIN }
+    }
+
     /// The tables of the named or running stack.
     ///
     /// # Errors
@@ -179,7 +229,9 @@ impl Target {
         let running = self.folder.running()?;
         let client = clients::dynamodb(&running.dynamodb_url);
         let store = DynamoStore::new(client, running.inbox_table, running.domain_table);
-        Ok(OpenStack { store, shards_read: running.index_shards_read })
+        // A local stack has the standard durations.
+        let timing = Timing { shards_read: running.index_shards_read, ..Timing::standard() };
+        Ok(OpenStack { store, shards_read: timing.shards_read, timing: Some(timing) })
     }
 
     /// The tables of the named or running stack, for what reads no index.
@@ -217,11 +269,12 @@ impl Target {
         let Some(stack) = &self.stack else {
             let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
             let store = DynamoStore::new(client, inbox, domain.unwrap_or_default());
-            return Ok(OpenStack { store, shards_read: self.index_shards });
+            return Ok(OpenStack { store, shards_read: self.index_shards, timing: None });
         };
         let outputs = Outputs::of(&config, stack).await?;
+        let (timing, shards_read) = (outputs.timing(), outputs.index_shards_read);
         let store = DynamoStore::new(client, outputs.inbox_table, outputs.domain_table);
-        Ok(OpenStack { store, shards_read: outputs.index_shards_read })
+        Ok(OpenStack { store, shards_read, timing })
     }
 
     /// The queue of the named or running stack, its dead-letter queue if that is known, and a client for both.
@@ -263,38 +316,47 @@ impl Target {
     async fn deployed(&self) -> Result<OpenStack, Failure> {
         Err(without_aws())
     }
+
+    /// What AWS knows of a named stack beside its tables and queues. `None` for any other, which has no alarms.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or AWS does not answer. What CloudWatch refuses is told apart.
+    #[cfg(feature = "aws")]
+    pub(crate) async fn surroundings(&self, now: EpochMs) -> Result<Option<Surroundings>, Failure> {
+        let Some(stack) = &self.stack else { return Ok(None) };
+        let config = signed_in().await?;
+        let version = Outputs::of(&config, stack).await?.version;
+        let (caller, watch) = futures::join!(caller(&config), Watch::of(&config, stack, now));
+        Ok(Some(Surroundings { caller: caller?, version, watch }))
+    }
+
+    /// Whom AWS takes the caller for. `None` on a local stack, where nobody signs in.
+    ///
+    /// # Errors
+    /// [`Failure`] when AWS rejects the credentials or does not answer.
+    #[cfg(feature = "aws")]
+    pub(crate) async fn caller(&self) -> Result<Option<String>, Failure> {
+        if self.stack.is_none() && self.table.is_none() {
+            return Ok(None);
+        }
+        caller(&signed_in().await?).await.map(Some)
+    }
+
+    /// Nobody signs in.
+    #[cfg(not(feature = "aws"))]
+    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    pub(crate) async fn caller(&self) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
 }
 
+/// The failure of a build without the feature `aws`.
 #[cfg(not(feature = "aws"))]
-fn without_aws() -> Failure {
+pub(crate) fn without_aws() -> Failure {
     Failure::usage(
         "this build of hookonce cannot access AWS",
         "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",
     )
-}
-
-/// The account's configuration, with a region and credentials. Without them every call would fail, each with a page of
-/// causes.
-#[cfg(feature = "aws")]
-async fn signed_in() -> Result<SdkConfig, Failure> {
-    let config = shared_config().await;
-    if config.region().is_none() {
-        return Err(Failure::usage(
-            "no AWS region is set",
-            "set AWS_DEFAULT_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
-        ));
-    }
-    match check_credentials(&config).await {
-        Ok(()) => Ok(config),
-        Err(CredentialsFailure::Absent) => Err(Failure::unavailable(
-            "no AWS credentials were found",
-            "sign in (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
-        )),
-        Err(CredentialsFailure::Other(cause)) => Err(Failure::unavailable(
-            format!("the AWS credentials cannot be used: {cause}"),
-            "sign in again (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
-        )),
-    }
 }
 
 /// The failure when DynamoDB does not answer.

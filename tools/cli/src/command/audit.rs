@@ -90,11 +90,11 @@ impl Violation {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let OpenStack { store, shards_read } = arguments.target.open_with_domain().await?;
+    let OpenStack { store, shards_read, timing } = arguments.target.open_with_domain().await?;
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan).await?;
     let mut audit = Audit {
         store: &store,
-        timing: Timing { shards_read, ..Timing::standard() },
+        timing: timing.unwrap_or(Timing { shards_read, ..Timing::standard() }),
         started: System.moment().now,
         effects: Effects::default(),
         pause: Duration::from_secs(1) / arguments.rate,

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod discard;
+pub(crate) mod doctor;
 pub(crate) mod drill;
 pub(crate) mod endpoint;
 pub(crate) mod list;

@@ -13,7 +13,19 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+#[cfg(feature = "aws")]
+use crate::target::Surroundings;
 use crate::target::{OpenStack, Target, store_unavailable};
+#[cfg(feature = "aws")]
+use crate::watch::{Alarm, Watch};
+
+/// The release of this command.
+#[cfg(feature = "aws")]
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long the relay may be away before somebody should know. The alarm of the template says the same.
+#[cfg(feature = "aws")]
+const RELAY_AWAY: Millis = Millis::minutes(10);
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
 const OVERDUE: Millis = Millis::minutes(10);
@@ -44,7 +56,12 @@ struct Glance {
     oldest_dead: Option<EpochMs>,
     queue: Depth,
     dead_letters: Option<Depth>,
+    #[cfg(feature = "aws")]
+    aws: Option<Surroundings>,
 }
+
+/// Something that needs a person: a word for programs, and what to do.
+type Need = (String, String);
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.target.open().await?;
@@ -63,6 +80,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some(url) => Some(self::queue(&sqs, &url).await?.0),
             None => None,
         },
+        #[cfg(feature = "aws")]
+        aws: arguments.target.surroundings(now).await?,
     };
     let needs = report.needs(now);
     if arguments.json {
@@ -117,17 +136,20 @@ fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
 
 impl Glance {
     /// What needs a person, and what to do.
-    fn needs(&self, now: EpochMs) -> Vec<(&'static str, String)> {
+    fn needs(&self, now: EpochMs) -> Vec<Need> {
+        #[cfg(feature = "aws")]
+        let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
+        #[cfg(not(feature = "aws"))]
         let mut needs = Vec::new();
         if self.dead > 0 {
             needs.push((
-                "records_died",
+                "records_died".to_owned(),
                 format!("{} record(s) are DEAD: `hookonce list --state DEAD`, docs/runbook.md#records-died", self.dead),
             ));
         }
         if let Some(oldest) = self.oldest_due.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
             needs.push((
-                "overdue",
+                "overdue".to_owned(),
                 format!(
                     "a record has been due for {}: the relay does not run or cannot keep up, \
                      docs/runbook.md#the-oldest-due-record-is-old",
@@ -137,16 +159,20 @@ impl Glance {
         }
         if let Some(letters) = self.dead_letters.as_ref().filter(|letters| letters.visible > 0) {
             needs.push((
-                "dead_letters",
+                "dead_letters".to_owned(),
                 format!("{} dead letter(s) wait for the relay: docs/runbook.md#dead-letters-wait", letters.visible),
             ));
         }
         needs
     }
 
-    fn json(&self, now: EpochMs, needs: &[(&'static str, String)]) -> serde_json::Value {
+    fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
         let depth =
             |depth: &Depth| json!({ "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed });
+        #[cfg(feature = "aws")]
+        let aws = self.aws.as_ref().map(|aws| json_of(aws, now));
+        #[cfg(not(feature = "aws"))]
+        let aws = None::<serde_json::Value>;
         json!({
             "pending": self.pending,
             "dead": self.dead,
@@ -154,11 +180,12 @@ impl Glance {
             "oldest_dead_age_ms": self.oldest_dead.map(|at| now.0 - at.0),
             "queue": depth(&self.queue),
             "dead_letter_queue": self.dead_letters.as_ref().map(depth),
+            "aws": aws,
             "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
         })
     }
 
-    fn print(&self, now: EpochMs, needs: &[(&'static str, String)]) {
+    fn print(&self, now: EpochMs, needs: &[Need]) {
         let depth = |depth: &Depth| {
             format!("{} visible, {} in flight, {} delayed", depth.visible, depth.in_flight, depth.delayed)
         };
@@ -174,6 +201,10 @@ impl Glance {
         let letters = self.dead_letters.as_ref();
         let count = letters.map_or_else(unknown, |letters| letters.visible.to_string());
         table.add_row(["dead letters".to_owned(), count, letters.map(depth).unwrap_or_default()]);
+        #[cfg(feature = "aws")]
+        for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
+            table.add_row(row);
+        }
         output::print(&table);
         output::line("");
         if needs.is_empty() {
@@ -183,4 +214,60 @@ impl Glance {
             output::line(need);
         }
     }
+}
+
+#[cfg(feature = "aws")]
+fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
+    let watch = match &aws.watch {
+        Ok(watch) => watch,
+        Err(failure) => {
+            let need = format!("the alarms are not known: {failure}; {}", failure.hint());
+            return vec![("alarms_unknown".to_owned(), need)];
+        }
+    };
+    let raised = |alarm: &Alarm| {
+        let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
+        let need = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
+        (format!("alarm:{}", alarm.name), need)
+    };
+    let mut needs: Vec<_> = watch.alarms.iter().map(raised).collect();
+    if watch.relay_ran_at.is_none_or(|at| now.0 - at.0 > RELAY_AWAY.0) {
+        let need = "the relay has not run for ten minutes: docs/runbook.md#the-relay-does-not-run";
+        needs.push(("relay_away".to_owned(), need.to_owned()));
+    }
+    needs
+}
+
+#[cfg(feature = "aws")]
+fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
+    let watch = aws.watch.as_ref().ok();
+    let alarms = |watch: &Watch| {
+        let alarm = |alarm: &Alarm| json!({ "name": alarm.name, "severity": alarm.severity() });
+        watch.alarms.iter().map(alarm).collect::<Vec<_>>()
+    };
+    json!({
+        "caller": aws.caller,
+        "version": aws.version,
+        "alarms": watch.map(alarms),
+        "relay_ran_ago_ms": watch.and_then(|watch| watch.relay_ran_at).map(|at| now.0 - at.0),
+    })
+}
+
+#[cfg(feature = "aws")]
+fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
+    let row = |name: &str, value: String, more: &str| [name.to_owned(), value, more.to_owned()];
+    let unknown = || "not known".to_owned();
+    let watch = aws.watch.as_ref().ok();
+    let ran = watch.map(|watch| {
+        watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
+    });
+    let version = aws.version.clone();
+    let differs = version.as_deref() != Some(OWN_VERSION);
+    let note = if differs { format!("this command is {OWN_VERSION}") } else { String::new() };
+    vec![
+        row("alarms", watch.map_or_else(unknown, |watch| watch.alarms.len().to_string()), ""),
+        row("relay ran", ran.unwrap_or_else(unknown), ""),
+        row("release", version.unwrap_or_else(unknown), &note),
+        row("you are", aws.caller.clone(), ""),
+    ]
 }

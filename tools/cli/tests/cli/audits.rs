@@ -9,15 +9,15 @@ use crate::operators::{Stack, lines, summary};
 use crate::support::{json, root, text};
 
 /// The tables of a running stack, beside hookonce.
-struct Tables {
+pub(crate) struct Tables {
     runtime: tokio::runtime::Runtime,
     client: Client,
-    inbox: String,
+    pub(crate) inbox: String,
     domain: String,
 }
 
 impl Tables {
-    fn of(stack: &Stack) -> Self {
+    pub(crate) fn of(stack: &Stack) -> Self {
         let running: Value = serde_json::from_str(&stack.workspace.read(".hookonce/stack.json")).unwrap();
         let text = |name: &str| running[name].as_str().unwrap().to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -34,6 +34,18 @@ impl Tables {
             None => update.update_expression("REMOVE #n"),
         };
         self.runtime.block_on(update.send()).unwrap();
+    }
+
+    /// A whole number of an item.
+    pub(crate) fn number(&self, table: &str, key: &str, name: &str) -> i64 {
+        let get = self.client.get_item().table_name(table).key("pk", AttributeValue::S(key.to_owned()));
+        let found = self.runtime.block_on(get.send()).unwrap();
+        found.item().unwrap()[name].as_n().unwrap().parse().unwrap()
+    }
+
+    /// Sets a whole number, as no hookonce would.
+    pub(crate) fn set_number(&self, table: &str, key: &str, name: &str, number: i64) {
+        self.damage(table, key, name, Some(AttributeValue::N(number.to_string())));
     }
 
     fn delete(&self, table: &str, key: &str) {

@@ -1,92 +1,14 @@
 //! The commands on a named stack: by its tables, or by the parameter that the template writes.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use serde_json::json as object;
 
-use serde_json::{Value, json as object};
-
-use crate::support::{Workspace, json, root, text, wait_until};
+use crate::audits::Tables;
+use crate::aws::{Aws, CALLER, Fault, SIGNED_IN, now, outputs_of};
+use crate::operators::Stack;
+use crate::support::{Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
 const KEY: &str = "evt_1SampleInvoicePaid";
-
-/// A Parameter Store that gives the same answer to every request.
-struct ParameterStore {
-    url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-/// The parameter that a request named, and who signed it.
-struct Asked {
-    parameter: Value,
-    authorization: String,
-}
-
-impl ParameterStore {
-    /// A server where every parameter has this value.
-    fn holding(value: &str) -> Self {
-        Self::answering("200 OK", &object!({ "Parameter": { "Value": value } }))
-    }
-
-    fn answering(status: &'static str, answer: &Value) -> Self {
-        let (answer, asked) = (answer.to_string(), Arc::<Mutex<Vec<Asked>>>::default());
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = BufReader::new(stream.unwrap());
-                seen.lock().unwrap().push(Asked::read(&mut stream));
-                let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close", answer.len());
-                write!(stream.get_mut(), "{head}\r\n\r\n{answer}").unwrap();
-            }
-        });
-        Self { url, asked }
-    }
-
-    /// The environment that points the SDK to it, with these variables added.
-    fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
-        let own = [
-            ("AWS_ENDPOINT_URL_SSM", self.url.as_str()),
-            ("AWS_EC2_METADATA_DISABLED", "true"),
-            ("AWS_SHARED_CREDENTIALS_FILE", "none"),
-            ("AWS_CONFIG_FILE", "none"),
-        ];
-        own.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-}
-
-impl Asked {
-    fn read(stream: &mut BufReader<TcpStream>) -> Self {
-        let (mut line, mut length, mut authorization) = (String::new(), 0, String::new());
-        while stream.read_line(&mut line).unwrap() > 2 {
-            match line.trim_end().split_once(": ") {
-                Some(("content-length", value)) => length = value.parse().unwrap(),
-                Some(("authorization", value)) => value.clone_into(&mut authorization),
-                Some(_) | None => {}
-            }
-            line.clear();
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
-        Self { parameter: body["Name"].clone(), authorization }
-    }
-}
-
-/// The value that the template writes for a stack with these parts.
-fn written_by_the_template(parts: &[(&str, &str)]) -> String {
-    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
-    let (_, resource) = template.split_once("Name: !Sub /hookonce/${AWS::StackName}/outputs").unwrap();
-    let (_, value) = resource.split_once("Value: !Sub '").unwrap();
-    let (value, _) = value.split_once('\'').unwrap();
-    parts.iter().fold(value.to_owned(), |value, (name, part)| value.replace(&format!("${{{name}}}"), part))
-}
-
-/// Credentials in the environment, and a region.
-const SIGNED_IN: [(&str, &str); 3] =
-    [("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local"), ("AWS_REGION", "us-east-1")];
 
 #[test]
 fn a_named_stack_is_read_as_the_running_one() {
@@ -97,12 +19,9 @@ fn a_named_stack_is_read_as_the_running_one() {
     let here = json(&workspace.run(&["list", "--json"]));
     let mut variables = workspace.environment();
     let value = |name: &str| variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
-    let (inbox, domain, queue) =
-        (value("HOOKONCE_INBOX_TABLE"), value("HOOKONCE_DOMAIN_TABLE"), value("HOOKONCE_QUEUE_URL"));
-    let parts =
-        [("InboxTable", inbox.as_str()), ("DomainTable", &domain), ("HintQueue", &queue), ("IndexShardsRead", "32")];
-    let parameters = ParameterStore::holding(&written_by_the_template(&parts));
-    variables.extend(parameters.environment(&[]));
+    let (inbox, queue) = (value("HOOKONCE_INBOX_TABLE"), value("HOOKONCE_QUEUE_URL"));
+    let aws = Aws::with_stack(&outputs_of(&variables, &[("IndexShardsRead", "32")]));
+    variables.extend(aws.environment(&[]));
     // A folder without a running stack.
     let elsewhere = Workspace::new();
     for target in [&["--stack", "inbox"][..], &["--table", &inbox, "--queue-url", &queue]] {
@@ -113,39 +32,73 @@ fn a_named_stack_is_read_as_the_running_one() {
         let same = here[0].as_object().unwrap().iter().all(|(name, value)| shown[name] == *value);
         assert!(same, "{target:?}: {shown}");
     }
-    assert_eq!(parameters.asked.lock().unwrap()[0].parameter, "/hookonce/inbox/outputs");
+    assert_eq!(aws.account().asked[0].body["Name"], "/hookonce/inbox/outputs");
 }
 
 #[test]
 fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     let workspace = Workspace::new();
-    let refusal = |code: &str| ParameterStore::answering("400 Bad Request", &object!({ "__type": code }));
-    for (parameters, exit, said) in [
-        (ParameterStore::holding("{}"), 2, "deploy the stack again from hookonce's template.yaml"),
-        (refusal("ParameterNotFound"), 2, "check the stack's name and the AWS region"),
-        (refusal("ValidationException"), 2, "pass the stack's name alone"),
-        (refusal("AccessDeniedException"), 3, "ask for the permission ssm:GetParameter"),
-        (refusal("ExpiredTokenException"), 3, "sign in again"),
-        (refusal("InternalServerError"), 3, "check the credentials"),
+    for (aws, exit, said) in [
+        (Aws::with_stack("{}"), 2, "deploy the stack again from hookonce's template.yaml"),
+        (Aws::start(), 2, "check the stack's name and the AWS region"),
+        (Aws::refusing("ValidationException"), 2, "pass the stack's name alone"),
+        (Aws::refusing("AccessDeniedException"), 3, "ask for the permission ssm:GetParameter"),
+        (Aws::refusing("ExpiredTokenException"), 3, "sign in again"),
+        (Aws::refusing("InternalServerError"), 3, "check the region, the credentials"),
     ] {
-        let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &parameters.environment(&SIGNED_IN));
+        let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in());
         assert_eq!(listed.status.code(), Some(exit), "{}", text(&listed));
         assert!(text(&listed).contains(said), "{}", text(&listed));
     }
-    let mut away = ParameterStore::holding("{}");
+    let mut away = Aws::start();
     "http://127.0.0.1:9".clone_into(&mut away.url);
-    let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN));
+    let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.signed_in());
     assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
     let nowhere = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN[..2]));
     assert_eq!(nowhere.status.code(), Some(2), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("set AWS_DEFAULT_REGION"), "{}", text(&nowhere));
 }
 
+/// A discarded record expires when this stack's records do, and the trail names whom AWS takes the caller for.
+#[test]
+fn an_order_keeps_to_the_retention_of_its_stack() {
+    let stack = Stack::with(0, 2);
+    let mut variables = stack.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&variables, &[("DeliveryRetentionDays", "41")]));
+    variables.extend(aws.environment(&[]));
+    let discard = |key: &str| {
+        let order = ["discard", "--stack", "inbox", "--key", "stripe", key, "--reason", "test data", "--yes"];
+        stack.workspace.run_with_environment(&order, &variables)
+    };
+    let discarded = discard("evt_0");
+    assert!(discarded.status.success(), "{}", text(&discarded));
+    let shown = stack.show("evt_0");
+    let tables = Tables::of(&stack);
+    let expires_at = tables.number(&tables.inbox, "in#stripe#evt_0", "expires_at");
+    let left = expires_at - i64::try_from(now()).unwrap();
+    assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
+    assert_eq!(shown["operations"][0]["by"], CALLER);
+
+    // The outputs of an earlier template do not say how long records are kept.
+    let whole: serde_json::Value =
+        serde_json::from_str(aws.account().value("/hookonce/inbox/outputs").unwrap()).unwrap();
+    let names = ["inbox_table", "domain_table", "queue_url", "index_shards_read"];
+    let earlier: serde_json::Map<_, _> = names.iter().map(|name| ((*name).to_owned(), whole[*name].clone())).collect();
+    aws.account().put("/hookonce/inbox/outputs", &object!(earlier).to_string());
+    let refused = discard("evt_1");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("deploy it again from this release's template.yaml"), "{}", text(&refused));
+    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    let unknown = discard("evt_1");
+    assert_eq!(unknown.status.code(), Some(3), "{}", text(&unknown));
+    assert!(text(&unknown).contains("sign in again"), "{}", text(&unknown));
+    assert_eq!(stack.show("evt_1")["state"], "DEAD");
+}
+
 #[test]
 fn without_credentials_one_line_says_so() {
     let workspace = Workspace::new();
-    let parameters = ParameterStore::holding("{}");
-    let variables = parameters.environment(&[("AWS_REGION", "us-east-1"), ("HOME", "none")]);
+    let variables = Aws::start().environment(&[("AWS_REGION", "us-east-1"), ("HOME", "none")]);
     for target in [["--stack", "inbox"], ["--table", "inbox"]] {
         let listed = workspace.run_with_environment(&[&["list", "--log", "error"][..], &target].concat(), &variables);
         assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
@@ -159,13 +112,13 @@ fn without_credentials_one_line_says_so() {
 /// The signatures that the command makes with this profile, and its output.
 fn listed_under(profile: &str) -> (Vec<String>, String) {
     let workspace = Workspace::new();
-    let parameters = ParameterStore::holding("{}");
+    let aws = Aws::with_stack("{}");
     let config = workspace.write("config", format!("[profile test]\nregion = eu-central-1\n{profile}").as_bytes());
     // The person who runs the tests may be signed in. The command must not find those credentials.
-    let variables = parameters.environment(&[("AWS_CONFIG_FILE", &config), ("AWS_PROFILE", "test"), ("HOME", "none")]);
+    let variables = aws.environment(&[("AWS_CONFIG_FILE", &config), ("AWS_PROFILE", "test"), ("HOME", "none")]);
     let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &variables);
-    let asked = parameters.asked.lock().unwrap();
-    (asked.iter().map(|asked| asked.authorization.clone()).collect(), text(&listed))
+    let signed = aws.account().asked.iter().map(|asked| asked.authorization.clone()).collect();
+    (signed, text(&listed))
 }
 
 #[cfg(unix)]
@@ -194,4 +147,44 @@ fn a_profile_may_sign_in_on_a_web_page() {
         assert!(signed.is_empty(), "{signed:?}");
         assert!(answer.contains(said) && !answer.contains("feature"), "{answer}");
     }
+}
+
+#[test]
+fn status_tells_of_alarms_the_relay_and_the_caller() {
+    let stack = Stack::with(1, 0);
+    let mut variables = stack.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&variables, &[]));
+    variables.extend(aws.environment(&[]));
+    let status = |more: &[&str]| {
+        let arguments = [&["status", "--stack", "inbox"][..], more].concat();
+        stack.workspace.run_with_environment(&arguments, &variables)
+    };
+    aws.account().relay_ran_at = Some(now() - 20);
+    let calm = status(&[]);
+    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    for expected in ["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION"), "alarms", "relay ran"] {
+        assert!(text(&calm).contains(expected), "{expected}: {}", text(&calm));
+    }
+
+    let alarm = |name: &str, what: &str| (format!("hookonce/inbox/{name}"), what.to_owned());
+    let raised = [
+        alarm("notice/BodiesDiffer", "See docs/runbook.md#bodies-differ"),
+        alarm("page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-look"),
+    ];
+    aws.account().alarms.extend(raised);
+    aws.account().relay_ran_at = Some(now() - 660);
+    let alarmed = status(&["--json"]);
+    assert_eq!(alarmed.status.code(), Some(1), "{}", text(&alarmed));
+    let told = json(&alarmed);
+    assert_eq!(told["needs"], object!(["alarm:RelayCannotSend", "alarm:BodiesDiffer", "relay_away"]));
+    assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayCannotSend", "severity": "page" }));
+    let printed = text(&status(&[]));
+    assert!(printed.contains("page RelayCannotSend, raised for 10m"), "{printed}");
+    assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
+
+    aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
+    let blind = status(&[]);
+    assert_eq!(blind.status.code(), Some(1), "{}", text(&blind));
+    assert!(text(&blind).contains("ask for the permission cloudwatch:DescribeAlarms"), "{}", text(&blind));
+    assert!(text(&blind).contains("PENDING"), "the rest is shown: {}", text(&blind));
 }

@@ -3,13 +3,16 @@
 #![cfg(test)]
 
 mod audits;
+mod aws;
 mod captures;
 mod demo;
 mod deployed;
+mod doctor;
 mod endpoints;
 mod life;
 mod manual;
 mod operators;
+mod parameters;
 mod providers;
 mod readme;
 mod runbook;

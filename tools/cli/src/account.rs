@@ -1,0 +1,75 @@
+//! The AWS account that the environment signs in to.
+
+use aws_sdk_sts::error::ProvideErrorMetadata as _;
+use error_reporter::Report;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
+
+use crate::failure::Failure;
+
+/// How long one call may take, with its retries.
+pub(crate) const CALL_MAX: Millis = Millis::seconds(20);
+
+/// What to do when AWS does not take the credentials.
+const SIGN_IN: &str = "sign in again (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works";
+
+/// The account's configuration, with a region and credentials. Without them every call would fail, each with a page of
+/// causes.
+///
+/// # Errors
+/// [`Failure`] when a region or credentials are missing.
+pub(crate) async fn signed_in() -> Result<SdkConfig, Failure> {
+    let config = shared_config().await;
+    if config.region().is_none() {
+        return Err(Failure::usage(
+            "no AWS region is set",
+            "set AWS_DEFAULT_REGION to the stack's region, or AWS_PROFILE to a profile that has one",
+        ));
+    }
+    match check_credentials(&config).await {
+        Ok(()) => Ok(config),
+        Err(CredentialsFailure::Absent) => Err(Failure::unavailable(
+            "no AWS credentials were found",
+            "sign in (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works",
+        )),
+        Err(CredentialsFailure::Other(cause)) => {
+            Err(Failure::unavailable(format!("the AWS credentials cannot be used: {cause}"), SIGN_IN))
+        }
+    }
+}
+
+/// The region, for messages.
+pub(crate) fn region(config: &SdkConfig) -> String {
+    config.region().map_or_else(String::new, ToString::to_string)
+}
+
+/// Whom AWS takes the caller for: the ARN of a user or of a role's session. Everybody may ask this.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when AWS rejects the credentials or does not answer.
+pub(crate) async fn caller(config: &SdkConfig) -> Result<String, Failure> {
+    let own = aws_sdk_sts::config::Builder::from(config).timeout_config(timeouts(CALL_MAX)).retry_config(retries());
+    let answer = aws_sdk_sts::Client::from_conf(own.build()).get_caller_identity().send().await;
+    let answer = answer.map_err(|error| refused("sts:GetCallerIdentity", error.code(), &Report::new(&error)))?;
+    Ok(answer.arn.unwrap_or_default())
+}
+
+/// What a refused or failed call of this action means, by the error code of the service.
+pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
+    let hint = match code {
+        Some("AccessDenied" | "AccessDeniedException") => {
+            format!("ask for the permission {action}, or use other credentials (AWS_PROFILE)")
+        }
+        Some(
+            "ExpiredToken"
+            | "ExpiredTokenException"
+            | "InvalidClientTokenId"
+            | "InvalidSignatureException"
+            | "SignatureDoesNotMatch"
+            | "UnrecognizedClientException",
+        ) => format!("AWS rejected the credentials: {SIGN_IN}"),
+        Some("ThrottlingException" | "Throttling") => "wait a moment, then run the command again".to_owned(),
+        Some(_) | None => "check the region, the credentials (AWS_PROFILE) and the network".to_owned(),
+    };
+    Failure::unavailable(format!("{action} failed: {cause}"), hint)
+}

@@ -1,0 +1,187 @@
+//! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
+
+#[cfg(feature = "aws")]
+mod stack;
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use serde_json::json;
+
+use crate::endpoints::{Place, check};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::target::DataFolder;
+
+/// The port that `dev` listens on by default.
+const PORT: u16 = 8_787;
+
+/// The start of the year 2026. A clock before that is wrong.
+const EARLIEST: EpochMs = EpochMs(1_767_225_600_000);
+
+/// How long a local server may take to accept a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// The tools that only a deployment needs, and where they come from.
+const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo-lambda", &["lambda", "--version"])];
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One line.
+#[derive(Debug)]
+struct Check {
+    /// What was looked at.
+    what: &'static str,
+    /// What was seen, or why it does not do.
+    seen: Result<String, Failure>,
+}
+
+impl Check {
+    /// A line that says what is well.
+    fn new(what: &'static str, seen: Result<String, Failure>) -> Self {
+        Self { what, seen }
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let checks = match &arguments.place.stack {
+        None => local(&arguments.place).await,
+        #[cfg(feature = "aws")]
+        Some(stack) => stack::checks(stack, &arguments.place).await,
+        #[cfg(not(feature = "aws"))]
+        Some(_) => return Err(crate::target::without_aws()),
+    };
+    if arguments.json {
+        output::json(&checks.iter().map(row).collect::<Vec<_>>());
+    } else {
+        print(&checks);
+    }
+    let failures = || checks.iter().filter_map(|check| check.seen.as_ref().err());
+    Ok(if failures().any(|failure| matches!(failure, Failure::Unavailable { .. })) {
+        Exit::Unavailable
+    } else if failures().next().is_some() {
+        Exit::No
+    } else {
+        Exit::Done
+    })
+}
+
+fn row(check: &Check) -> serde_json::Value {
+    match &check.seen {
+        Ok(seen) => json!({ "check": check.what, "ok": true, "seen": seen }),
+        Err(failure) => {
+            json!({ "check": check.what, "ok": false, "problem": failure.to_string(), "try": failure.hint() })
+        }
+    }
+}
+
+fn print(checks: &[Check]) {
+    let mut table = output::table(&[]);
+    for check in checks {
+        match &check.seen {
+            Ok(seen) => table.add_row(["ok", check.what, seen.as_str()]),
+            Err(failure) => table.add_row(["problem", check.what, &failure.to_string()]),
+        }
+    }
+    output::print(&table);
+    for check in checks {
+        if let Err(failure) = &check.seen {
+            output::note(&format!("{}: try: {}", check.what, failure.hint()));
+        }
+    }
+}
+
+async fn local(place: &Place) -> Vec<Check> {
+    let folder = &place.folder;
+    let mut checks = vec![
+        Check::new("clock", clock(System.moment().now)),
+        Check::new("data folder", writable(folder)),
+        Check::new("local stack", running(folder)),
+        Check::new("endpoints", endpoints(place).await),
+    ];
+    checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| Check::new(tool, Ok(found(tool, arguments)))));
+    checks
+}
+
+fn clock(now: EpochMs) -> Result<String, Failure> {
+    if now >= EARLIEST {
+        return Ok(output::local_moment(now));
+    }
+    Err(Failure::usage(
+        format!("the clock says {}", output::local_moment(now)),
+        "set this machine's clock: signatures have times, and all would be refused",
+    ))
+}
+
+fn writable(folder: &DataFolder) -> Result<String, Failure> {
+    let path = folder.data.display();
+    // It does not leave a folder behind that was not there.
+    let existing = folder.data.ancestors().find(|parent| parent.is_dir()).unwrap_or(std::path::Path::new("."));
+    tempfile::NamedTempFile::new_in(existing).map(|_| format!("{path} can be written")).map_err(|error| {
+        Failure::usage(format!("{path} cannot be written: {error}"), "choose another folder with --data")
+    })
+}
+
+/// The running stack answers, or its port is free.
+fn running(folder: &DataFolder) -> Result<String, Failure> {
+    let Ok(running) = folder.running() else {
+        return TcpListener::bind(("127.0.0.1", PORT)).map(|_| format!("not running; port {PORT} is free")).map_err(
+            |error| {
+                Failure::usage(
+                    format!("not running, and port {PORT} cannot be used: {error}"),
+                    "start it on another port: `hookonce dev --port 0` takes a free one",
+                )
+            },
+        );
+    };
+    for url in [&running.url, &running.dynamodb_url, &running.sqs_url] {
+        let address = url.split("://").nth(1).unwrap_or_default().trim_end_matches('/').parse();
+        let connected = address.ok().and_then(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).ok());
+        if connected.is_none() {
+            return Err(Failure::unavailable(
+                format!("stack.json names {url}, where nobody answers"),
+                "start the stack again with `hookonce dev`",
+            ));
+        }
+    }
+    Ok(format!("running at {} (process {})", running.url, running.pid))
+}
+
+/// Every stored document is one that the webhook function takes.
+async fn endpoints(place: &Place) -> Result<String, Failure> {
+    let stored = place.open().await?.all().await?;
+    let mut bad = Vec::new();
+    for (id, stored) in &stored {
+        if stored.document(id).and_then(|document| check(id, &document)).is_err() {
+            bad.push(id.as_str());
+        }
+    }
+    if bad.is_empty() {
+        return Ok(format!("{} valid", stored.len()));
+    }
+    let stack = place.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"));
+    Err(Failure::usage(
+        format!("not valid: {}", bad.join(", ")),
+        format!("`hookonce endpoint check{stack}` says what is wrong with each"),
+    ))
+}
+
+/// A tool's version. Its absence is no problem, because only a deployment needs it.
+fn found(tool: &str, arguments: &[&str]) -> String {
+    let program = if tool == "cargo-lambda" { "cargo" } else { tool };
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let said = ran.ok().filter(|output| output.status.success());
+    let said = said.and_then(|output| String::from_utf8(output.stdout).ok());
+    said.map_or("not found; only a deployment needs it (docs/deploy.md)".to_owned(), |text| text.trim().to_owned())
+}

@@ -1,0 +1,143 @@
+//! `hookonce doctor --stack`: checks a deployed stack and the caller's permissions, with calls that change nothing.
+
+use aws_config::SdkConfig;
+use aws_sdk_sqs::error::ProvideErrorMetadata as _;
+use aws_sdk_sqs::types::QueueAttributeName;
+use error_reporter::Report;
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::dead_shard;
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::Table;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
+use hookonce_runtime::port::Store as _;
+
+use super::{Check, endpoints};
+use crate::account::{CALL_MAX, caller, refused, region, signed_in};
+use crate::endpoints::Place;
+use crate::failure::Failure;
+use crate::output;
+use crate::outputs::{DEPLOY_AGAIN, Outputs};
+use crate::watch::ask_alarms;
+
+/// The release of this command.
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// An endpoint and a key that no provider uses.
+const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
+
+/// All checks. Each one that needs what an earlier one did not find is left out.
+pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
+    let config = match signed_in().await {
+        Ok(config) => config,
+        Err(failure) => return vec![Check::new("credentials", Err(failure))],
+    };
+    let mut checks = vec![Check::new("credentials", caller(&config).await)];
+    let (alarms, clock) = cloudwatch(&config, stack).await;
+    checks.extend([Check::new("clock", clock), Check::new("alarms", alarms)]);
+    let outputs = match Outputs::of(&config, stack).await {
+        Ok(outputs) => outputs,
+        Err(failure) => {
+            checks.push(Check::new("outputs", Err(failure)));
+            return checks;
+        }
+    };
+    let store = DynamoStore::new(dynamodb_client(&config, CALL_MAX), &outputs.inbox_table, &outputs.domain_table);
+    checks.extend([
+        Check::new("outputs", complete(&outputs, &region(&config))),
+        Check::new("inbox table", inbox(&store).await),
+        Check::new("domain table", domain(&store).await),
+        Check::new("queue", queue(&config, &outputs.queue_url).await),
+        Check::new("endpoints", endpoints(place).await),
+    ]);
+    checks
+}
+
+/// Whether the template belongs to this release.
+fn complete(outputs: &Outputs, region: &str) -> Result<String, Failure> {
+    let version = outputs.version.as_deref().unwrap_or("an earlier release");
+    if outputs.timing().is_none() || outputs.endpoint_key.is_none() {
+        return Err(Failure::usage(
+            format!("the stack in {region} is of {version}, and lacks what orders need"),
+            DEPLOY_AGAIN,
+        ));
+    }
+    if version == OWN_VERSION {
+        return Ok(format!("release {version} in {region}"));
+    }
+    Err(Failure::usage(
+        format!("the stack is of release {version}, this command of {OWN_VERSION}"),
+        "use the hookonce of the deployed release, or deploy this one",
+    ))
+}
+
+/// The alarms can be read, and the clocks agree.
+async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>, Result<String, Failure>) {
+    let answer = match ask_alarms(config, stack).await {
+        Ok(answer) => answer,
+        Err(failure) => {
+            let unknown = Failure::unavailable("nothing to compare it with", "see what is said about the alarms");
+            return (Err(failure), Err(unknown));
+        }
+    };
+    let raised = answer.outcome.map(|fields| {
+        let count = fields["MetricAlarms"].as_array().map_or(0, Vec::len);
+        format!("{count} raised; `hookonce status --stack {stack}` says what to do")
+    });
+    (raised, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
+}
+
+fn no_clock() -> Result<String, Failure> {
+    Err(Failure::unavailable("AWS's answer has no time", "check for a proxy between this machine and AWS"))
+}
+
+/// The service tells whole seconds.
+fn clock(theirs: EpochMs, ours: EpochMs) -> Result<String, Failure> {
+    let (earlier, later) = if theirs < ours { (theirs, ours) } else { (ours, theirs) };
+    let apart = output::between(earlier, later);
+    if later.0 - earlier.0 <= Timing::standard().clock_skew_max.0 {
+        return Ok(format!("{apart} off AWS's"));
+    }
+    Err(Failure::usage(
+        format!("this machine's clock is {apart} off AWS's"),
+        "set the clock, for instance with NTP: AWS rejects requests that are five minutes off, and --since means other records",
+    ))
+}
+
+/// The index and the table can be read.
+async fn inbox(store: &DynamoStore) -> Result<String, Failure> {
+    let query = IndexQuery::Due { partition: dead_shard(0) };
+    store.index_page(&query, None, 1).await.map_err(|_| unread(Table::Inbox))?;
+    let endpoint = EndpointId::parse(NOBODY.0).map_err(|_| unread(Table::Inbox))?;
+    let key = RecordKey::delivery(&endpoint, NOBODY.1);
+    match store.read_each(&[key]).await.pop() {
+        Some(Ok(_)) => Ok("its index and its records can be read".to_owned()),
+        Some(Err(Unavailable)) | None => Err(unread(Table::Inbox)),
+    }
+}
+
+async fn domain(store: &DynamoStore) -> Result<String, Failure> {
+    let read = store.read_domain(&[NOBODY.0.to_owned()]).await;
+    read.map(|_| "it can be read".to_owned()).map_err(|_| unread(Table::Domain))
+}
+
+fn unread(table: Table) -> Failure {
+    let (name, actions) = match table {
+        Table::Inbox => ("inbox", "dynamodb:Query on its indexes and dynamodb:BatchGetItem"),
+        Table::Domain => ("domain", "dynamodb:BatchGetItem"),
+    };
+    Failure::unavailable(
+        format!("the {name} table cannot be read"),
+        format!("ask for the permission {actions} on it; --log info shows what DynamoDB answered"),
+    )
+}
+
+async fn queue(config: &SdkConfig, url: &str) -> Result<String, Failure> {
+    let asked = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
+    let asked = asked.attribute_names(QueueAttributeName::ApproximateNumberOfMessages).send().await;
+    let answer = asked.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
+    let waiting = answer.attributes().and_then(|all| all.get(&QueueAttributeName::ApproximateNumberOfMessages));
+    Ok(format!("{} message(s) wait", waiting.map_or("0", String::as_str)))
+}

@@ -1,0 +1,58 @@
+//! `hookonce endpoint check`: validates documents as the webhook function does.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use hookonce_runtime::document::EndpointDocument;
+
+use crate::endpoints::{Place, check, parse_id};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Endpoint document, as JSON. Without it, every stored document is checked.
+    #[arg(conflicts_with_all = ["stack", "data"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Some(file) = arguments.file else { return check_all(&arguments.place).await };
+    let name = file.display();
+    let text = fs::read_to_string(&file)
+        .map_err(|error| Failure::usage(format!("reading {name} failed: {error}"), "check the path"))?;
+    let id = parse_id("checked")?;
+    let checked = EndpointDocument::parse(&text)
+        .map_err(|error| Failure::usage(error.to_string(), "docs/deploy.md lists the fields of an endpoint document"))
+        .and_then(|document| check(&id, &document).map(|()| document));
+    Ok(told(&name.to_string(), checked))
+}
+
+/// Checks every document that is stored.
+async fn check_all(place: &Place) -> Result<Exit, Failure> {
+    let mut exit = Exit::Done;
+    for (id, stored) in place.open().await?.all().await? {
+        let checked = stored.document(&id).and_then(|document| check(&id, &document).map(|()| document));
+        if told(id.as_str(), checked) == Exit::No {
+            exit = Exit::No;
+        }
+    }
+    Ok(exit)
+}
+
+fn told(name: &str, checked: Result<EndpointDocument, Failure>) -> Exit {
+    match checked {
+        Ok(document) => {
+            output::line(&format!("{name}: valid (provider: {})", document.provider));
+            Exit::Done
+        }
+        Err(failure) => {
+            output::line(&format!("{name}: not valid"));
+            output::failure(&failure);
+            Exit::No
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `hookonce endpoint`: manages endpoints, of the local stack or of a deployed one. Each is one JSON document.
+
+mod check;
+mod import;
+mod rotate;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
+use hookonce_protocol::key::Tenant;
+use hookonce_providers::{Catalog, Provider};
+use hookonce_runtime::index;
+use serde_json::json;
+
+use super::providers::find;
+use crate::endpoints::{Place, missing, text_of};
+pub(crate) use crate::endpoints::{fresh, ids, parse_id, read, read_all, store};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::secret::SecretOption;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Add an endpoint; without `--secret -`, generate a secret and print it.
+    Add(Add),
+    /// List the endpoints.
+    List(List),
+    /// Show one endpoint; secrets are hidden without --reveal.
+    Show(Show),
+    /// Change the secret in two steps: add a new one, then --finish once the older ones are silent.
+    Rotate(rotate::Arguments),
+    /// Validate an endpoint document before you store it, or all that are stored.
+    Check(check::Arguments),
+    /// Remove an endpoint; its records stay.
+    Remove(Remove),
+    /// Add many endpoints from a file. Running it again does the rest.
+    Import(import::Arguments),
+    /// List every endpoint of a stack in its index of ids. Without --stack, print the index of the ids on standard input.
+    Index(Index),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// Endpoint id: a-z, 0-9, - and _.
+    id: String,
+    /// Provider id; `hookonce providers` lists them.
+    #[arg(long, value_name = "ID")]
+    provider: String,
+    /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
+    #[arg(long, value_name = "-", allow_hyphen_values = true)]
+    secret: Option<SecretOption>,
+    /// Whose events it receives; the endpoint's own id if absent. Endpoints of one tenant share facts and items.
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
+    tenant: Option<Tenant>,
+    /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
+    #[arg(long, value_name = "NAME=VALUE")]
+    setting: Vec<String>,
+    /// Scheme to take, if not those that the provider's page calls the strongest; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    scheme: Vec<String>,
+    /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
+    #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
+    on_store_outage: OnStoreOutage,
+    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as a
+    /// DEAD record. Without this, it is kept if the provider does not sign the body.
+    #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
+    on_body_mismatch: Option<OnBodyMismatch>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Parses a word into one of these values.
+fn word<T: Copy + Send + Sync + 'static>(
+    values: &'static [T],
+    as_str: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> + use<T> {
+    let words = PossibleValuesParser::new(values.iter().map(|value| as_str(*value)));
+    words.try_map(move |word| values.iter().copied().find(|value| as_str(*value) == word).ok_or("no such word"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Endpoint id.
+    id: String,
+    /// Print the secrets.
+    #[arg(long)]
+    reveal: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    /// Endpoint id.
+    id: String,
+    /// Do not ask. On a deployed stack, the command asks without this.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Index {
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Add(arguments) => add(arguments).await,
+        Command::List(arguments) => list(&arguments).await,
+        Command::Show(arguments) => show(&arguments).await,
+        Command::Rotate(arguments) => rotate::run(arguments).await,
+        Command::Check(arguments) => check::run(arguments).await,
+        Command::Remove(arguments) => remove(&arguments).await,
+        Command::Import(arguments) => import::run(arguments).await,
+        Command::Index(arguments) if arguments.place.stack.is_some() => list_all(&arguments.place).await,
+        Command::Index(_) => print_index(),
+    }
+}
+
+async fn add(arguments: Add) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.id)?;
+    let provider = find(Catalog::built_in(), &arguments.provider)?;
+    let settings = arguments.setting.iter().map(|setting| pair(setting)).collect::<Result<_, _>>()?;
+    let made = arguments.secret.is_none();
+    let mut document = fresh(provider, settings);
+    if let Some(secret) = &arguments.secret {
+        document.secrets = vec![secret.read_from_input("secret")?];
+    } else if document.secrets.is_empty() && !provider.fetches_keys() {
+        return Err(no_secret(provider));
+    }
+    document.tenant = arguments.tenant;
+    document.schemes = arguments.scheme;
+    document.on_store_outage = arguments.on_store_outage;
+    document.on_body_mismatch = arguments.on_body_mismatch;
+    crate::endpoints::check(&id, &document)?;
+    let store = arguments.place.open().await?;
+    store.list(std::slice::from_ref(&id)).await?;
+    if !store.create(&id, &text_of(&document)).await? {
+        return Err(Failure::usage(
+            format!("the endpoint {id} already exists"),
+            "rotate its secret, or remove it first",
+        ));
+    }
+    output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
+    if let (true, Some(secret)) = (made, document.secrets.first()) {
+        output::note("generated secret (`endpoint show --reveal` prints it again):");
+        output::line(secret);
+    }
+    Ok(Exit::Done)
+}
+
+/// The failure for a provider that signs with its own private key.
+fn no_secret(provider: &Provider) -> Failure {
+    Failure::usage(
+        format!("a secret for {} cannot be generated", provider.name()),
+        format!("pass `--secret -`; `hookonce providers {}` shows where to find it", provider.id()),
+    )
+}
+
+/// Parses a setting from the command line.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not NAME=VALUE.
+pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
+    let Some((name, value)) = setting.split_once('=') else {
+        return Err(Failure::usage("a setting is not NAME=VALUE", "for instance --setting verify_token=abc"));
+    };
+    Ok((name.to_owned(), SecretOption::from(value).given(name)?))
+}
+
+/// Prints one line for each text of the index.
+fn print_index() -> Result<Exit, Failure> {
+    let read = std::io::read_to_string(std::io::stdin());
+    let names = read.map_err(|error| {
+        Failure::usage(format!("reading standard input failed: {error}"), "pipe the names of the endpoints into it")
+    })?;
+    let names = names.split_whitespace().filter_map(|name| name.rsplit('/').next());
+    // The index itself stands beside the endpoints.
+    let ids = names.filter(|name| !name.contains('.')).map(parse_id).collect::<Result<Vec<_>, _>>()?;
+    for (shard, text) in (0..index::SHARDS).zip(index::texts(&ids)) {
+        output::line(&format!("{} {text}", index::parameter(shard)));
+    }
+    Ok(Exit::Done)
+}
+
+/// For a stack whose endpoints were stored by other means.
+async fn list_all(place: &Place) -> Result<Exit, Failure> {
+    let store = place.open().await?;
+    let ids: Vec<_> = store.all().await?.into_keys().collect();
+    store.list(&ids).await?;
+    output::note(&format!("the index lists {} endpoint(s)", ids.len()));
+    Ok(Exit::Done)
+}
+
+async fn list(arguments: &List) -> Result<Exit, Failure> {
+    let store = arguments.place.open().await?;
+    let mut endpoints = Vec::new();
+    for (id, stored) in store.all().await? {
+        match stored.document(&id) {
+            Ok(document) => endpoints.push((id, document)),
+            // A broken document stands in nobody's way.
+            Err(failure) => output::failure(&failure),
+        }
+    }
+    if arguments.json {
+        let rows = endpoints.iter().map(
+            |(id, document)| json!({ "id": id, "provider": document.provider, "secrets": document.secrets.len() }),
+        );
+        output::json(&rows.collect::<Vec<_>>());
+        return Ok(Exit::Done);
+    }
+    let mut table = output::table(&["id", "provider", "secrets", "path"]);
+    for (id, document) in &endpoints {
+        table.add_row([
+            id.as_str(),
+            document.provider.as_str(),
+            &document.secrets.len().to_string(),
+            &format!("/webhooks/{id}"),
+        ]);
+    }
+    output::print(&table);
+    Ok(Exit::Done)
+}
+
+async fn show(arguments: &Show) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.id)?;
+    let store = arguments.place.open().await?;
+    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    let mut document = stored.document(&id)?;
+    if !arguments.reveal {
+        document.secrets = document.secrets.iter().map(|_| "<hidden>".to_owned()).collect();
+    }
+    if arguments.json {
+        output::json(&document);
+        return Ok(Exit::Done);
+    }
+    let mut table = output::table(&[]);
+    table.add_row(["provider", document.provider.as_str()]);
+    if let Some(tenant) = &document.tenant {
+        table.add_row(["tenant", tenant.as_str()]);
+    }
+    for (index, secret) in document.secrets.iter().enumerate() {
+        table.add_row([format!("secret {index}").as_str(), secret.as_str()]);
+    }
+    for (name, value) in &document.settings {
+        table.add_row([name.as_str(), value.as_str()]);
+    }
+    let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    table.add_row(["on store outage", &word(json!(document.on_store_outage))]);
+    if let Some(choice) = document.on_body_mismatch {
+        table.add_row(["on body mismatch", choice.as_str()]);
+    }
+    table.add_row(["last written", &output::local_moment(stored.changed_at)]);
+    output::print(&table);
+    Ok(Exit::Done)
+}
+
+async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.id)?;
+    let store = arguments.place.open().await?;
+    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    if let (Some(stack), false) = (&arguments.place.stack, arguments.yes) {
+        output::note(&format!("{stack} will refuse every delivery to {id}, and its secrets are gone for good"));
+        if !output::confirm("Remove it?") {
+            return Err(Failure::usage("nobody agreed to that", "pass --yes to remove it"));
+        }
+    }
+    store.remove(&id, &stored).await?;
+    output::note(&format!("endpoint {id} is removed; its records stay"));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,189 @@
+//! `hookonce endpoint rotate`: changes a secret in two steps, so that no delivery is refused in between.
+//!
+//! The first step adds the new secret in front of the older ones. Between the two, the provider is told, and retries that
+//! it signed before may still arrive. The second step removes the older secrets once no delivery uses them any more. Each
+//! record holds the place of the secret that verified it, so the records say when that is.
+
+use clap::Args;
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_providers::Catalog;
+use hookonce_providers::limits::SECRETS_MAX;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::endpoint::CACHE_AGE_MAX;
+
+use super::no_secret;
+use crate::command::providers::find;
+use crate::endpoints::{EndpointStore, Place, Stored, check, make_secret, missing, parse_id, text_of};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::secret::SecretOption;
+use crate::select::{Filter, Read, page};
+use crate::target::Target;
+
+/// How long no delivery may have used an older secret before it goes. Providers send most retries within a day.
+const QUIET: Millis = Millis::hours(24);
+
+/// The most index entries that are read to find a use.
+const ENTRIES_MAX: usize = 20_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Endpoint id.
+    id: String,
+    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
+    #[arg(long, value_name = "-", allow_hyphen_values = true)]
+    secret: Option<SecretOption>,
+    /// Remove every older secret at once. For a secret that leaked.
+    #[arg(long)]
+    retire: bool,
+    /// The second step: remove the older secrets. Refused while deliveries still use them.
+    #[arg(long, conflicts_with_all = ["secret", "retire"])]
+    finish: bool,
+    /// With --finish: remove them even if they are still in use, or nobody can tell.
+    #[arg(long, requires = "finish")]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.id)?;
+    let given = arguments.secret.as_ref().map(|secret| secret.read_from_input("new secret")).transpose()?;
+    let store = arguments.place.open().await?;
+    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    if arguments.finish {
+        return finish(&arguments, &*store, &id, &stored).await;
+    }
+    let mut document = stored.document(&id)?;
+    let provider = find(Catalog::built_in(), &document.provider)?;
+    let made = given.is_none();
+    let secret = given.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
+    if arguments.retire {
+        document.secrets.clear();
+    }
+    document.secrets.insert(0, secret.clone());
+    let dropped = document.secrets.len().saturating_sub(SECRETS_MAX);
+    document.secrets.truncate(SECRETS_MAX);
+    check(&id, &document)?;
+    store.replace(&id, &stored, &text_of(&document)).await?;
+    output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
+    if dropped > 0 {
+        output::note(&format!("the oldest secret was removed: an endpoint holds at most {SECRETS_MAX}"));
+    }
+    if made {
+        output::line(&secret);
+    }
+    if document.secrets.len() > 1 {
+        output::note("next: give the new secret to the provider. Deliveries with an older one are accepted as well");
+        output::note(
+            "the metric old_secret_used counts those, of all endpoints. When this endpoint has had none for a day:",
+        );
+        output::note(&format!("  hookonce endpoint rotate {id} --finish{}", on(&arguments.place)));
+    }
+    Ok(Exit::Done)
+}
+
+/// How to name the place again on the command line.
+fn on(place: &Place) -> String {
+    place.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
+}
+
+async fn finish(
+    arguments: &Arguments,
+    store: &dyn EndpointStore,
+    id: &EndpointId,
+    stored: &Stored,
+) -> Result<Exit, Failure> {
+    let mut document = stored.document(id)?;
+    let older = document.secrets.len().saturating_sub(1);
+    if older == 0 {
+        output::note(&format!("endpoint {id} has one secret: nothing is left to remove"));
+        return Ok(Exit::Done);
+    }
+    match older_use(&arguments.place, id, stored.changed_at).await {
+        Ok(OlderUse::Silent { deliveries }) => {
+            output::note(&format!("{deliveries} deliveries used the newest secret, and none an older one for a day"));
+        }
+        seen if arguments.yes => output::note(&format!("{}; --yes was given", worry(&seen))),
+        seen => {
+            output::note(&worry(&seen));
+            output::note("nothing was changed. Pass --yes to remove the older secrets all the same");
+            return Ok(if seen.is_err() { Exit::Unavailable } else { Exit::No });
+        }
+    }
+    document.secrets.truncate(1);
+    store.replace(id, stored, &text_of(&document)).await?;
+    output::note(&format!("endpoint {id}: {older} older secret(s) removed; functions forget them within 5 minutes"));
+    Ok(Exit::Done)
+}
+
+/// What the records of an endpoint say about its older secrets.
+#[derive(Debug, PartialEq, Eq)]
+enum OlderUse {
+    /// The document changed too short a time ago to tell.
+    TooEarly { until: EpochMs },
+    /// A delivery used one.
+    Used { at: EpochMs },
+    /// No delivery came.
+    NoDelivery,
+    /// There are more entries than are read.
+    TooMany,
+    /// Deliveries came, and all used the newest.
+    Silent { deliveries: usize },
+}
+
+fn worry(seen: &Result<OlderUse, Failure>) -> String {
+    match seen {
+        Ok(OlderUse::TooEarly { until }) => format!(
+            "the endpoint was changed less than a day ago, and retries that were signed before may still arrive: wait until {}",
+            output::local_moment(*until)
+        ),
+        Ok(OlderUse::Used { at }) => {
+            format!(
+                "a delivery used an older secret at {}: does the provider have the new one?",
+                output::local_moment(*at)
+            )
+        }
+        Ok(OlderUse::NoDelivery) => {
+            "no delivery came for a day, so nothing shows that the provider has the new secret".to_owned()
+        }
+        Ok(OlderUse::TooMany) => format!(
+            "the last day has more than {ENTRIES_MAX} deliveries: look whether the metric old_secret_used has been 0 for a day"
+        ),
+        Ok(OlderUse::Silent { .. }) => String::new(),
+        Err(failure) => format!("the records cannot be read: {failure}; {}", failure.hint()),
+    }
+}
+
+/// Looks for a delivery of the last day that an older secret verified.
+async fn older_use(place: &Place, id: &EndpointId, changed_at: EpochMs) -> Result<OlderUse, Failure> {
+    let now = System.moment().now;
+    // Until its cache expires, a function takes the secret that was the newest before for the newest.
+    let known_at = changed_at.plus(CACHE_AGE_MAX);
+    if now.0 - known_at.0 < QUIET.0 {
+        return Ok(OlderUse::TooEarly { until: known_at.plus(QUIET) });
+    }
+    let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
+    let filter = Filter::received(id, EpochMs(now.0 - QUIET.0));
+    let (mut entries, mut deliveries) = (0, 0);
+    for query in filter.queries(stack.shards_read).into_iter().flatten() {
+        let mut from = None;
+        loop {
+            let (found, next) = page(&stack.store, &query, from, &filter, Read::Heads).await?;
+            if let Some(older) = found.records.iter().find(|record| record.secret_index > 0) {
+                return Ok(OlderUse::Used { at: older.received_at });
+            }
+            entries += found.examined;
+            deliveries += found.records.len();
+            if entries > ENTRIES_MAX {
+                return Ok(OlderUse::TooMany);
+            }
+            from = next;
+            if from.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(if deliveries == 0 { OlderUse::NoDelivery } else { OlderUse::Silent { deliveries } })
+}

@@ -1,0 +1,243 @@
+//! The endpoint documents of a deployed stack: one `SecureString` parameter each, and the index of their ids.
+//!
+//! Parameter Store refuses to create what exists, but has no other conditional write. A change therefore reads the version
+//! first, and finds in the version after its write whether another one came in between.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ssm::Client;
+use aws_sdk_ssm::config::retry::RetryConfig;
+use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ssm::types::{Parameter, ParameterTier, ParameterType};
+use error_reporter::Report;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_runtime::aws::{SdkConfig, timeouts};
+use hookonce_runtime::index::{self, IndexStore, StoredText};
+
+use super::{EndpointStore, Stored, missing, overtaken};
+use crate::account::{refused, signed_in};
+use crate::failure::Failure;
+use crate::outputs::{DEPLOY_AGAIN, Outputs};
+
+/// How long one call may take, with its retries. Throttled calls wait and come again.
+const CALL_MAX: Millis = Millis::seconds(60);
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The largest value of a standard parameter, in bytes, and of an advanced one.
+const STANDARD_BYTES_MAX: usize = 4 * 1024;
+const ADVANCED_BYTES_MAX: usize = 8 * 1024;
+
+/// The most parameters that one call lists.
+const PAGE: i32 = 10;
+
+/// The parameters of one stack.
+pub(super) struct Parameters {
+    client: Client,
+    /// Without the slash at its end.
+    path: String,
+    /// `None` for the account's own key.
+    key: Option<String>,
+}
+
+impl Parameters {
+    /// The parameters of a stack.
+    pub(super) async fn open(stack: &str) -> Result<Self, Failure> {
+        let config = signed_in().await?;
+        let outputs = Outputs::of(&config, stack).await?;
+        let Some(key) = outputs.endpoint_key else {
+            return Err(Failure::usage(
+                "this stack does not say which key encrypts its endpoints: its template is older than this command",
+                DEPLOY_AGAIN,
+            ));
+        };
+        Ok(Self {
+            client: client(&config),
+            path: format!("/hookonce/{stack}/endpoints"),
+            key: Some(key).filter(|key| !key.is_empty()),
+        })
+    }
+
+    fn name(&self, id: &EndpointId) -> String {
+        format!("{}/{id}", self.path)
+    }
+
+    /// Reads a parameter, or one of its versions, if there is one.
+    async fn read(&self, name: &str, version: Option<i64>) -> Result<Option<Parameter>, Failure> {
+        let name = version.map_or_else(|| name.to_owned(), |version| format!("{name}:{version}"));
+        match self.client.get_parameter().name(name).with_decryption(true).send().await {
+            Ok(answer) => Ok(answer.parameter),
+            Err(error) if ["ParameterNotFound", "ParameterVersionNotFound"].contains(&code(&error)) => Ok(None),
+            Err(error) => Err(failed("ssm:GetParameter", error)),
+        }
+    }
+
+    /// Writes a parameter and returns its version. `None` if it exists and must not.
+    async fn write(&self, name: &str, text: &str, kind: ParameterType, over: bool) -> Result<Option<i64>, Failure> {
+        let secret = kind == ParameterType::SecureString;
+        let put = self.client.put_parameter().name(name).value(text).r#type(kind).overwrite(over);
+        let put = put.set_key_id(self.key.clone().filter(|_| secret));
+        let put = put.set_tier((text.len() > STANDARD_BYTES_MAX).then_some(ParameterTier::Advanced));
+        match put.send().await {
+            Ok(answer) => Ok(Some(answer.version())),
+            Err(error) if code(&error) == "ParameterAlreadyExists" => Ok(None),
+            Err(error) => Err(failed("ssm:PutParameter", error)),
+        }
+    }
+
+    /// All parameters below the path, with their values.
+    async fn below(&self, decrypt: bool) -> Result<Vec<(EndpointId, Parameter)>, Failure> {
+        let asked = self.client.get_parameters_by_path().path(&self.path).with_decryption(decrypt).max_results(PAGE);
+        let mut pages = asked.into_paginator().send();
+        let mut found = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| failed("ssm:GetParametersByPath", error))?;
+            // The index stands beside the endpoints, and its names are no ids.
+            let named = |parameter: Parameter| {
+                Some((EndpointId::parse(parameter.name()?.rsplit('/').next()?).ok()?, parameter))
+            };
+            found.extend(page.parameters.unwrap_or_default().into_iter().filter_map(named));
+        }
+        Ok(found)
+    }
+
+    /// Refuses if the parameter is not the version that was read.
+    async fn unchanged(&self, id: &EndpointId, read: &Stored) -> Result<(), Failure> {
+        let now = self.read(&self.name(id), None).await?.ok_or_else(|| missing(id))?;
+        if now.version() == read.version { Ok(()) } else { Err(overtaken(id)) }
+    }
+
+    async fn create_one(&self, id: &EndpointId, text: &str) -> Result<bool, Failure> {
+        fits(text)?;
+        if self.write(&self.name(id), text, ParameterType::SecureString, false).await?.is_some() {
+            return Ok(true);
+        }
+        // The reply to our own write may have been lost, and the client sent it again.
+        let found = self.read(&self.name(id), None).await?;
+        Ok(found.is_some_and(|found| found.value() == Some(text)))
+    }
+
+    async fn replace_one(&self, id: &EndpointId, read: &Stored, text: &str) -> Result<(), Failure> {
+        fits(text)?;
+        self.unchanged(id, read).await?;
+        let name = self.name(id);
+        let written = self.write(&name, text, ParameterType::SecureString, true).await?.unwrap_or(read.version + 1);
+        for version in read.version + 1..written {
+            let other = self.read(&name, Some(version)).await?;
+            // Our own write counts twice if its first reply was lost.
+            if other.is_none_or(|other| other.value() != Some(text)) {
+                return Err(Failure::usage(
+                    format!(
+                        "endpoint {id} was changed by someone else at the same moment: version {version} of {name}"
+                    ),
+                    format!(
+                        "compare it with version {written}, which is in force now: \
+                         aws ssm get-parameter --with-decryption --name {name}:{version}"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EndpointStore for Parameters {
+    fn get<'a>(&'a self, id: &'a EndpointId) -> BoxFuture<'a, Result<Option<Stored>, Failure>> {
+        async { Ok(self.read(&self.name(id), None).await?.map(stored)) }.boxed()
+    }
+
+    fn all(&self) -> BoxFuture<'_, Result<BTreeMap<EndpointId, Stored>, Failure>> {
+        let found = async {
+            let found = self.below(true).await?.into_iter();
+            Ok(found.map(|(id, parameter)| (id, stored(parameter))).collect())
+        };
+        found.boxed()
+    }
+
+    fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
+        index::list(self, ids).boxed()
+    }
+
+    fn create<'a>(&'a self, id: &'a EndpointId, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
+        self.create_one(id, text).boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        id: &'a EndpointId,
+        read: &'a Stored,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        self.replace_one(id, read, text).boxed()
+    }
+
+    fn remove<'a>(&'a self, id: &'a EndpointId, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
+        let remove = async {
+            self.unchanged(id, read).await?;
+            match self.client.delete_parameter().name(self.name(id)).send().await {
+                Ok(_) => Ok(()),
+                // The reply to our own call may have been lost, and the client sent it again.
+                Err(error) if code(&error) == "ParameterNotFound" => Ok(()),
+                Err(error) => Err(failed("ssm:DeleteParameter", error)),
+            }
+        };
+        remove.boxed()
+    }
+}
+
+impl IndexStore for Parameters {
+    type Error = Failure;
+
+    async fn ids(&self) -> Result<Vec<EndpointId>, Failure> {
+        Ok(self.below(false).await?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn read(&self, shard: u8, version: Option<i64>) -> Result<Option<StoredText>, Failure> {
+        let found = self.read(&format!("{}/{}", self.path, index::parameter(shard)), version).await?;
+        Ok(found.and_then(|found| Some(StoredText { version: found.version(), text: found.value? })))
+    }
+
+    async fn write(&self, shard: u8, text: &str) -> Result<i64, Failure> {
+        let name = format!("{}/{}", self.path, index::parameter(shard));
+        let written = self.write(&name, text, ParameterType::String, true).await?;
+        written.ok_or_else(|| Failure::unavailable(format!("{name} was not written"), "run the command again"))
+    }
+}
+
+/// A client that waits when the service throttles, because a person or an import waits for it and no provider does.
+fn client(config: &SdkConfig) -> Client {
+    let own = aws_sdk_ssm::config::Builder::from(config).timeout_config(timeouts(CALL_MAX));
+    Client::from_conf(own.retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX)).build())
+}
+
+fn stored(parameter: Parameter) -> Stored {
+    let changed_at = parameter.last_modified_date().and_then(|at| at.to_millis().ok()).unwrap_or(0);
+    Stored { version: parameter.version(), changed_at: EpochMs(changed_at), text: parameter.value.unwrap_or_default() }
+}
+
+fn fits(text: &str) -> Result<(), Failure> {
+    if text.len() <= ADVANCED_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("the document has {} bytes, and a parameter holds {ADVANCED_BYTES_MAX} at most", text.len()),
+        "remove older secrets, or split the source ranges over several endpoints",
+    ))
+}
+
+fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> &str {
+    error.code().unwrap_or_default()
+}
+
+/// The failure of a call. The error itself may hold the response, which has secrets, so only its cause is told.
+fn failed<E, R>(action: &str, error: SdkError<E, R>) -> Failure
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    let code = error.code().map(str::to_owned);
+    let cause = error.into_source().map_or_else(|_| "no answer".to_owned(), |cause| Report::new(&*cause).to_string());
+    refused(action, code.as_deref(), &cause)
+}

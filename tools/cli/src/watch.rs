@@ -1,0 +1,105 @@
+//! What CloudWatch knows of a deployed stack: its alarms, and when its relay last ran.
+
+use aws_config::SdkConfig;
+use hookonce_protocol::time::{EpochMs, Millis};
+use serde_json::{Value, json};
+
+use crate::cloudwatch::{Answer, call};
+use crate::failure::Failure;
+
+/// How far back a run of the relay is looked for.
+const LOOK_BACK: Millis = Millis::hours(3);
+
+/// The most alarms of one stack. The template has far fewer, and one answer holds them all.
+const ALARMS_MAX: usize = 100;
+
+/// An alarm that is in ALARM.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alarm {
+    /// Whether it waits for working hours. Those that do not come first.
+    pub(crate) is_notice: bool,
+    /// Its name, without stack and severity.
+    pub(crate) name: String,
+    /// What to do, with the section of the runbook.
+    pub(crate) description: String,
+    /// Since when.
+    pub(crate) since: Option<EpochMs>,
+}
+
+impl Alarm {
+    fn read(fields: &Value, prefix: &str) -> Self {
+        let text = |name: &str| fields[name].as_str().unwrap_or_default();
+        let name = text("AlarmName");
+        let (severity, name) = name.strip_prefix(prefix).and_then(|own| own.split_once('/')).unwrap_or(("", name));
+        Self {
+            is_notice: severity == "notice",
+            name: name.to_owned(),
+            description: text("AlarmDescription").to_owned(),
+            since: moment(&fields["StateTransitionedTimestamp"]),
+        }
+    }
+
+    /// The severity in its name.
+    pub(crate) const fn severity(&self) -> &'static str {
+        if self.is_notice { "notice" } else { "page" }
+    }
+}
+
+/// What CloudWatch knows.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The alarms in ALARM, the urgent ones first.
+    pub(crate) alarms: Vec<Alarm>,
+    /// When the relay last ran. `None` if it did not run for hours.
+    pub(crate) relay_ran_at: Option<EpochMs>,
+}
+
+impl Watch {
+    /// Asks CloudWatch about a stack.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when it refuses or does not answer.
+    pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
+        let prefix = prefix(stack);
+        let raised = ask_alarms(config, stack).await?.outcome?;
+        let mut alarms: Vec<_> = list(&raised["MetricAlarms"]).map(|fields| Alarm::read(fields, &prefix)).collect();
+        alarms.sort();
+        let runs = json!({
+            "Namespace": format!("hookonce/{stack}"),
+            "MetricName": "relay_due",
+            "Dimensions": [{ "Name": "function", "Value": "relay" }],
+            "Statistics": ["SampleCount"],
+            "Period": 60,
+            "StartTime": (now.0 - LOOK_BACK.0) / 1_000,
+            "EndTime": now.0 / 1_000,
+        });
+        let runs = call(config, "GetMetricStatistics", &runs).await?.outcome?;
+        let relay_ran_at = list(&runs["Datapoints"]).filter_map(|point| moment(&point["Timestamp"])).max();
+        Ok(Self { alarms, relay_ran_at })
+    }
+}
+
+/// Asks for the alarms of a stack that are in ALARM.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when CloudWatch does not answer.
+pub(crate) async fn ask_alarms(config: &SdkConfig, stack: &str) -> Result<Answer, Failure> {
+    let input = json!({ "AlarmNamePrefix": prefix(stack), "StateValue": "ALARM", "MaxRecords": ALARMS_MAX });
+    call(config, "DescribeAlarms", &input).await
+}
+
+/// How the names of a stack's alarms begin.
+fn prefix(stack: &str) -> String {
+    format!("hookonce/{stack}/")
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// A time in seconds, with a fraction.
+fn moment(value: &Value) -> Option<EpochMs> {
+    let millis = value.as_f64()? * 1_000.0;
+    #[expect(clippy::cast_possible_truncation, reason = "times are far below the limit")]
+    Some(EpochMs(millis as i64))
+}

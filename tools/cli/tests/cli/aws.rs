@@ -1,0 +1,340 @@
+//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS and CloudWatch.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json as object};
+
+use crate::support::root;
+
+/// Whom STS takes the caller for.
+pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
+
+/// The largest value of a standard parameter, in bytes.
+const STANDARD_BYTES_MAX: usize = 4_096;
+
+/// Credentials in the environment, and a region.
+pub(crate) const SIGNED_IN: [(&str, &str); 3] =
+    [("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local"), ("AWS_REGION", "us-east-1")];
+
+/// One version of a parameter.
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) value: String,
+    pub(crate) kind: String,
+    pub(crate) key: Option<String>,
+    /// In seconds since 1970.
+    pub(crate) changed_at: u64,
+}
+
+/// A request, and who signed it.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) operation: String,
+    pub(crate) body: Value,
+    pub(crate) authorization: String,
+}
+
+/// What a request meets beside its usual answer.
+pub(crate) enum Fault {
+    /// Nothing.
+    Passed,
+    /// It is refused with this code, and not carried out.
+    Refused(&'static str),
+    /// It is carried out and the connection breaks, so the client sends it again.
+    ReplyLost,
+    /// Another process stores this value under the same name first.
+    Overtaken(String),
+}
+
+/// The account.
+#[derive(Default)]
+pub(crate) struct Account {
+    /// All versions of each parameter, the oldest first.
+    pub(crate) parameters: BTreeMap<String, Vec<Version>>,
+    /// All requests.
+    pub(crate) asked: Vec<Asked>,
+    /// What the next requests of an operation meet.
+    pub(crate) faults: VecDeque<(&'static str, Fault)>,
+    /// Names and descriptions of the alarms that are in ALARM.
+    pub(crate) alarms: Vec<(String, String)>,
+    /// When the relay last ran, in seconds since 1970.
+    pub(crate) relay_ran_at: Option<u64>,
+    /// How many seconds the service's clock is ahead.
+    pub(crate) ahead_seconds: u64,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a stand-in has a clock of its own")]
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+impl Account {
+    /// Stores a value as a person would with the AWS command line.
+    pub(crate) fn put(&mut self, name: &str, value: &str) {
+        let version =
+            Version { value: value.to_owned(), kind: "SecureString".to_owned(), key: None, changed_at: now() };
+        self.parameters.entry(name.to_owned()).or_default().push(version);
+    }
+
+    /// The newest value of a parameter.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        Some(self.parameters.get(name)?.last()?.value.as_str())
+    }
+
+    /// How many requests of an operation came.
+    pub(crate) fn count(&self, operation: &str) -> usize {
+        self.asked.iter().filter(|asked| asked.operation == operation).count()
+    }
+
+    fn get(&self, body: &Value) -> Result<Value, &'static str> {
+        let named = body["Name"].as_str().unwrap();
+        let (name, version) = named.split_once(':').unwrap_or((named, ""));
+        let versions = self.parameters.get(name).ok_or("ParameterNotFound")?;
+        let number = version.parse().unwrap_or(versions.len());
+        let version = versions.get(number - 1).ok_or("ParameterVersionNotFound")?;
+        Ok(object!({ "Parameter": described(name, version, number) }))
+    }
+
+    fn put_parameter(&mut self, body: &Value) -> Result<Value, &'static str> {
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        let (name, value) = (text("Name").unwrap(), text("Value").unwrap());
+        if value.len() > STANDARD_BYTES_MAX && text("Tier").as_deref() != Some("Advanced") {
+            return Err("ValidationException");
+        }
+        let versions = self.parameters.entry(name).or_default();
+        if !versions.is_empty() && body["Overwrite"] != true {
+            return Err("ParameterAlreadyExists");
+        }
+        let kind = text("Type").or_else(|| Some(versions.last()?.kind.clone())).unwrap();
+        versions.push(Version { value, kind, key: text("KeyId"), changed_at: now() });
+        Ok(object!({ "Version": versions.len(), "Tier": "Standard" }))
+    }
+
+    fn by_path(&self, body: &Value) -> Value {
+        let path = format!("{}/", body["Path"].as_str().unwrap().trim_end_matches('/'));
+        let from = body["NextToken"].as_str().map_or(0, |token| token.parse().unwrap());
+        let below = |name: &&String| name.strip_prefix(&path).is_some_and(|rest| !rest.contains('/'));
+        let names: Vec<_> = self.parameters.keys().filter(below).collect();
+        let page = usize::try_from(body["MaxResults"].as_u64().unwrap_or(10)).unwrap().min(10);
+        let describe = |name: &&String| {
+            let versions = &self.parameters[*name];
+            described(name, versions.last().unwrap(), versions.len())
+        };
+        let shown: Vec<_> = names.iter().skip(from).take(page).map(describe).collect();
+        let next = (from + page < names.len()).then(|| (from + page).to_string());
+        object!({ "Parameters": shown, "NextToken": next })
+    }
+
+    fn ssm(&mut self, operation: &str, body: &Value) -> Result<Value, &'static str> {
+        match operation {
+            "GetParameter" => self.get(body),
+            "PutParameter" => self.put_parameter(body),
+            "GetParametersByPath" => Ok(self.by_path(body)),
+            "DeleteParameter" => {
+                let gone = self.parameters.remove(body["Name"].as_str().unwrap());
+                gone.map(|_| object!({})).ok_or("ParameterNotFound")
+            }
+            other => panic!("{other} is not played"),
+        }
+    }
+
+    fn cloudwatch(&self, operation: &str) -> Value {
+        match operation {
+            "DescribeAlarms" => {
+                let alarm = |(name, description): &(String, String)| {
+                    object!({
+                        "AlarmName": name, "AlarmDescription": description, "StateValue": "ALARM",
+                        "StateTransitionedTimestamp": now() - 630,
+                    })
+                };
+                object!({ "MetricAlarms": self.alarms.iter().map(alarm).collect::<Vec<_>>() })
+            }
+            "GetMetricStatistics" => {
+                let points = self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }));
+                object!({ "Datapoints": points.into_iter().collect::<Vec<_>>() })
+            }
+            other => panic!("{other} is not played"),
+        }
+    }
+}
+
+fn described(name: &str, version: &Version, number: usize) -> Value {
+    object!({
+        "Name": name, "Type": version.kind, "Value": version.value, "Version": number,
+        "LastModifiedDate": version.changed_at,
+    })
+}
+
+/// The stand-in, served on loopback.
+pub(crate) struct Aws {
+    pub(crate) url: String,
+    account: Arc<Mutex<Account>>,
+}
+
+impl Aws {
+    /// An account without parameters.
+    pub(crate) fn start() -> Self {
+        let account = Arc::<Mutex<Account>>::default();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let served = Arc::clone(&account);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(&mut BufReader::new(stream.unwrap()), &served);
+            }
+        });
+        Self { url, account }
+    }
+
+    /// An account with a stack that is called `inbox`.
+    pub(crate) fn with_stack(outputs: &str) -> Self {
+        let aws = Self::start();
+        aws.account().put("/hookonce/inbox/outputs", outputs);
+        aws
+    }
+
+    /// An account that refuses every request to Parameter Store.
+    pub(crate) fn refusing(code: &'static str) -> Self {
+        let aws = Self::start();
+        aws.account().faults.extend((0..20).map(|_| ("GetParameter", Fault::Refused(code))));
+        aws
+    }
+
+    /// The account, to look at and to change.
+    pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap()
+    }
+
+    /// The environment that points the SDK to it, with these variables added.
+    pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let own = [
+            ("AWS_ENDPOINT_URL_SSM", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_STS", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH", self.url.as_str()),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_SHARED_CREDENTIALS_FILE", "none"),
+            ("AWS_CONFIG_FILE", "none"),
+        ];
+        own.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    /// The same, signed in.
+    pub(crate) fn signed_in(&self) -> Vec<(String, String)> {
+        self.environment(&SIGNED_IN)
+    }
+}
+
+/// A request as it came.
+struct Request {
+    target: String,
+    authorization: String,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let mut line = String::new();
+        // The client may open a connection and not use it.
+        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        let (mut length, mut authorization, mut target) = (0, String::new(), String::new());
+        line.clear();
+        while stream.read_line(&mut line).ok()? > 2 {
+            match line.trim_end().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse().unwrap(),
+                Some(("authorization", value)) => value.clone_into(&mut authorization),
+                Some(("x-amz-target", value)) => value.clone_into(&mut target),
+                Some(_) | None => {}
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        Some(Self { target, authorization, body })
+    }
+}
+
+fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
+    let Some(request) = Request::read(stream) else { return };
+    let mut account = account.lock().unwrap();
+    let operation = request.target.rsplit('.').next().filter(|target| !target.is_empty());
+    let operation = operation.unwrap_or("GetCallerIdentity").to_owned();
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let is_cloudwatch = request.target.starts_with("Granite");
+    let Request { authorization, .. } = request;
+    account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
+    let fault = account.faults.iter().position(|(of, _)| *of == operation).and_then(|at| account.faults.remove(at));
+    let fault = fault.map(|(_, fault)| fault);
+    if let Some(Fault::Overtaken(value)) = &fault {
+        // A version may be named behind a colon.
+        account.put(body["Name"].as_str().unwrap().split(':').next().unwrap(), value);
+    }
+    let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
+        refusal(&operation, code)
+    } else if is_cloudwatch {
+        ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation).to_string().into_bytes())
+    } else if operation == "GetCallerIdentity" {
+        let result = format!("<GetCallerIdentityResult><Arn>{CALLER}</Arn></GetCallerIdentityResult>");
+        let whole = format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>");
+        ("200 OK", "text/xml", whole.into_bytes())
+    } else {
+        match account.ssm(&operation, &body) {
+            Ok(answer) => ("200 OK", "application/x-amz-json-1.1", answer.to_string().into_bytes()),
+            Err(code) => refusal(&operation, code),
+        }
+    };
+    if let Some(Fault::ReplyLost) = fault {
+        return;
+    }
+    let date = jiff::Timestamp::from_second(i64::try_from(now() + account.ahead_seconds).unwrap()).unwrap();
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let length = bytes.len();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ndate: {date}\r\ncontent-length: {length}");
+    let sent = write!(stream.get_mut(), "{head}\r\nconnection: close\r\n\r\n");
+    let _ = sent.and_then(|()| stream.get_mut().write_all(&bytes));
+}
+
+/// A refusal in the form of the service.
+fn refusal(operation: &str, code: &str) -> (&'static str, &'static str, Vec<u8>) {
+    let (kind, answer) = if operation == "GetCallerIdentity" {
+        let error = format!("<Error><Type>Sender</Type><Code>{code}</Code></Error>");
+        ("text/xml", format!("<ErrorResponse>{error}</ErrorResponse>"))
+    } else {
+        ("application/x-amz-json-1.1", object!({ "__type": code }).to_string())
+    };
+    ("400 Bad Request", kind, answer.into_bytes())
+}
+
+/// The value that the template writes for a stack with these parts. What is not named is the template's own.
+pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
+    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let (_, resource) = template.split_once("Name: !Sub /hookonce/${AWS::StackName}/outputs").unwrap();
+    let (_, value) = resource.split_once("Value: !Sub\n        - '").unwrap();
+    let (value, _) = value.split_once('\'').unwrap();
+    let own = [
+        ("Version", env!("CARGO_PKG_VERSION")),
+        ("InboxTable", "inbox"),
+        ("DomainTable", "domain"),
+        ("HintQueue", "http://127.0.0.1:9/queue"),
+        ("EndpointKeyArn", ""),
+        ("IndexShards", "16"),
+        ("IndexShardsRead", "16"),
+        ("DeliveryRetentionDays", "35"),
+        ("EffectRetentionDays", "95"),
+    ];
+    parts.iter().chain(&own).fold(value.to_owned(), |value, (name, part)| value.replace(&format!("${{{name}}}"), part))
+}
+
+/// The outputs of a stack whose tables and queue are those of the running one.
+pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) -> String {
+    let value = |name: &str| running.iter().find(|(it, _)| it == name).unwrap().1.as_str();
+    let own = [
+        ("InboxTable", value("HOOKONCE_INBOX_TABLE")),
+        ("DomainTable", value("HOOKONCE_DOMAIN_TABLE")),
+        ("HintQueue", value("HOOKONCE_QUEUE_URL")),
+    ];
+    written_by_the_template(&[&own[..], more].concat())
+}

@@ -1,0 +1,76 @@
+//! `hookonce doctor`: each problem of the first hour is named, with what to do.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::aws::{Aws, CALLER, Fault, outputs_of};
+use crate::operators::Stack;
+use crate::support::{Workspace, json, text};
+
+/// The checks that are not well, by name.
+fn problems(printed: &Value) -> Vec<&str> {
+    let checks = printed.as_array().unwrap().iter();
+    checks.filter(|check| check["ok"] == false).map(|check| check["check"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
+    let workspace = Workspace::new();
+    // Whether the default port is free is up to the machine.
+    let ours = TcpListener::bind("127.0.0.1:8787");
+    let doctor = workspace.run(&["doctor", "--json"]);
+    assert_eq!(doctor.status.code(), Some(1), "{}", text(&doctor));
+    assert_eq!(problems(&json(&doctor)), ["local stack"]);
+    assert!(text(&doctor).contains("hookonce dev --port 0"), "{}", text(&doctor));
+    drop(ours);
+    let running = workspace.dev(&["dev", "--port", "0"]);
+    let calm = workspace.run(&["doctor"]);
+    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    for expected in ["running at http://127.0.0.1:", "3 valid", "data folder", "clock", "cargo-lambda"] {
+        assert!(text(&calm).contains(expected), "{expected}: {}", text(&calm));
+    }
+    workspace.write(".hookonce/endpoints/bad.json", b"{");
+    drop(running);
+    let broken = workspace.run(&["doctor", "--json"]);
+    assert_eq!(broken.status.code(), Some(3), "{}", text(&broken));
+    assert_eq!(problems(&json(&broken)), ["local stack", "endpoints"], "it was killed, so its file is still there");
+    assert!(text(&broken).contains("not valid: bad") && text(&broken).contains("hookonce endpoint check"));
+}
+
+#[test]
+fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
+    let local = Stack::with(1, 0);
+    let mut variables = local.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&variables, &[]));
+    variables.extend(aws.environment(&[]));
+    let doctor = || local.workspace.run_with_environment(&["doctor", "--stack", "inbox", "--json"], &variables);
+    let calm = doctor();
+    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    assert_eq!(json(&calm)[0]["seen"], CALLER);
+    assert_eq!(json(&calm).as_array().unwrap().len(), 8);
+    let wrote = |asked: &crate::aws::Asked| asked.operation.starts_with("Put") || asked.operation.starts_with("Delete");
+    assert!(!aws.account().asked.iter().any(wrote));
+
+    let told = |exit: i32, wrong: &[&str], said: &str| {
+        let output = doctor();
+        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
+        assert_eq!(problems(&json(&output)), wrong, "{}", text(&output));
+        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+    };
+    aws.account().ahead_seconds = 45;
+    told(1, &["clock"], "off AWS's");
+    aws.account().ahead_seconds = 0;
+    aws.account().put("/hookonce/inbox/endpoints/bad", "{");
+    told(1, &["endpoints"], "hookonce endpoint check --stack inbox");
+    aws.account().parameters.remove("/hookonce/inbox/endpoints/bad");
+    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    told(3, &["credentials"], "sign in again");
+    aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
+    told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
+    aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("Version", "0.0.1")]));
+    told(1, &["outputs"], "the stack is of release 0.0.1");
+    aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("InboxTable", "gone")]));
+    aws.account().parameters.remove("/hookonce/inbox/outputs");
+    told(1, &["outputs"], "check the stack's name");
+}

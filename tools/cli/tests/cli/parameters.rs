@@ -1,0 +1,326 @@
+//! `hookonce endpoint --stack` against Parameter Store: what it writes, in which order, and who else may write meanwhile.
+
+use std::process::Output;
+
+use hookonce_protocol::key::EndpointId;
+use hookonce_runtime::index::{IdShard, parameter, shard};
+use serde_json::{Value, json as object};
+
+use crate::aws::{Aws, Fault, now, outputs_of, written_by_the_template};
+use crate::operators::Stack;
+use crate::support::{Workspace, json, text};
+
+const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
+
+/// An account with an empty stack, and a folder to run commands in.
+struct Deployed {
+    aws: Aws,
+    workspace: Workspace,
+}
+
+impl Deployed {
+    fn new() -> Self {
+        Self { aws: Aws::with_stack(&written_by_the_template(&[("EndpointKeyArn", KEY)])), workspace: Workspace::new() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let arguments = [&["endpoint"], arguments, &["--stack", "inbox"]].concat();
+        self.workspace.run_with_environment(&arguments, &self.aws.signed_in())
+    }
+
+    fn added(id: &str) -> Self {
+        let stack = Self::new();
+        let added = stack.run(&["add", id, "--provider", "stripe"]);
+        assert!(added.status.success(), "{}", text(&added));
+        stack
+    }
+
+    fn document(&self, id: &str) -> Value {
+        serde_json::from_str(self.aws.account().value(&name(id)).unwrap()).unwrap()
+    }
+
+    fn secrets(&self, id: &str) -> usize {
+        self.document(id)["secrets"].as_array().unwrap().len()
+    }
+
+    fn is_listed(&self, id: &str) -> bool {
+        let id = EndpointId::parse(id).unwrap();
+        let account = self.aws.account();
+        account.value(&name(&parameter(shard(&id)))).is_some_and(|text| IdShard::parse(text).unwrap().contains(&id))
+    }
+
+    /// The names that were written, in order.
+    fn written(&self) -> Vec<String> {
+        let account = self.aws.account();
+        let puts = account.asked.iter().filter(|asked| asked.operation == "PutParameter");
+        puts.map(|asked| asked.body["Name"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()).collect()
+    }
+}
+
+fn name(id: &str) -> String {
+    format!("/hookonce/inbox/endpoints/{id}")
+}
+
+#[test]
+fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
+    let stack = Deployed::new();
+    let added = stack.run(&["add", "shop", "--provider", "stripe", "--on-store-outage", "enqueue"]);
+    let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
+    assert!(added.status.success() && secret.starts_with("whsec_"), "{}", text(&added));
+    assert_eq!(stack.document("shop")["secrets"], object!([secret]));
+    {
+        let account = stack.aws.account();
+        let stored = account.parameters[&name("shop")].last().unwrap();
+        assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
+    }
+    let shard = parameter(shard(&EndpointId::parse("shop").unwrap()));
+    assert_eq!(stack.written(), [shard, "shop".to_owned()], "the index first");
+    assert!(stack.is_listed("shop"));
+
+    let again = stack.run(&["add", "shop", "--provider", "stripe"]);
+    assert!(again.status.code() == Some(2) && text(&again).contains("already exists"), "{}", text(&again));
+    assert_eq!(stack.document("shop")["secrets"], object!([secret]), "the first one stands");
+
+    assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "shop");
+    let shown = text(&stack.run(&["show", "shop"]));
+    assert!(shown.contains("<hidden>") && shown.contains("enqueue") && !shown.contains(&secret), "{shown}");
+    assert!(text(&stack.run(&["show", "shop", "--reveal"])).contains(&secret));
+    assert!(stack.run(&["check"]).status.success());
+
+    let asked = stack.run(&["remove", "shop"]);
+    assert!(asked.status.code() == Some(2) && text(&asked).contains("pass --yes"), "{}", text(&asked));
+    assert!(stack.run(&["remove", "shop", "--yes"]).status.success());
+    assert!(stack.aws.account().value(&name("shop")).is_none());
+    assert_eq!(stack.run(&["show", "shop"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_lost_reply_is_no_other_writer() {
+    let stack = Deployed::new();
+    stack.aws.account().faults.extend([("PutParameter", Fault::ReplyLost), ("PutParameter", Fault::ReplyLost)]);
+    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
+    assert!(added.status.success(), "{}", text(&added));
+    assert!(stack.is_listed("shop"));
+    // The index was written twice; let the document's write lose its reply, too.
+    stack.aws.account().faults.push_back(("PutParameter", Fault::ReplyLost));
+    let rotated = stack.run(&["rotate", "shop"]);
+    assert!(rotated.status.success(), "{}", text(&rotated));
+    assert_eq!(stack.secrets("shop"), 2);
+    stack.aws.account().faults.push_back(("DeleteParameter", Fault::ReplyLost));
+    let removed = stack.run(&["remove", "shop", "--yes"]);
+    assert!(removed.status.success(), "{}", text(&removed));
+}
+
+#[test]
+fn a_create_whose_reply_is_lost_finds_its_own_document() {
+    let stack = Deployed::added("other");
+    let file = stack.workspace.write("in.jsonl", entry("shop").as_bytes());
+    // The index of another shard may be written first, so only the document's own write is counted.
+    stack.run(&["import", &file]);
+    stack.aws.account().parameters.remove(&name("shop"));
+    stack.aws.account().faults.push_back(("PutParameter", Fault::ReplyLost));
+    let imported = stack.run(&["import", &file, "--json"]);
+    assert_eq!(imported.status.code(), Some(0), "{}", text(&imported));
+    assert_eq!(json(&imported)["imported"], 1, "{}", text(&imported));
+}
+
+/// Parameter Store would overwrite: the command finds out and says whose version is in force.
+#[test]
+fn a_rotation_that_meets_another_one_says_so() {
+    let stack = Deployed::added("shop");
+    let others = stack.document("shop").to_string().replace("whsec_", "whsec_other");
+    stack.aws.account().faults.push_back(("PutParameter", Fault::Overtaken(others)));
+    let rotated = stack.run(&["rotate", "shop"]);
+    assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
+    let said = text(&rotated);
+    assert!(said.contains("version 2") && said.contains("version 3, which is in force now"), "{said}");
+    assert!(said.contains(&format!("--name {}:2", name("shop"))), "{said}");
+}
+
+#[test]
+fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
+    let stack = Deployed::added("shop");
+    // The second read is the check before the write.
+    let changed = stack.document("shop").to_string();
+    stack.aws.account().put(&name("shop"), &changed);
+    let text_before = stack.aws.account().value(&name("shop")).unwrap().to_owned();
+    stack.aws.account().faults.extend([("GetParameter", Fault::Passed), ("GetParameter", Fault::Passed)]);
+    stack.aws.account().faults.push_back(("GetParameter", Fault::Overtaken(changed + " ")));
+    let removed = stack.run(&["remove", "shop", "--yes"]);
+    assert_eq!(removed.status.code(), Some(2), "{}", text(&removed));
+    assert!(text(&removed).contains("was changed by someone else"), "{}", text(&removed));
+    assert_eq!(stack.aws.account().value(&name("shop")).unwrap(), text_before + " ");
+}
+
+#[test]
+fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
+    let stack = Deployed::added("shop");
+    for (operation, arguments, permission) in [
+        ("PutParameter", &["rotate", "shop"][..], "ssm:PutParameter"),
+        ("GetParametersByPath", &["list"], "ssm:GetParametersByPath"),
+        ("DeleteParameter", &["remove", "shop", "--yes"], "ssm:DeleteParameter"),
+    ] {
+        stack.aws.account().faults.push_back((operation, Fault::Refused("AccessDeniedException")));
+        let refused = stack.run(arguments);
+        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+        let said = text(&refused);
+        assert!(said.contains(&format!("ask for the permission {permission}")) && !said.contains("whsec_"), "{said}");
+    }
+    assert_eq!(stack.secrets("shop"), 1);
+}
+
+#[test]
+fn a_stack_of_an_earlier_template_says_what_to_do() {
+    let aws = Aws::with_stack(r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#);
+    let stack = Deployed { aws, workspace: Workspace::new() };
+    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
+    assert!(added.status.code() == Some(2) && text(&added).contains("deploy the stack again"), "{}", text(&added));
+    assert!(stack.written().is_empty());
+}
+
+/// An entry of a file to import.
+fn entry(id: &str) -> String {
+    object!({ "id": id, "provider": "stripe", "secrets": [format!("whsec_secret_of_{id}")] }).to_string() + "\n"
+}
+
+#[test]
+fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
+    const ENDPOINTS: usize = 40;
+    let stack = Deployed::new();
+    let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
+    let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
+    // The index has at most 16 texts, so this one is in the middle of the documents.
+    stack.aws.account().faults.extend((0..30).map(|_| ("PutParameter", Fault::Passed)));
+    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused("AccessDeniedException")));
+    let import = ["import", file.as_str(), "--rate", "1000", "--json"];
+    let first = stack.run(&import);
+    assert_eq!(first.status.code(), Some(3), "{}", text(&first));
+    assert!(text(&first).contains("run the same command again: it does the rest"), "{}", text(&first));
+    assert!((0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))), "all are listed first");
+    let written = stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
+    assert!((1..ENDPOINTS).contains(&written), "{written}");
+    let second = json(&stack.run(&import));
+    assert_eq!(second["imported"], ENDPOINTS - written);
+    assert_eq!((&second["there_before"], &second["complete"]), (&object!(written), &object!(true)));
+    let puts = stack.aws.account().count("PutParameter");
+    let third = stack.run(&import);
+    assert_eq!((third.status.code(), &json(&third)["imported"]), (Some(0), &object!(0)), "{}", text(&third));
+    assert_eq!(stack.aws.account().count("PutParameter"), puts, "nothing is written again");
+}
+
+#[test]
+fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
+    let stack = Deployed::added("shop-1");
+    let before = stack.document("shop-1");
+    let good = format!("[{},{}]", entry("shop-1").trim(), entry("shop-2").trim());
+    let file = stack.workspace.write("endpoints.json", good.as_bytes());
+    let imported = stack.run(&["import", &file]);
+    assert_eq!(imported.status.code(), Some(1), "{}", text(&imported));
+    assert!(text(&imported).contains("endpoint shop-1 exists with another document"), "{}", text(&imported));
+    assert_eq!((stack.document("shop-1"), stack.secrets("shop-2")), (before, 1));
+
+    let puts = stack.aws.account().count("PutParameter");
+    let bad = entry("shop-3")
+        + &entry("shop-3")
+        + "{\"id\": \"Shop\"}\n{\"provider\": \"stripe\"}\n7\n"
+        + &entry("shop-4").replace("\"provider\"", "\"colour\"")
+        + "{\"id\": \"shop-5\", \"provider\": \"stripe\", \"secrets\": [\"whsec_1\"]}";
+    let file = stack.workspace.write("bad.jsonl", bad.as_bytes());
+    let refused = stack.run(&["import", &file]);
+    let said = text(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let problems = [
+        "entry 2: shop-3 is there twice",
+        "entry 3:",
+        "entry 4: it has no `id`",
+        "entry 5: not a JSON object",
+        "entry 6: shop-4: a field is missing",
+        "entry 7: shop-5:",
+    ];
+    for problem in problems {
+        assert!(said.contains(problem), "{problem}: {said}");
+    }
+    assert!(!said.contains("whsec_secret"), "{said}");
+    assert_eq!(stack.aws.account().count("PutParameter"), puts);
+    for (name, broken) in [("half.json", "[{"), ("none.json", "")] {
+        let file = stack.workspace.write(name, broken.as_bytes());
+        assert_eq!(stack.run(&["import", &file]).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn an_index_of_endpoints_that_were_stored_by_hand_is_made() {
+    let stack = Deployed::new();
+    stack.aws.account().put(&name("by-hand"), r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#);
+    stack.aws.account().put(&name("broken"), "{");
+    let indexed = stack.run(&["index"]);
+    assert!(indexed.status.success(), "{}", text(&indexed));
+    assert!(stack.is_listed("by-hand") && stack.is_listed("broken") && !stack.is_listed("nobody"));
+    let checked = stack.run(&["check"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    assert!(text(&checked).contains("by-hand: valid") && text(&checked).contains("broken: not valid"));
+}
+
+/// The records say which secret verified them: the older ones go only when none was needed for a day.
+#[test]
+fn a_rotation_is_finished_when_the_older_secret_is_silent() {
+    let local = Stack::with(1, 0);
+    let running = local.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&running, &[]));
+    let stack = Deployed { aws, workspace: Workspace::new() };
+    let variables: Vec<_> = running.into_iter().chain(stack.aws.environment(&[])).collect();
+    let run = |arguments: &[&str]| {
+        let arguments = [&["endpoint"], arguments, &["--stack", "inbox"]].concat();
+        stack.workspace.run_with_environment(&arguments, &variables)
+    };
+    assert!(run(&["add", "stripe", "--provider", "stripe"]).status.success());
+    let finish = |more: &[&str]| run(&[&["rotate", "stripe", "--finish"], more].concat());
+    assert!(text(&finish(&[])).contains("nothing is left to remove"));
+    let rotated = run(&["rotate", "stripe"]);
+    assert!(text(&rotated).contains("rotate stripe --finish --stack inbox"), "{}", text(&rotated));
+    assert!(text(&rotated).contains("old_secret_used"), "{}", text(&rotated));
+
+    let refused = |exit: i32, said: &str| {
+        let output = finish(&[]);
+        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
+        assert!(text(&output).contains(said) && text(&output).contains("Pass --yes"), "{said}: {}", text(&output));
+        assert_eq!(stack.secrets("stripe"), 2);
+    };
+    refused(1, "less than a day ago");
+    let age = |seconds: u64| {
+        let mut account = stack.aws.account();
+        account.parameters.get_mut(&name("stripe")).unwrap().last_mut().unwrap().changed_at = now() - seconds;
+    };
+    age(86_400 + 400);
+    // The delivery of this stack was verified by the newest secret.
+    let tables = crate::audits::Tables::of(&local);
+    tables.set_number(&tables.inbox, "in#stripe#evt_0", "secret_index", 1);
+    refused(1, "a delivery used an older secret at");
+    tables.set_number(&tables.inbox, "in#stripe#evt_0", "secret_index", 0);
+    stack.aws.account().put("/hookonce/inbox/outputs", &written_by_the_template(&[("InboxTable", "gone")]));
+    refused(3, "the records cannot be read");
+    stack.aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[]));
+    let finished = finish(&[]);
+    assert_eq!(finished.status.code(), Some(0), "{}", text(&finished));
+    assert!(text(&finished).contains("1 deliveries used the newest secret"), "{}", text(&finished));
+    assert_eq!(stack.secrets("stripe"), 1);
+
+    assert!(run(&["rotate", "stripe"]).status.success());
+    let forced = finish(&["--yes"]);
+    assert_eq!((forced.status.code(), stack.secrets("stripe")), (Some(0), 1), "{}", text(&forced));
+}
+
+/// Without a delivery, nothing shows that the provider has the new secret.
+#[test]
+fn a_rotation_without_a_delivery_is_not_finished() {
+    let local = Stack::with(0, 0);
+    let run = |arguments: &[&str]| local.run(&[&["endpoint"], arguments].concat());
+    assert!(run(&["rotate", "stripe"]).status.success());
+    let path = local.workspace.path(".hookonce/endpoints/stripe.json");
+    let file = std::fs::File::options().append(true).open(path).unwrap();
+    let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 2 * 86_400);
+    file.set_modified(before).unwrap();
+    let finished = run(&["rotate", "stripe", "--finish"]);
+    assert_eq!(finished.status.code(), Some(1), "{}", text(&finished));
+    assert!(text(&finished).contains("no delivery came for a day"), "{}", text(&finished));
+}
