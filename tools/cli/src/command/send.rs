@@ -127,21 +127,18 @@ impl Destination {
         if let (Some(url), Some(secret)) = (&self.url, &secret) {
             return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
         }
+        // Without a stack there is no endpoint either, so this says what to do first.
+        let running = if self.url.is_none() { Some(self.folder.running()?) } else { None };
         let id = match &self.endpoint {
             Some(id) => endpoint::parse_id(id)?,
             None => self.only_endpoint(provider)?,
         };
         let EndpointDocument { secrets, mut settings, .. } = endpoint::read(&self.folder, &id)?;
-        let url = match &self.url {
-            Some(url) => url.clone(),
-            None => {
-                let running = self.folder.running()?;
-                if let Some(public) = running.public_url {
-                    settings.entry(PUBLIC_URL.to_owned()).or_insert(format!("{public}/webhooks/{id}"));
-                }
-                format!("{}/webhooks/{id}", running.url)
-            }
-        };
+        if let Some(public) = running.as_ref().and_then(|running| running.public_url.as_ref()) {
+            settings.entry(PUBLIC_URL.to_owned()).or_insert(format!("{public}/webhooks/{id}"));
+        }
+        let local = running.map(|running| format!("{}/webhooks/{id}", running.url));
+        let url = self.url.clone().or(local).unwrap_or_default();
         let secret = secret.unwrap_or_else(|| secrets.into_iter().next().unwrap_or_default());
         Ok((url, secret, settings.into_iter().chain(given).collect()))
     }

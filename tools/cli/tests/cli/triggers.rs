@@ -166,6 +166,13 @@ fn what_cannot_be_triggered_says_what_to_do() {
     assert!(refused(&["stripe.invoice.payed"]).contains("try: stripe.invoice.paid"));
     assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce send --provider paypal --file FILE"));
     assert!(refused(&["nobody.nothing"]).contains("trigger --list"));
+    let alone = workspace.run(&["trigger", "stripe.invoice.paid"]);
+    assert!(
+        alone.status.code() == Some(3) && text(&alone).contains("start one with `hookonce dev`"),
+        "{}",
+        text(&alone)
+    );
+    let _running = workspace.dev(&["dev", "--port", "0"]);
     assert!(refused(&["shopify.orders/create"]).contains("hookonce endpoint add shopify --provider shopify"));
     assert!(refused(&["stripe.invoice.paid", "--set", "data.none.amount=1"]).contains("has no place data.none.amount"));
     assert!(refused(&["stripe.invoice.paid", "--id", "a b"]).contains("letters, digits"));
