@@ -102,7 +102,7 @@ async fn main() -> std::process::ExitCode {
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
-        Command::Verify(arguments) => command::verify::run(&arguments),
+        Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,

@@ -43,6 +43,8 @@ fn every_command_has_a_manual_page_without_a_mistake() {
     let help = workspace.run(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A description goes on in lines that are indented further.
+    let commands = commands.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|command| *command != "help") {
         assert!(pages.iter().any(|page| page.ends_with(format!("hookonce-{command}.1"))), "{command}");
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json as object};
 use crate::aws::{Aws, Fault, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text};
+use crate::terminal::signature;
 
 const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
 
@@ -323,4 +324,27 @@ fn a_rotation_without_a_delivery_is_not_finished() {
     let finished = run(&["rotate", "stripe", "--finish"]);
     assert_eq!(finished.status.code(), Some(1), "{}", text(&finished));
     assert!(text(&finished).contains("no delivery came for a day"), "{}", text(&finished));
+}
+
+#[test]
+fn a_request_is_verified_with_the_secrets_of_a_stack() {
+    let stack = Deployed::added("shop");
+    let body = r#"{"id":"evt_1","type":"invoice.paid"}"#;
+    let secret = stack.document("shop")["secrets"][0].as_str().unwrap().to_owned();
+    let header = format!("stripe-signature: {}", signature(&secret, body));
+    let file = stack.workspace.write("body.json", body.as_bytes());
+    let verify = |id: &str| {
+        let request = ["--endpoint", id, "--header", &header, "--body", &file, "--at", "2026-01-01T00:00:00Z"];
+        let arguments = [&["verify", "--stack", "inbox", "--json"][..], &request].concat();
+        stack.workspace.run_with_environment(&arguments, &stack.aws.signed_in())
+    };
+    let judged = verify("shop");
+    assert_eq!(json(&judged)["verdict"], "accepted", "{}", text(&judged));
+    assert!(!text(&judged).contains(&secret));
+    let absent = verify("nobody");
+    assert!(
+        absent.status.code() == Some(2) && text(&absent).contains("there is no endpoint nobody"),
+        "{}",
+        text(&absent)
+    );
 }

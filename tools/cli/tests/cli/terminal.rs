@@ -82,7 +82,7 @@ fn base64(text: &str) -> String {
 }
 
 /// Stripe's signature of a body.
-fn signature(secret: &str, body: &str) -> String {
+pub(crate) fn signature(secret: &str, body: &str) -> String {
     use hookonce_protocol::time::EpochSec;
     use hookonce_providers::{Catalog, UnsignedRequest};
     let unsigned = UnsignedRequest { method: "POST", url: "https://example.com/", headers: &[], body: body.as_bytes() };

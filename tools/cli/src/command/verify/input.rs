@@ -13,11 +13,10 @@ use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
 use crate::capture::Withheld;
-use crate::command::endpoint;
 use crate::command::send::header;
+use crate::endpoints::{self, Place};
 use crate::failure::Failure;
 use crate::sender::now_unix;
-use crate::target::DataFolder;
 
 /// What the request consists of.
 #[derive(Debug, Args)]
@@ -26,7 +25,7 @@ pub(super) struct Input {
     /// url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes, tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
     request: Option<PathBuf>,
-    /// Endpoint of the local stack whose provider, secrets and settings count.
+    /// Endpoint whose provider, secrets and settings count: of the local stack, or of --stack.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
     /// Header of the request; may be repeated.
@@ -48,7 +47,7 @@ pub(super) struct Input {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<i64>,
     #[command(flatten)]
-    folder: DataFolder,
+    place: Place,
 }
 
 /// Reads a point in time, in seconds since 1970.
@@ -62,7 +61,7 @@ impl Input {
     ///
     /// # Errors
     /// [`Failure::Usage`] when parts are missing, all of which it names, or cannot be read.
-    pub(super) fn read(&self) -> Result<CapturedRequest, Failure> {
+    pub(super) async fn read(&self) -> Result<CapturedRequest, Failure> {
         let mut fields = match &self.request {
             Some(file) => capture(file)?,
             None => self.parts()?,
@@ -72,13 +71,14 @@ impl Input {
         // A capture with secrets is complete.
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         if let Some(id) = id {
-            let document = endpoint::read(&self.folder, &endpoint::parse_id(&id)?)?;
-            add_endpoint(&mut fields, &id, document)?;
+            let known = endpoints::parse_id(&id)?;
+            let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| endpoints::missing(&known))?;
+            add_endpoint(&mut fields, &id, stored.document(&known)?)?;
         }
         CapturedRequest::try_from(fields).map_err(|error| {
             let hint = match &error {
                 CapturedRequestError::Missing(missing) if missing.contains(&"secrets") => {
-                    "`--endpoint ID` takes provider, secrets and settings from an endpoint of the local stack"
+                    "`--endpoint ID` takes provider, secrets and settings from an endpoint, with --stack NAME from a deployed one"
                 }
                 _ => "`hookonce verify --help` lists the fields",
             };

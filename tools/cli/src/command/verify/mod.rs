@@ -112,8 +112,8 @@ impl From<Outbound> for Response {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let captured = arguments.input.read()?;
+pub(crate) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let captured = arguments.input.read().await?;
     let provider = find(Catalog::built_in(), &captured.provider)?;
     let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
