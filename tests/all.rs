@@ -24,6 +24,7 @@ mod refusals;
 mod regressions;
 mod relay;
 mod repetitions;
+mod routes;
 mod samples;
 mod support;
 mod telemetry;

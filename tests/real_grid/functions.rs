@@ -26,6 +26,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -99,7 +100,8 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
     });
     let quiet = ("HOOKONCE_LOG", "off".to_owned());
     let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
-    let environment = place.environment(endpoints).into_iter().chain(timeouts).chain([quiet]);
+    let environment =
+        place.environment(endpoints, &endpoints.join("routes.json")).into_iter().chain(timeouts).chain([quiet]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
@@ -127,7 +129,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
             let parts = WorkerParts { store, queue, ambient, handlers, catalog, timing };
-            let worker = Arc::new(WorkerFunction::new(parts, silent));
+            let worker = Arc::new(WorkerFunction::new(parts, Routes::none(), silent));
             boxed(invoke_fn(move |event| {
                 let worker = Arc::clone(&worker);
                 async move { Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }

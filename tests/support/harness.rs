@@ -23,6 +23,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -35,6 +36,7 @@ use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{Faulty, Script};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
+use super::routes::MemoryRoutes;
 use super::stack::{RECEIVE_MAX, TestStack};
 use super::tables::Tables;
 use super::webhook::{Answer, Webhook};
@@ -74,6 +76,8 @@ pub(crate) struct Harness {
     pub(crate) edge: EdgeConfig,
     metrics: Arc<Mutex<Vec<String>>>,
     pub(crate) handlers: fn() -> Handlers,
+    /// Where workers find their routes. Without it, the handlers are asked in their order.
+    pub(crate) routes: Option<MemoryRoutes>,
     used: Mutex<BTreeMap<&'static str, Used>>,
     held: Mutex<Vec<String>>,
     history: Mutex<RecordHistory>,
@@ -102,6 +106,7 @@ impl Harness {
             edge: EdgeConfig::direct(),
             metrics: Arc::default(),
             handlers,
+            routes: None,
             used: Mutex::default(),
             held: Mutex::default(),
             history: Mutex::default(),
@@ -153,12 +158,19 @@ impl Harness {
 
     /// A worker function that has just started.
     pub(crate) fn worker(&self, script: &Script) -> Worker {
-        WorkerFunction::new(self.worker_parts(script, Catalog::built_in()), self.telemetry("worker"))
+        WorkerFunction::new(self.worker_parts(script, Catalog::built_in()), self.route_set(), self.telemetry("worker"))
     }
 
     /// A worker function with the catalog of another release.
     pub(crate) fn worker_with(&self, catalog: &'static Catalog) -> Worker {
-        WorkerFunction::new(self.worker_parts(&Script::none(), catalog), self.telemetry("worker"))
+        WorkerFunction::new(self.worker_parts(&Script::none(), catalog), self.route_set(), self.telemetry("worker"))
+    }
+
+    fn route_set(&self) -> Routes {
+        match &self.routes {
+            Some(source) => Routes::new(source.clone(), (self.handlers)().names()),
+            None => Routes::none(),
+        }
     }
 
     fn worker_parts(&self, script: &Script, catalog: &'static Catalog) -> WorkerParts<TestStore, TestQueue, Clock> {

@@ -16,7 +16,8 @@ const PAGES: &str = "docs/errors/";
 
 /// Upper-case words that are not failure codes: an outcome, methods, names of the environment.
 fn is_failure(text: &str) -> bool {
-    let shape = text.contains('_') && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let shape = (text.contains('_') || text == "UNROUTED")
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     let other = ["AWS_", "CARGO_", "HOOKONCE_"].iter().any(|prefix| text.starts_with(prefix))
         || ["FANNED_OUT", "OUT_DIR"].contains(&text);
     shape && !text.starts_with('_') && !text.ends_with('_') && !other

@@ -14,19 +14,21 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 
 /// The worker function.
 #[derive(Debug)]
 pub struct WorkerFunction<S, Q, A> {
     parts: WorkerParts<S, Q, A>,
+    routes: Routes,
     telemetry: Telemetry,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
     /// Creates the function from its parts.
-    pub fn new(parts: WorkerParts<S, Q, A>, telemetry: Telemetry) -> Self {
-        Self { parts, telemetry }
+    pub fn new(parts: WorkerParts<S, Q, A>, routes: Routes, telemetry: Telemetry) -> Self {
+        Self { parts, routes, telemetry }
     }
 
     /// Processes a batch, and ends before the deadline, when Lambda would end the process.
@@ -40,9 +42,16 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
                 receives: message.receives(),
             })
             .collect();
+        let current = self.routes.current(self.parts.ambient.moment().now).await;
         let died = |key: &RecordKey, reason| self.tell(key, reason);
-        let mut processed = self.parts.process(&received, deadline, &died).await.into_iter();
+        let mut processed = self.parts.process(&received, &current.routing, deadline, &died).await.into_iter();
         let mut counts = Counts::default();
+        for (metric, _) in [("routes_refused", current.refused), ("routes_unavailable", current.unavailable)]
+            .into_iter()
+            .filter(|(_, counted)| *counted)
+        {
+            counts.add(metric, 1);
+        }
         let mut response = BatchResponse::default();
         for message in batch.records {
             let ended = processed.next();

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmRoutes, dynamodb_client, shared_config, sqs_client, ssm_client};
 use hookonce_runtime::batch::Batch;
-use hookonce_runtime::config::{WorkerConfig, environment};
+use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use hookonce_worker::{WorkerFunction, handlers};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -17,23 +18,28 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 /// How long one call may take, including the SDK's retries. Far below the function's time-out.
 const CALL_MAX: Millis = Millis::seconds(8);
 
+/// How long the calls that read the route set may take, each.
+const ROUTES_MAX: Millis = Millis::seconds(2);
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let WorkerConfig { common } = WorkerConfig::read(&environment())?;
+    let WorkerConfig { common, routes } = WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
     let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table);
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
     store.warm_up().await;
-    let parts = WorkerParts {
-        store,
-        queue,
-        ambient: System,
-        handlers: handlers::all(),
-        catalog: Catalog::built_in(),
-        timing: common.timing,
+    let handlers = handlers::all();
+    let routes = match routes {
+        RouteLocation::None => Routes::none(),
+        RouteLocation::Ssm(pointer) => {
+            Routes::new(SsmRoutes::new(ssm_client(&sdk, ROUTES_MAX), pointer), handlers.names())
+        }
+        RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
     };
-    let worker = Arc::new(WorkerFunction::new(parts, Telemetry::stdout("worker", common.metrics_namespace)));
+    let parts =
+        WorkerParts { store, queue, ambient: System, handlers, catalog: Catalog::built_in(), timing: common.timing };
+    let worker = Arc::new(WorkerFunction::new(parts, routes, Telemetry::stdout("worker", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);
         let deadline = end_of_invocation(event.context.deadline, System.moment().now);

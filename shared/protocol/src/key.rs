@@ -232,15 +232,15 @@ impl DomainKey {
 
     /// Names the fact by these parts of an event of this type. The same parts of another type are another fact.
     pub fn of_type<P: fmt::Display>(event_type: &str, parts: impl IntoIterator<Item = P>) -> Self {
-        Self::of(parts).kind(format!("%type#{}", joined([event_type])))
+        Self::of(parts).kind(&format!("%type#{}", joined([event_type])))
     }
 
     /// Names the fact by these parts, whatever the type of its event.
     pub fn across_types<P: fmt::Display>(parts: impl IntoIterator<Item = P>) -> Self {
-        Self::of(parts).kind("%fact".to_owned())
+        Self::of(parts).kind("%fact")
     }
 
-    fn kind(self, kind: String) -> Self {
+    fn kind(self, kind: &str) -> Self {
         if self.is_named() { Self(format!("{kind}#{}", self.0)) } else { self }
     }
 

@@ -45,6 +45,7 @@ mod facts;
 mod handshake;
 mod items;
 mod json;
+mod json_path;
 mod kept;
 mod key;
 mod keyring;
@@ -77,6 +78,7 @@ pub use explain::{Cause, Explanation, Finding, FindingState};
 #[cfg(feature = "tools")]
 pub use facts::{FactSource, Facts, SourceKind};
 pub use handshake::{HandedOut, HandshakeAnswer};
+pub use json_path::{JsonPath, JsonPathError};
 pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
 pub use provider::Provider;

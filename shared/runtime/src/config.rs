@@ -44,6 +44,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_RELAY_ARRIVALS_PERCENT",
     "HOOKONCE_RELAY_SENDS_PER_SECOND",
     "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
+    "HOOKONCE_ROUTES",
     "HOOKONCE_SEND_TIMEOUT_MS",
     "HOOKONCE_VISIBILITY_SECONDS",
     "HOOKONCE_WEBHOOK_TIMEOUT_MS",
@@ -132,6 +133,17 @@ impl fmt::Debug for EdgeConfig {
     }
 }
 
+/// Where the route set is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteLocation {
+    /// Nowhere: there is no set.
+    None,
+    /// SSM parameters: this pointer, and the parts that it names.
+    Ssm(String),
+    /// This file.
+    File(PathBuf),
+}
+
 /// The webhook function's configuration.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
@@ -152,6 +164,8 @@ pub struct WebhookConfig {
 pub struct WorkerConfig {
     /// What all functions read.
     pub common: Common,
+    /// Where the route set is.
+    pub routes: RouteLocation,
 }
 
 /// The relay function's configuration.
@@ -199,8 +213,15 @@ impl WorkerConfig {
     /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(environment);
+        let config = Self::take(&mut reader);
+        reader.finish(config)
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
-        reader.finish(Self { common })
+        let routes = reader.optional("HOOKONCE_ROUTES");
+        let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
+        Self { common, routes }
     }
 }
 
@@ -371,6 +392,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn route_location(&mut self, text: &str) -> RouteLocation {
+        match text.split_once(':') {
+            Some(("ssm", name)) if name.starts_with('/') && !name.ends_with('/') => RouteLocation::Ssm(name.to_owned()),
+            Some(("file", path)) if !path.is_empty() => RouteLocation::File(PathBuf::from(path)),
+            _ => {
+                self.faults.push("HOOKONCE_ROUTES must be ssm:/name or file:path".to_owned());
+                RouteLocation::None
+            }
+        }
+    }
+
     fn finish<T>(mut self, config: T) -> Result<T, ConfigError> {
         let ours = self.environment.keys().filter(|name| name.starts_with(PREFIX));
         let unknown = ours.filter(|name| !VARIABLES.contains(&name.as_str()));
@@ -416,6 +448,9 @@ mod tests {
         environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
         environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
         environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
+        let routes = Environment::from([("HOOKONCE_ROUTES".to_owned(), "ssm:routes".to_owned())]);
+        let ConfigError(faults) = WorkerConfig::read(&routes).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.contains("HOOKONCE_ROUTES must be")), "{faults:?}");
         environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
         environment.insert("HOOKONCE_INDEX_SHARDS".to_owned(), "64".to_owned());
         environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "1025".to_owned());
@@ -459,7 +494,8 @@ mod tests {
         let environment = complete();
         let mut reader = Reader::new(&environment);
         let (webhook, relay) = (WebhookConfig::take(&mut reader), RelayConfig::take(&mut reader));
-        assert!(reader.faults.is_empty(), "{webhook:?} {relay:?}");
+        let worker = WorkerConfig::take(&mut reader);
+        assert!(reader.faults.is_empty(), "{webhook:?} {relay:?} {worker:?}");
         assert_eq!(reader.asked, VARIABLES.iter().copied().collect());
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Handler`] is pure: the same event and the same snapshot give the same plan. It calls nothing. The runtime reads
 //! the items that it asks for, and commits its plan in one transaction with the record and the domain key.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hookonce_protocol::call::Failure;
@@ -110,6 +111,19 @@ impl Handlers {
     pub fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
         self.0.iter().find_map(|handler| handler.recognise(event).transpose()).transpose()
     }
+
+    /// Asks the handler of this name alone.
+    ///
+    /// # Errors
+    /// [`HandlerError`] when it wants the event but cannot read it.
+    pub fn recognise_by<'a>(&'a self, name: &str, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
+        self.0.iter().find(|handler| handler.name() == name).map_or(Ok(None), |handler| handler.recognise(event))
+    }
+
+    /// The names of the handlers, in order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|handler| handler.name()).collect()
+    }
 }
 
 type PlanStep<'a> = Box<dyn FnOnce(&Snapshot) -> Result<Plan, HandlerError> + Send + 'a>;
@@ -117,8 +131,8 @@ type PlanStep<'a> = Box<dyn FnOnce(&Snapshot) -> Result<Plan, HandlerError> + Se
 /// A handler's answer about an event that it wants: plain data, and one last step from a snapshot to a plan. Both are
 /// data in and data out, so a handler in another language can answer over the wire.
 pub struct Recognised<'a> {
-    /// The handler's name.
-    pub handler: &'static str,
+    /// Who remembers the fact: the handler's name, unless a route gives another.
+    pub consumer: Cow<'a, str>,
     /// The business fact.
     pub domain_key: DomainKey,
     /// The domain items that the handler needs to see.
@@ -127,6 +141,13 @@ pub struct Recognised<'a> {
 }
 
 impl Recognised<'_> {
+    /// The same for another consumer, and under another name of the fact if one is given.
+    #[must_use]
+    pub fn for_consumer(self, consumer: &str, domain_key: Option<DomainKey>) -> Self {
+        let domain_key = domain_key.unwrap_or(self.domain_key);
+        Self { consumer: Cow::Owned(consumer.to_owned()), domain_key, ..self }
+    }
+
     /// Plans the changes, given these items.
     ///
     /// # Errors
@@ -138,22 +159,28 @@ impl Recognised<'_> {
 
 impl fmt::Debug for Recognised<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { handler, domain_key, reads, plan: _ } = self;
+        let Self { consumer, domain_key, reads, plan: _ } = self;
         let mut shown = formatter.debug_struct("Recognised");
-        shown.field("handler", handler).field("domain_key", domain_key).field("reads", reads).finish_non_exhaustive()
+        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).finish_non_exhaustive()
     }
 }
 
 /// A handler without its `Fact` type, so that handlers of different facts fit in one list.
 trait Recognise: Send + Sync + fmt::Debug {
+    fn name(&self) -> &'static str;
+
     fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError>;
 }
 
 impl<H: Handler> Recognise for H {
+    fn name(&self) -> &'static str {
+        Handler::name(self)
+    }
+
     fn recognise<'a>(&'a self, event: &'a Event) -> Result<Option<Recognised<'a>>, HandlerError> {
         let fact = Handler::recognise(self, event)?;
         Ok(fact.map(|fact| Recognised {
-            handler: self.name(),
+            consumer: Cow::Borrowed(Handler::name(self)),
             domain_key: self.domain_key(&fact),
             reads: self.reads(event, &fact),
             plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),

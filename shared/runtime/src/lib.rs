@@ -9,6 +9,7 @@
 //! | [`operate`] | an operator's orders |
 //! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
+//! | [`route`] | which event goes to which handler, as data |
 //! | [`index`] | whether an endpoint id exists, without a read for each id |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
@@ -39,4 +40,5 @@ pub mod operate;
 mod per_minute;
 pub mod port;
 pub mod process;
+pub mod route;
 pub mod telemetry;

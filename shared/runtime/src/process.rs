@@ -26,6 +26,7 @@ use crate::drive::{Carry, Driven, Remote, drive, duration};
 use crate::handler::Handlers;
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
+use crate::route::{self, Routing};
 
 /// The most domain items that a handler may ask for.
 pub const READS_MAX: usize = 100;
@@ -82,6 +83,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     pub async fn process(
         &self,
         messages: &[Received],
+        routing: &Routing,
         deadline: EpochMs,
         died: &(impl Fn(&RecordKey, DeadReason) + Sync),
     ) -> Vec<Processed> {
@@ -106,7 +108,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                         Next::Done(output) => hookonce_protocol::call::Step::done(output),
                     };
                 }
-                let carrier = OneMessage { parts: self, first_seen: OnceLock::new() };
+                let carrier = OneMessage { parts: self, routing, first_seen: OnceLock::new() };
                 let mut driven = drive(first, &carrier, &self.ambient).await;
                 for signal in &driven.signals {
                     match (signal, &key) {
@@ -183,27 +185,30 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
-    pub async fn plan(&self, record: &Record) -> Planned {
+    pub async fn plan(&self, record: &Record, routing: &Routing) -> Planned {
         let event = match guarded(|| self.read(record)) {
             Ok(Contained::One(event)) => event,
             Ok(Contained::Several(events)) => return Planned::Several(events),
             Err(failure) => return Planned::Failed(failure),
         };
-        let recognised = match guarded(|| self.handlers.recognise(&event)) {
+        let set = match routing {
+            // Until the routes are read, nobody guesses where an event goes.
+            Routing::Unknown => return Planned::Unavailable,
+            Routing::Handlers => None,
+            Routing::Set(set) => Some(&**set),
+        };
+        let recognised = match guarded(|| route::recognise(&self.handlers, set, &event)) {
             Ok(Some(recognised)) => recognised,
             Ok(None) => return Planned::NoHandler,
             Err(failure) => return Planned::Failed(failure),
         };
-        if !recognised.domain_key.is_named() {
-            return Planned::Failed(Failure::permanent("FACT_MISSING"));
-        }
         let reads = &recognised.reads;
         if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(&event.tenant)) {
             return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
         }
         let keys: Vec<_> = reads.iter().map(ToString::to_string).collect();
         let Ok(snapshot) = self.store.read_domain(&keys).await else { return Planned::Unavailable };
-        let (consumer, domain_key) = (recognised.handler.to_owned(), recognised.domain_key.clone());
+        let (consumer, domain_key) = (recognised.consumer.clone().into_owned(), recognised.domain_key.clone());
         match guarded(|| recognised.plan(&snapshot)) {
             Ok(plan) => Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan })),
             Err(failure) => Planned::Failed(failure),
@@ -278,6 +283,7 @@ fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>,
 #[derive(Debug)]
 struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
+    routing: &'a Routing,
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
     first_seen: OnceLock<Write>,
@@ -299,7 +305,7 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
         match call {
             Call::Plan(record) => {
                 self.remember(&record);
-                Reply::Planned(self.parts.plan(&record).await)
+                Reply::Planned(self.parts.plan(&record, self.routing).await)
             }
             Call::Split(record) => {
                 self.remember(&record);

@@ -41,6 +41,8 @@ pub const METRICS: &[&str] = &[
     "message_acknowledged",
     "message_panicked",
     "message_out_of_time",
+    "routes_refused",
+    "routes_unavailable",
     "relay_due",
     "relay_sent",
     "relay_failed",

@@ -6,6 +6,7 @@ pub(super) mod parameters;
 mod queue;
 mod reads;
 mod requests;
+mod routes;
 mod sdk;
 mod writes;
 

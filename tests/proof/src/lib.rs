@@ -9,6 +9,7 @@
 //! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
+//! | [`route_cost`] | what a route set costs an event |
 //! | [`table`] | the table of mutants in the documents |
 //! | [`parts`] | what `scripts/prove` runs |
 //! | [`label`] | names for a process's calls and their results |
@@ -26,6 +27,7 @@ pub mod label;
 pub mod model;
 pub mod mutant;
 pub mod parts;
+pub mod route_cost;
 pub mod search;
 pub mod sim;
 pub mod storm;

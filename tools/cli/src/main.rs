@@ -21,6 +21,7 @@ mod output;
 #[cfg(feature = "aws")]
 mod outputs;
 mod rehearsal;
+mod route_set;
 mod samples;
 #[cfg(test)]
 mod scale;
@@ -67,6 +68,9 @@ enum Command {
     /// Manage endpoints and their secrets, here or on a deployed stack.
     #[command(subcommand)]
     Endpoint(command::endpoint::Command),
+    /// Check, explain, deploy and show routes: which event goes to which handler.
+    #[command(subcommand)]
+    Route(command::route::Command),
     /// List records and their states.
     List(command::list::Arguments),
     /// Show the timeline of one record.
@@ -105,6 +109,7 @@ async fn main() -> std::process::ExitCode {
         Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
+        Command::Route(command) => Box::pin(command::route::run(command)).await,
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,

@@ -1,22 +1,55 @@
 //! What the handlers in this build would do with a record, without doing it.
 
+use std::sync::Arc;
+
+use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::route::{RouteSet, Routing};
 use hookonce_worker::handlers;
 
-/// A worker that can only plan: it has no queue and no clock.
-pub(crate) type Rehearsal = WorkerParts<DynamoStore, (), ()>;
+use crate::failure::Failure;
+use crate::route_set::text_of;
+use crate::target::Target;
 
-/// The handlers and the catalog of this build, on these tables.
-pub(crate) fn parts(store: DynamoStore) -> Rehearsal {
-    WorkerParts {
-        store,
-        queue: (),
-        ambient: (),
-        handlers: handlers::all(),
-        catalog: Catalog::built_in(),
-        timing: Timing::standard(),
+/// A worker that can only plan: it has no queue and no clock.
+#[derive(Debug)]
+pub(crate) struct Rehearsal {
+    parts: WorkerParts<DynamoStore, (), ()>,
+    routing: Routing,
+}
+
+impl Rehearsal {
+    /// The handlers and the catalog of this build, on these tables, with the stack's route set.
+    ///
+    /// # Errors
+    /// [`Failure`] when the stack has a route set that cannot be read or does not check.
+    pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
+        let handlers = handlers::all();
+        let routing = match text_of(target).await? {
+            None => Routing::Handlers,
+            Some(text) => {
+                let set = RouteSet::parse(&text, &handlers.names());
+                Routing::Set(Arc::new(set.map_err(|error| {
+                    let hint = "this build of hookonce may lack a handler of the stack's; `hookonce route show` prints the set";
+                    Failure::usage(format!("the stack's route set does not check: {error}"), hint)
+                })?))
+            }
+        };
+        let (catalog, timing) = (Catalog::built_in(), Timing::standard());
+        Ok(Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, catalog, timing }, routing })
+    }
+
+    /// What a worker would do with a record.
+    pub(crate) async fn plan(&self, record: &Record) -> Planned {
+        self.parts.plan(record, &self.routing).await
+    }
+
+    /// The events of an envelope.
+    pub(crate) fn split(&self, record: &Record) -> Split {
+        self.parts.split(record)
     }
 }

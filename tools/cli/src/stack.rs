@@ -5,7 +5,7 @@
 //! always run here.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -30,11 +30,11 @@ use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -43,6 +43,7 @@ use uuid::Uuid;
 
 use crate::capture::Capturer;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
+use crate::target::DataFolder;
 
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
@@ -110,8 +111,8 @@ pub(crate) struct StackConfig {
     pub(crate) servers: Servers,
     /// Who runs the functions.
     pub(crate) functions: Functions,
-    /// The folder of endpoint documents.
-    pub(crate) endpoints: PathBuf,
+    /// The folder of endpoint documents and of the route set.
+    pub(crate) folder: DataFolder,
     /// The protocol's durations.
     pub(crate) timing: Timing,
     /// Receives the lines of metrics.
@@ -225,7 +226,7 @@ impl Stack {
                 (pollers, Some(gateway), url)
             }
             Functions::Binaries { folder, port } => {
-                let environment = environment(&place, &config.endpoints, config.public_url.as_deref());
+                let environment = environment(&place, &config.folder, config.public_url.as_deref());
                 let function = |name| {
                     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
                     let (binary, environment) = (folder.join(name), environment.collect());
@@ -273,9 +274,9 @@ impl Stack {
 }
 
 /// The environment variables of functions that another process runs.
-pub(crate) fn environment(place: &Place, endpoints: &Path, public_url: Option<&str>) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(place: &Place, folder: &DataFolder, public_url: Option<&str>) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
-    place.environment(endpoints).into_iter().chain(public_url).collect()
+    place.environment(folder.endpoints().folder(), &folder.routes()).into_iter().chain(public_url).collect()
 }
 
 async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> Result<Gateway, StackError> {
@@ -348,7 +349,7 @@ impl Parts<'_> {
             timing: self.config.timing,
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let endpoints = Endpoints::new(EndpointFolder::new(&self.config.endpoints), Catalog::built_in());
+        let endpoints = Endpoints::new(self.config.folder.endpoints(), Catalog::built_in());
         let materials = Materials::new(HttpsMaterials::new());
         let webhook = Arc::new(WebhookFunction::new(
             ingress,
@@ -364,15 +365,17 @@ impl Parts<'_> {
     }
 
     fn worker(&self, calls: &CallCounts) -> impl Invoke + use<> {
+        let handlers = handlers::all();
+        let routes = Routes::new(RouteFile::new(self.config.folder.routes()), handlers.names());
         let parts = WorkerParts {
             store: self.store(calls, CALL_MAX),
             queue: self.queue(calls, CALL_MAX),
             ambient: System,
-            handlers: handlers::all(),
+            handlers,
             catalog: Catalog::built_in(),
             timing: self.config.timing,
         };
-        let worker = Arc::new(WorkerFunction::new(parts, self.telemetry("worker")));
+        let worker = Arc::new(WorkerFunction::new(parts, routes, self.telemetry("worker")));
         let time = self.config.timing.worker_timeout;
         invoke_fn(move |event| {
             let worker = Arc::clone(&worker);

@@ -41,6 +41,11 @@ impl DataFolder {
         EndpointFolder::new(self.data.join("endpoints"))
     }
 
+    /// The route set.
+    pub(crate) fn routes(&self) -> PathBuf {
+        self.data.join("routes.json")
+    }
+
     /// The embedded database's files.
     pub(crate) fn tables(&self) -> PathBuf {
         self.data.join("tables")

@@ -10,6 +10,8 @@ mod render;
 mod sqs;
 #[cfg(feature = "account")]
 mod ssm;
+#[cfg(feature = "account")]
+mod ssm_routes;
 
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub use render::{from_attributes, to_attributes};
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]
 pub use ssm::SsmEndpoints;
+#[cfg(feature = "account")]
+pub use ssm_routes::{DeployRoutesError, DeployedRoutes, SsmRoutes};
 
 use crate::drive::duration;
 

@@ -1,4 +1,5 @@
-//! How many hints the relay sends per second: `scripts/bench relay`.
+//! How many hints the relay sends per second: `scripts/bench relay`. What a route set costs an event: `scripts/bench
+//! routes`.
 //!
 //! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue answers
 //! after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hookonce_proof::route_cost;
 use hookonce_proof::sim::tables::Tables;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::claim::Claim;
@@ -130,6 +132,12 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    if std::env::args().nth(1).as_deref() == Some("routes") {
+        if let Some(figures) = route_cost::measure() {
+            println!("{figures}");
+        }
+        return;
+    }
     let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);
     for write in (0..RECORDS).filter_map(|number| due_write(number, &timing, now)) {

@@ -24,6 +24,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
+use hookonce_runtime::route::Routing;
 use tokio::sync::{Notify, Semaphore};
 
 use super::handler::Ledger;
@@ -219,7 +220,9 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
     let longest = world.lock().config.timing.worker_timeout;
-    let Some(processed) = ports.live(longest, parts.process(&messages, EpochMs(i64::MAX), &|_, _| ())).await else {
+    let Some(processed) =
+        ports.live(longest, parts.process(&messages, &Routing::Handlers, EpochMs(i64::MAX), &|_, _| ())).await
+    else {
         return;
     };
     let acknowledged = |processed: &Processed| match processed {

@@ -18,6 +18,7 @@ use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
+use hookonce_runtime::route::Routing;
 
 use super::actors::{relay_parts, worker_parts};
 use super::ports::Ports;
@@ -72,7 +73,7 @@ fn wish(world: &World, about_to: &Write) -> Option<usize> {
 async fn work(world: &World, key: &RecordKey) {
     let ports = Ports::undisturbed(world, Role::Worker);
     let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
-    worker_parts(&ports).process(&[hint], EpochMs(i64::MAX), &|_, _| ()).await;
+    worker_parts(&ports).process(&[hint], &Routing::Handlers, EpochMs(i64::MAX), &|_, _| ()).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.

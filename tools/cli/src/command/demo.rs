@@ -148,7 +148,7 @@ impl Ground {
         let config = StackConfig {
             servers: Servers::Embedded(DataLocation::Memory),
             functions: Functions::InProcess { port: 0 },
-            endpoints: folder.endpoints().folder().to_owned(),
+            folder: folder.clone(),
             timing: Timing::standard(),
             public_url: None,
             feed: life::feed(false).0,

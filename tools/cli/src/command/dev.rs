@@ -73,8 +73,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
         }
     }
-    let show_metrics = arguments.metrics;
-    let timing = Timing::standard();
+    let (show_metrics, timing) = (arguments.metrics, Timing::standard());
     let (feed, printer) = life::feed(arguments.json);
     let public_url = arguments.public;
     let capturer = arguments.capture.map(|dir| Capturer::new(dir, folder.clone(), public_url.clone())).transpose()?;
@@ -89,7 +88,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, Some(folder)) => Functions::Binaries { folder, port: arguments.port },
             (None, None) => Functions::InProcess { port: arguments.port },
         },
-        endpoints: folder.endpoints().folder().to_owned(),
+        folder: folder.clone(),
         timing,
         public_url: public_url.clone(),
         feed,
@@ -107,7 +106,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )
     })?;
     let place = stack.place();
-    write_environment(&folder, &environment(place, folder.endpoints().folder(), public_url.as_deref()))?;
+    write_environment(&folder, &environment(place, &folder, public_url.as_deref()))?;
     let running = RunningStack {
         url: stack.url().to_owned(),
         public_url,

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::rehearsal::{self, Rehearsal};
+use crate::rehearsal::Rehearsal;
 use crate::select::{Filter, Read, find, select};
 use crate::target::{OpenStack, Target, store_unavailable};
 
@@ -74,7 +74,8 @@ impl Finding {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let stack = arguments.target.open_with_domain().await?;
-    let drill = Drill { handlers: rehearsal::parts(stack.store.clone()), store: stack.store.clone() };
+    let handlers = Rehearsal::of(stack.store.clone(), &arguments.target).await?;
+    let drill = Drill { handlers, store: stack.store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
     for record in sample(&stack, &arguments).await? {

@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod providers;
 pub(crate) mod redact;
 pub(crate) mod replay;
+pub(crate) mod route;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod stats;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::list::{summary, tries};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::rehearsal::{self, Rehearsal};
+use crate::rehearsal::Rehearsal;
 use crate::select::find;
 use crate::target::{Target, store_unavailable};
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let story = Story::of(&store, record, arguments.target.knows_domain()).await?;
+    let story = Story::of(&store, record, &arguments.target).await?;
     if arguments.json {
         output::json(&story.json());
     } else {
@@ -81,11 +81,11 @@ struct Story {
 }
 
 impl Story {
-    async fn of(store: &DynamoStore, record: Record, knows_domain: bool) -> Result<Self, Failure> {
-        let rehearsal = rehearsal::parts(store.clone());
+    async fn of(store: &DynamoStore, record: Record, target: &Target) -> Result<Self, Failure> {
+        let rehearsal = Rehearsal::of(store.clone(), target).await?;
         let envelope = record.key.kind() == RecordKind::Envelope;
         let children = if envelope { children(store, &rehearsal, &record).await? } else { Vec::new() };
-        if !knows_domain {
+        if !target.knows_domain() {
             return Ok(Self { record, trail: None, children, plan: None });
         }
         let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();

@@ -18,8 +18,9 @@ pub struct Place {
 
 impl Place {
     /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
-    /// documents.
-    pub fn environment(&self, endpoints: &Path) -> [(&'static str, String); 9] {
+    /// documents, `routes` the file of the route set, which need not exist yet.
+    pub fn environment(&self, endpoints: &Path, routes: &Path) -> [(&'static str, String); 10] {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
         [
             ("AWS_ENDPOINT_URL_DYNAMODB", clients::without_key(&self.dynamodb_url)),
@@ -31,6 +32,7 @@ impl Place {
             ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
             ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
             ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
+            ("HOOKONCE_ROUTES", format!("file:{}", absolute(routes).display())),
         ]
     }
 }

@@ -1,0 +1,189 @@
+//! The route set in SSM Parameter Store: immutable parts, and one pointer that names the set in use.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ssm::Client;
+use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ssm::types::ParameterType;
+use futures::future::BoxFuture;
+use hookonce_protocol::time::Millis;
+
+use crate::route::{Fetched, PackedError, RouteFetchError, RoutePointer, RouteSource, pack};
+
+/// The most parameters that one call reads or deletes.
+const NAMES_MAX: usize = 10;
+
+/// How many numbers a deployment tries that an unfinished one has left behind.
+const NUMBERS_TRIED_MAX: u64 = 20;
+
+/// A pointer such as `/hookonce/<stack>/routes`, and its parts below `/hookonce/<stack>/routes-<number>/`.
+#[derive(Debug, Clone)]
+pub struct SsmRoutes {
+    client: Client,
+    pointer: String,
+}
+
+/// A set that was deployed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeployedRoutes {
+    /// Its number.
+    pub number: u64,
+    /// How many parts it has.
+    pub parts: usize,
+    /// Parts of an earlier set that could not be deleted. They cost nothing and do no harm.
+    pub left_behind: Vec<String>,
+}
+
+/// Why a set was not deployed.
+#[derive(Debug, thiserror::Error)]
+pub enum DeployRoutesError {
+    /// It does not fit into parameters.
+    #[error("the route set is too long")]
+    TooLong(#[source] PackedError),
+    /// Another deployment changed the pointer meanwhile. Nothing of this one is in use.
+    #[error("another deployment of routes came between")]
+    Overtaken,
+    /// Another deployment wrote the pointer at the same moment. One of the two sets is in use.
+    #[error("another deployment of routes wrote at the same moment; one of the two sets is in use")]
+    Raced,
+    /// Unfinished deployments have taken every number that was tried.
+    #[error("the parameters of {NUMBERS_TRIED_MAX} unfinished deployments are in the way")]
+    NoNumber,
+    /// Parameter Store refused or did not answer.
+    #[error("Parameter Store did not carry it out")]
+    Unavailable(#[source] RouteFetchError),
+}
+
+/// The pointer as it was read, with the version of its parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pointed {
+    pointer: RoutePointer,
+    version: i64,
+}
+
+impl SsmRoutes {
+    /// The set of a stack, by the name of its pointer.
+    pub fn new(client: Client, pointer: impl Into<String>) -> Self {
+        Self { client, pointer: pointer.into() }
+    }
+
+    /// Makes a set the one in use: writes its parts, then the pointer, and deletes the set before the last one.
+    ///
+    /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is read
+    /// again, and the version that the write returns shows whether another one came between.
+    ///
+    /// # Errors
+    /// [`DeployRoutesError`]; the pointer has changed only for [`DeployRoutesError::Raced`].
+    pub async fn deploy(&self, text: &str) -> Result<DeployedRoutes, DeployRoutesError> {
+        let packed = pack(text).map_err(DeployRoutesError::TooLong)?;
+        let before = self.pointed().await.map_err(DeployRoutesError::Unavailable)?;
+        let last = before.as_ref().map_or(0, |before| before.pointer.number);
+        let number = self.write_parts(last, &packed.parts).await?;
+        let previous = before.as_ref().map(|before| (before.pointer.number, before.pointer.parts));
+        let pointer = RoutePointer { number, parts: packed.parts.len(), sha256: packed.sha256, previous };
+        if self.pointed().await.map_err(DeployRoutesError::Unavailable)? != before {
+            self.delete(RoutePointer::names(&self.pointer, number, pointer.parts)).await;
+            return Err(DeployRoutesError::Overtaken);
+        }
+        self.point(&pointer, before.as_ref()).await?;
+        let oldest = before.and_then(|before| before.pointer.previous);
+        let oldest = oldest.map(|(number, parts)| RoutePointer::names(&self.pointer, number, parts));
+        let left_behind = self.delete(oldest.unwrap_or_default()).await;
+        Ok(DeployedRoutes { number, parts: pointer.parts, left_behind })
+    }
+
+    /// Writes the parts under the first free number. Whoever creates the first part has the number.
+    async fn write_parts(&self, last: u64, parts: &[String]) -> Result<u64, DeployRoutesError> {
+        'numbers: for number in last + 1..=last + NUMBERS_TRIED_MAX {
+            for (name, part) in RoutePointer::names(&self.pointer, number, parts.len()).iter().zip(parts) {
+                match self.put(name, part, false).await {
+                    Ok(_) => {}
+                    Err(error) if error.code() == Some("ParameterAlreadyExists") => continue 'numbers,
+                    Err(error) => return Err(DeployRoutesError::Unavailable(unavailable(error))),
+                }
+            }
+            return Ok(number);
+        }
+        Err(DeployRoutesError::NoNumber)
+    }
+
+    async fn point(&self, pointer: &RoutePointer, before: Option<&Pointed>) -> Result<(), DeployRoutesError> {
+        // Plain data always serialises.
+        let text = serde_json::to_string(pointer).unwrap_or_default();
+        match self.put(&self.pointer, &text, before.is_some()).await {
+            Ok(version) if before.is_none_or(|before| version == before.version + 1) => Ok(()),
+            Ok(_) => Err(DeployRoutesError::Raced),
+            Err(error) if error.code() == Some("ParameterAlreadyExists") => Err(DeployRoutesError::Overtaken),
+            Err(error) => Err(DeployRoutesError::Unavailable(unavailable(error))),
+        }
+    }
+
+    async fn put(
+        &self,
+        name: &str,
+        value: &str,
+        overwrite: bool,
+    ) -> Result<i64, SdkError<aws_sdk_ssm::operation::put_parameter::PutParameterError>> {
+        let put = self.client.put_parameter().name(name).value(value).r#type(ParameterType::String);
+        Ok(put.overwrite(overwrite).send().await?.version())
+    }
+
+    /// Deletes parameters, and returns the names of those that are still there.
+    async fn delete(&self, names: Vec<String>) -> Vec<String> {
+        let mut left = Vec::new();
+        for names in names.chunks(NAMES_MAX) {
+            if self.client.delete_parameters().set_names(Some(names.to_vec())).send().await.is_err() {
+                left.extend_from_slice(names);
+            }
+        }
+        left
+    }
+
+    async fn pointed(&self) -> Result<Option<Pointed>, RouteFetchError> {
+        let found = self.read(std::slice::from_ref(&self.pointer)).await?;
+        let Some((text, version)) = found.get(&self.pointer) else { return Ok(None) };
+        let pointer = RoutePointer::parse(text).ok_or_else(|| RouteFetchError("the pointer is malformed".into()))?;
+        Ok(Some(Pointed { pointer, version: *version }))
+    }
+
+    /// Value and version of each parameter that exists.
+    async fn read(&self, names: &[String]) -> Result<BTreeMap<String, (String, i64)>, RouteFetchError> {
+        let mut found = BTreeMap::new();
+        for names in names.chunks(NAMES_MAX) {
+            let answer = self.client.get_parameters().set_names(Some(names.to_vec())).send().await;
+            for parameter in answer.map_err(unavailable)?.parameters.unwrap_or_default() {
+                let version = parameter.version();
+                if let (Some(name), Some(value)) = (parameter.name, parameter.value) {
+                    found.insert(name, (value, version));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl RouteSource for SsmRoutes {
+    fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+        Box::pin(async move {
+            let Some(Pointed { pointer, .. }) = self.pointed().await? else { return Ok(Fetched::Absent) };
+            let version = format!("{}-{}", pointer.number, pointer.sha256);
+            if held == Some(version.as_str()) {
+                return Ok(Fetched::Unchanged);
+            }
+            let names = RoutePointer::names(&self.pointer, pointer.number, pointer.parts);
+            let mut found = self.read(&names).await?;
+            let parts: Vec<_> = names.iter().filter_map(|name| found.remove(name)).map(|(part, _)| part).collect();
+            let text = pointer.unpack(&parts).map_err(|error| RouteFetchError(Box::new(error)))?;
+            Ok(Fetched::Text { version, text })
+        })
+    }
+
+    fn pause(&self) -> Millis {
+        Millis::seconds(60)
+    }
+}
+
+/// Keeps only the cause. The outer error prints the whole response.
+fn unavailable<E: std::error::Error + Send + Sync + 'static>(error: SdkError<E>) -> RouteFetchError {
+    RouteFetchError(error.into_source().unwrap_or_else(Into::into))
+}

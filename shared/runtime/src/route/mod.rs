@@ -1,0 +1,70 @@
+//! Routes: which event goes to which handler, and who remembers its fact.
+//!
+//! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
+//! keeps the last good one and looks for a changed one at a bounded rate. Without a set, the handlers are asked in their
+//! order.
+
+mod document;
+mod fault;
+mod pattern;
+mod set;
+mod source;
+mod stored;
+
+use std::sync::Arc;
+
+use hookonce_protocol::plan::Event;
+
+use crate::handler::{HandlerError, Handlers, Recognised};
+
+pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
+pub use fault::{RouteFault, RouteSetError};
+pub use set::{Decision, Fit, Handling, ROUTES_MAX, RouteSet, SET_BYTES_MAX};
+pub use source::{Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
+pub use stored::{Packed, PackedError, RoutePointer, pack};
+
+/// A route asks about the body, which is no JSON.
+const EVENT_UNREADABLE: &str = "EVENT_UNREADABLE";
+
+/// No route takes the event, and the set says that such events die.
+const UNROUTED: &str = "UNROUTED";
+
+/// The event lacks what names its fact.
+const FACT_MISSING: &str = "FACT_MISSING";
+
+/// What decides where an event goes.
+#[derive(Debug, Clone)]
+pub enum Routing {
+    /// Nobody knows yet: whatever decides has not been read. Events wait.
+    Unknown,
+    /// There is no set: the handlers are asked in their order.
+    Handlers,
+    /// This set.
+    Set(Arc<RouteSet>),
+}
+
+/// Finds the handler of an event and the name of its fact. `None` if the event has no effect.
+///
+/// # Errors
+/// [`HandlerError`] when the event cannot be handled: by the set, for want of a fact, or because its handler fails.
+pub fn recognise<'a>(
+    handlers: &'a Handlers,
+    set: Option<&RouteSet>,
+    event: &'a Event,
+) -> Result<Option<Recognised<'a>>, HandlerError> {
+    let decision = set.map_or(Decision::Otherwise(Otherwise::Builtin), |set| set.decide(event));
+    let recognised = match decision {
+        Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(None),
+        Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(UNROUTED)),
+        Decision::Unreadable => return Err(HandlerError::permanent(EVENT_UNREADABLE)),
+        Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
+        Decision::Handle(handling) => {
+            let recognised = handlers.recognise_by(&handling.handler, event)?;
+            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, handling.domain_key(event)))
+        }
+    };
+    match recognised {
+        Some(recognised) if !recognised.domain_key.is_named() => Err(HandlerError::permanent(FACT_MISSING)),
+        recognised => Ok(recognised),
+    }
+}

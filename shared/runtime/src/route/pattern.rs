@@ -1,0 +1,416 @@
+//! Patterns on a JSON body, in the language of EventBridge: exact values, `prefix`, `suffix`, `anything-but`, `exists` and
+//! `numeric`, with the meaning that AWS documents.
+//!
+//! A field of a pattern holds a list, and one of its entries must fit; all fields must fit. An array in the body fits if
+//! one of its elements does, and fields below an array of objects must fit within one element. `exists` asks for a leaf,
+//! so an object or an empty list does not exist; what `{"exists": false}` names may be nowhere in the body.
+//! <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Number, Value};
+
+use super::fault::Faults;
+
+/// The most entries in the list of one field.
+const ENTRIES_MAX: usize = 100;
+
+/// A compiled pattern.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pattern {
+    fields: Vec<(String, Field)>,
+    /// Whether any field asks for absence. Only then is the whole body looked through.
+    asks_absence: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Field {
+    Object(Pattern),
+    Leaf(Vec<Matcher>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Matcher {
+    Exact(Value),
+    Prefix(String),
+    Suffix(String),
+    AnythingBut(Vec<Value>),
+    Exists,
+    Absent,
+    Numeric(Vec<(Comparison, Number)>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "=" => Self::Equal,
+            "<" => Self::Less,
+            "<=" => Self::LessOrEqual,
+            ">" => Self::Greater,
+            ">=" => Self::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern, and tells every fault with its place.
+    pub(super) fn compile(object: &Map<String, Value>, place: &str, faults: &mut Faults) -> Self {
+        if object.is_empty() {
+            faults.add(place, "is empty; leave it out, or name a field");
+        }
+        let mut fields = Vec::with_capacity(object.len());
+        for (name, value) in object {
+            let place = format!("{place}.{name}");
+            match value {
+                _ if name == "$or" => faults.add(&place, "`$or` is not supported; write two routes"),
+                Value::Object(object) => {
+                    fields.push((name.clone(), Field::Object(Self::compile(object, &place, faults))));
+                }
+                Value::Array(entries) if entries.is_empty() || entries.len() > ENTRIES_MAX => {
+                    faults.add(&place, format!("must list 1 to {ENTRIES_MAX} values or operators"));
+                }
+                Value::Array(entries) => {
+                    let matchers = entries.iter().filter_map(|entry| matcher(entry, &place, faults)).collect();
+                    fields.push((name.clone(), Field::Leaf(matchers)));
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    faults.add(&place, "must be an object or a list: write [VALUE] for one value");
+                }
+            }
+        }
+        let asks_absence = fields.iter().any(|(_, field)| match field {
+            Field::Object(pattern) => pattern.asks_absence,
+            Field::Leaf(matchers) => matchers.contains(&Matcher::Absent),
+        });
+        Self { fields, asks_absence }
+    }
+
+    /// Whether a body fits.
+    pub(super) fn fits(&self, body: &Value) -> bool {
+        let mut roots = Vec::new();
+        objects(body, &mut roots);
+        self.fits_one_of(&roots, &roots)
+    }
+
+    /// The first field that does not fit, as a path in the pattern.
+    pub(super) fn misfit(&self, body: &Value) -> Option<String> {
+        let mut roots = Vec::new();
+        objects(body, &mut roots);
+        if self.fits_one_of(&roots, &roots) { None } else { Some(self.misfit_below(&roots)) }
+    }
+
+    fn misfit_below(&self, all: &[&Map<String, Value>]) -> String {
+        let alone = |(name, field): &&(String, Field)| {
+            let asks_absence = self.asks_absence;
+            !Self { fields: vec![(name.clone(), field.clone())], asks_absence }.fits_one_of(all, all)
+        };
+        match self.fields.iter().find(alone) {
+            Some((name, Field::Object(pattern))) => format!("{name}.{}", pattern.misfit_below(&below(all, name))),
+            Some((name, Field::Leaf(_))) => name.clone(),
+            // Each field fits, but not within one element of an array.
+            None => "(all fields of one element)".to_owned(),
+        }
+    }
+
+    /// Whether one of these objects fits. `all` are the objects at the same path anywhere in the body.
+    fn fits_one_of(&self, here: &[&Map<String, Value>], all: &[&Map<String, Value>]) -> bool {
+        if here.is_empty() {
+            return self.asks_absence && self.fits_object(None, all);
+        }
+        here.iter().any(|object| self.fits_object(Some(object), all))
+    }
+
+    fn fits_object(&self, object: Option<&Map<String, Value>>, all: &[&Map<String, Value>]) -> bool {
+        self.fields.iter().all(|(name, field)| {
+            let value = object.and_then(|object| object.get(name));
+            match field {
+                Field::Leaf(matchers) => matchers.iter().any(|matcher| match matcher {
+                    Matcher::Absent => {
+                        !all.iter().any(|object| object.get(name).is_some_and(|value| any_leaf(value, &|_| true)))
+                    }
+                    matcher => value.is_some_and(|value| any_leaf(value, &|leaf| matcher.fits(leaf))),
+                }),
+                Field::Object(pattern) => {
+                    let mut here = Vec::new();
+                    if let Some(value) = value {
+                        objects(value, &mut here);
+                    }
+                    if pattern.asks_absence {
+                        pattern.fits_one_of(&here, &below(all, name))
+                    } else {
+                        pattern.fits_one_of(&here, &[])
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl Matcher {
+    fn fits(&self, leaf: &Value) -> bool {
+        match self {
+            Self::Exact(value) => same(value, leaf),
+            Self::Prefix(start) => leaf.as_str().is_some_and(|text| text.starts_with(start)),
+            Self::Suffix(end) => leaf.as_str().is_some_and(|text| text.ends_with(end)),
+            Self::AnythingBut(values) => !values.iter().any(|value| same(value, leaf)),
+            Self::Exists => true,
+            Self::Absent => false,
+            Self::Numeric(bounds) => leaf.as_number().is_some_and(|number| {
+                bounds
+                    .iter()
+                    .all(|(comparison, bound)| order(number, bound).is_some_and(|order| comparison.holds(order)))
+            }),
+        }
+    }
+}
+
+/// Reads one entry of a field's list.
+fn matcher(entry: &Value, place: &str, faults: &mut Faults) -> Option<Matcher> {
+    let object = match entry {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            return Some(Matcher::Exact(entry.clone()));
+        }
+        Value::Array(_) => {
+            faults.add(place, "a list within the list is not supported");
+            return None;
+        }
+        Value::Object(object) => object,
+    };
+    let mut members = object.iter();
+    let (Some((operator, operand)), None) = (members.next(), members.next()) else {
+        faults.add(place, "an operator is an object with exactly one name, such as {\"prefix\": \"a\"}");
+        return None;
+    };
+    let matcher = match operator.as_str() {
+        "prefix" => operand.as_str().map(|text| Matcher::Prefix(text.to_owned())).ok_or("`prefix` takes a text"),
+        "suffix" => operand.as_str().map(|text| Matcher::Suffix(text.to_owned())).ok_or("`suffix` takes a text"),
+        "exists" => match operand {
+            Value::Bool(true) => Ok(Matcher::Exists),
+            Value::Bool(false) => Ok(Matcher::Absent),
+            _ => Err("`exists` takes true or false"),
+        },
+        "anything-but" => anything_but(operand).ok_or("`anything-but` takes a text, a number, or a list of either"),
+        "numeric" => numeric(operand)
+            .ok_or("`numeric` takes [\"=\", N], or one or both of a lower (>, >=) and an upper (<, <=) bound"),
+        other => {
+            let known = "prefix, suffix, anything-but, exists and numeric";
+            faults.add(place, format!("the operator `{other}` is not supported; these are: {known}"));
+            return None;
+        }
+    };
+    matcher.map_err(|reason| faults.add(place, reason)).ok()
+}
+
+fn anything_but(operand: &Value) -> Option<Matcher> {
+    let values = match operand {
+        Value::String(_) | Value::Number(_) => vec![operand.clone()],
+        Value::Array(values) => values.clone(),
+        Value::Null | Value::Bool(_) | Value::Object(_) => return None,
+    };
+    let alike = values.iter().all(Value::is_string) || values.iter().all(Value::is_number);
+    (!values.is_empty() && alike && values.len() <= ENTRIES_MAX).then_some(Matcher::AnythingBut(values))
+}
+
+fn numeric(operand: &Value) -> Option<Matcher> {
+    let (pairs, rest) = operand.as_array()?.as_chunks::<2>();
+    let bound = |[comparison, number]: &[Value; 2]| {
+        Some((Comparison::parse(comparison.as_str()?)?, number.as_number()?.clone()))
+    };
+    let bounds = pairs.iter().map(bound).collect::<Option<Vec<_>>>().filter(|_| rest.is_empty())?;
+    let is_lower = |comparison| matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
+    let is_upper = |comparison| matches!(comparison, Comparison::Less | Comparison::LessOrEqual);
+    let formed = match bounds.as_slice() {
+        [_] => true,
+        [(lower, from), (upper, to)] => {
+            is_lower(*lower) && is_upper(*upper) && order(from, to).is_some_and(Ordering::is_lt)
+        }
+        _ => false,
+    };
+    formed.then_some(Matcher::Numeric(bounds))
+}
+
+/// Equal as JSON values. Numbers are equal by value: 300, 300.0 and 3e2 are.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => order(one, other).is_some_and(Ordering::is_eq),
+        (one, other) => one == other,
+    }
+}
+
+/// Whole numbers are compared digit by digit, because a float has only about 15.
+fn order(one: &Number, other: &Number) -> Option<Ordering> {
+    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => Some(one.cmp(&other)),
+        (None, _) | (_, None) => one.as_f64()?.partial_cmp(&other.as_f64()?),
+    }
+}
+
+/// Whether a leaf fits: the value itself, or one in its arrays.
+fn any_leaf(value: &Value, fits: &dyn Fn(&Value) -> bool) -> bool {
+    match value {
+        Value::Array(elements) => elements.iter().any(|element| any_leaf(element, fits)),
+        Value::Object(_) => false,
+        leaf @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => fits(leaf),
+    }
+}
+
+/// The objects that a value is or has in its arrays.
+fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
+    match value {
+        Value::Object(object) => found.push(object),
+        Value::Array(elements) => elements.iter().for_each(|element| objects(element, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The objects that these objects have under a name.
+fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, Value>> {
+    let mut found = Vec::new();
+    for value in all.iter().filter_map(|object| object.get(name)) {
+        objects(value, &mut found);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn compiled(pattern: &Value) -> Result<Pattern, String> {
+        let mut faults = Faults::default();
+        let pattern = Pattern::compile(pattern.as_object().unwrap(), "when", &mut faults);
+        faults.none().map(|()| pattern).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_pattern_means_what_eventbridge_documents() {
+        for (pattern, body, fits) in [
+            // Exact values, of every kind of leaf.
+            (json!({"a": ["x"]}), json!({"a": "x", "other": 1}), true),
+            (json!({"a": ["x"]}), json!({"a": "X"}), false),
+            (json!({"a": ["x", "y"]}), json!({"a": "y"}), true),
+            (json!({"a": ["x"], "b": ["y"]}), json!({"a": "x", "b": "z"}), false),
+            (json!({"a": [""]}), json!({"a": ""}), true),
+            (json!({"a": [""]}), json!({"a": null}), false),
+            (json!({"a": [null]}), json!({"a": null}), true),
+            (json!({"a": [null]}), json!({}), false),
+            (json!({"a": [true]}), json!({"a": true}), true),
+            (json!({"a": [true]}), json!({"a": "true"}), false),
+            (json!({"a": [300]}), json!({"a": 300.0}), true),
+            (json!({"a": [300]}), json!({"a": 3e2}), true),
+            (json!({"a": [300]}), json!({"a": "300"}), false),
+            (json!({"a": [9_007_199_254_740_993_i64]}), json!({"a": 9_007_199_254_740_992_i64}), false),
+            (json!({"a": {"b": {"c": [1]}}}), json!({"a": {"b": {"c": 1}}}), true),
+            (json!({"a": {"b": [1]}}), json!({"a": 1}), false),
+            (json!({"a": ["x"]}), json!({"a": {"b": "x"}}), false),
+            // Arrays: any element; fields below an array within one element.
+            (json!({"a": ["x"]}), json!({"a": ["y", "x"]}), true),
+            (json!({"a": ["x"]}), json!({"a": [["y"], ["x"]]}), true),
+            (json!({"a": ["x"]}), json!({"a": []}), false),
+            (json!({"a": {"b": ["x"]}}), json!({"a": [{"b": "y"}, {"b": "x"}]}), true),
+            (json!({"a": {"b": ["x"], "c": [1]}}), json!({"a": [{"b": "x", "c": 2}, {"b": "y", "c": 1}]}), false),
+            (json!({"a": {"b": ["x"], "c": [1]}}), json!({"a": [{"b": "x", "c": 2}, {"b": "x", "c": 1}]}), true),
+            (json!({"a": ["x"]}), json!([{"a": "y"}, {"a": "x"}]), true),
+            // Prefix and suffix: of texts alone.
+            (json!({"a": [{"prefix": "us-"}]}), json!({"a": "us-east-1"}), true),
+            (json!({"a": [{"prefix": "us-"}]}), json!({"a": "eu-us-1"}), false),
+            (json!({"a": [{"prefix": "1"}]}), json!({"a": 10}), false),
+            (json!({"a": [{"suffix": ".png"}]}), json!({"a": ["a.jpg", "b.png"]}), true),
+            (json!({"a": [{"suffix": ".png"}]}), json!({"a": "b.PNG"}), false),
+            // Anything but: the field must be there; in an array one other element is enough.
+            (json!({"a": [{"anything-but": "x"}]}), json!({"a": "y"}), true),
+            (json!({"a": [{"anything-but": "x"}]}), json!({"a": "x"}), false),
+            (json!({"a": [{"anything-but": "x"}]}), json!({}), false),
+            (json!({"a": [{"anything-but": ["x", "y"]}]}), json!({"a": "y"}), false),
+            (json!({"a": [{"anything-but": ["x", "y"]}]}), json!({"a": ["x", "z"]}), true),
+            (json!({"a": [{"anything-but": [100, 200]}]}), json!({"a": 100.0}), false),
+            (json!({"a": [{"anything-but": "x"}]}), json!({"a": 5}), true),
+            // Exists: leaves alone. What is an object or an empty list is not there.
+            (json!({"a": [{"exists": true}]}), json!({"a": null}), true),
+            (json!({"a": [{"exists": true}]}), json!({"a": []}), false),
+            (json!({"a": [{"exists": true}]}), json!({"a": {"b": 1}}), false),
+            (json!({"a": [{"exists": false}]}), json!({"b": 1}), true),
+            (json!({"a": [{"exists": false}]}), json!({"a": null}), false),
+            (json!({"a": [{"exists": false}]}), json!({"a": {"b": 1}}), true),
+            (json!({"a": {"b": [{"exists": false}]}}), json!({}), true),
+            (json!({"a": {"b": [{"exists": false}]}}), json!({"a": {"c": 1}}), true),
+            (json!({"a": {"b": [{"exists": false}]}}), json!({"a": {"b": 1}}), false),
+            (json!({"a": {"b": [{"exists": false}]}}), json!({"a": [{"c": 1}, {"b": 1}]}), false),
+            (json!({"a": ["x", {"exists": false}]}), json!({"b": 1}), true),
+            (json!({"a": ["x", {"exists": false}]}), json!({"a": "y"}), false),
+            // Numeric: numbers alone.
+            (json!({"a": [{"numeric": [">", 0]}]}), json!({"a": 0.5}), true),
+            (json!({"a": [{"numeric": [">", 0]}]}), json!({"a": 0}), false),
+            (json!({"a": [{"numeric": [">", 0]}]}), json!({"a": "1"}), false),
+            (json!({"a": [{"numeric": [">", 0, "<=", 5]}]}), json!({"a": 5}), true),
+            (json!({"a": [{"numeric": [">", 0, "<=", 5]}]}), json!({"a": 5.1}), false),
+            (json!({"a": [{"numeric": ["=", 3.018e2]}]}), json!({"a": 301.8}), true),
+            (json!({"a": [{"numeric": ["<", 10]}]}), json!({"a": [11, 9]}), true),
+            (json!({"a": [{"numeric": [">=", -5]}]}), json!({"a": -5}), true),
+        ] {
+            let pattern_of = compiled(&pattern).unwrap();
+            assert_eq!(pattern_of.fits(&body), fits, "{pattern} on {body}");
+            assert_eq!(pattern_of.misfit(&body).is_none(), fits, "{pattern} on {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_name_and_place() {
+        for (pattern, said) in [
+            (json!({}), "when: is empty"),
+            (json!({"a": {}}), "when.a: is empty"),
+            (json!({"a": "x"}), "when.a: must be an object or a list"),
+            (json!({"a": []}), "when.a: must list"),
+            (json!({"a": [["x"]]}), "when.a: a list within the list"),
+            (json!({"$or": [{"a": ["x"]}]}), "when.$or: `$or` is not supported"),
+            (json!({"a": {"b": [{"wildcard": "*x"}]}}), "when.a.b: the operator `wildcard` is not supported"),
+            (json!({"a": [{"cidr": "10.0.0.0/8"}]}), "`cidr` is not supported"),
+            (json!({"a": [{"equals-ignore-case": "x"}]}), "`equals-ignore-case` is not supported"),
+            (json!({"a": [{"prefix": {"equals-ignore-case": "x"}}]}), "`prefix` takes a text"),
+            (json!({"a": [{"anything-but": {"prefix": "x"}}]}), "`anything-but` takes"),
+            (json!({"a": [{"anything-but": ["x", 1]}]}), "`anything-but` takes"),
+            (json!({"a": [{"anything-but": []}]}), "`anything-but` takes"),
+            (json!({"a": [{"exists": "no"}]}), "`exists` takes"),
+            (json!({"a": [{"numeric": [">"]}]}), "`numeric` takes"),
+            (json!({"a": [{"numeric": ["!=", 1]}]}), "`numeric` takes"),
+            (json!({"a": [{"numeric": ["<", 5, ">", 1]}]}), "`numeric` takes"),
+            (json!({"a": [{"numeric": [">", 5, "<", 1]}]}), "`numeric` takes"),
+            (json!({"a": [{"prefix": "x", "suffix": "y"}]}), "exactly one name"),
+        ] {
+            let error = compiled(&pattern).unwrap_err();
+            assert!(error.contains(said), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_misfit_names_its_field() {
+        let pattern = compiled(&json!({"a": ["x"], "b": {"c": [1], "d": [{"exists": true}]}})).unwrap();
+        assert_eq!(pattern.misfit(&json!({"a": "x", "b": {"c": 1}})).as_deref(), Some("b.d"));
+        assert_eq!(pattern.misfit(&json!({"b": {"c": 1, "d": 1}})).as_deref(), Some("a"));
+        let split = json!({"a": "x", "b": [{"c": 1}, {"d": 1}]});
+        assert_eq!(pattern.misfit(&split).as_deref(), Some("b.(all fields of one element)"));
+    }
+}

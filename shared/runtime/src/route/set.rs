@@ -1,0 +1,402 @@
+//! A checked and compiled route set.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::plan::Event;
+use hookonce_providers::JsonPath;
+use serde_json::Value;
+
+use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
+use super::fault::{Faults, RouteSetError};
+use super::pattern::Pattern;
+
+/// The longest text of a set, in bytes.
+pub const SET_BYTES_MAX: usize = 1024 * 1024;
+
+/// The most routes in a set.
+pub const ROUTES_MAX: usize = 1_000;
+
+/// The most names in the list of one route.
+const NAMES_MAX: usize = 100;
+
+/// The longest name of a route or a consumer, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The most paths that name one fact.
+const FACT_PATHS_MAX: usize = 8;
+
+/// A route set, ready to decide.
+#[derive(Debug)]
+pub struct RouteSet {
+    routes: Vec<Route>,
+    otherwise: Otherwise,
+    by_endpoint: Index,
+    by_type: Index,
+}
+
+#[derive(Debug)]
+struct Route {
+    name: String,
+    endpoints: Names,
+    types: Names,
+    when: Option<Pattern>,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Ignore,
+    Handle(Handling),
+}
+
+/// Who handles an event, and who remembers its fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handling {
+    /// The name of the handler.
+    pub handler: String,
+    /// The identity that remembers.
+    pub consumer: String,
+    fact: Option<FactRule>,
+}
+
+/// The paths that name the fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FactRule {
+    paths: Vec<JsonPath>,
+    across_types: bool,
+}
+
+impl Handling {
+    /// Names the fact as the route says. `None` if the route leaves it to the handler. The key has no name if the event
+    /// lacks one of the values.
+    pub fn domain_key(&self, event: &Event) -> Option<DomainKey> {
+        let FactRule { paths, across_types } = self.fact.as_ref()?;
+        let values = paths.iter().map(|path| path.scalar(&event.body).unwrap_or_default());
+        Some(if *across_types {
+            DomainKey::across_types(values)
+        } else {
+            DomainKey::of_type(&event.event_type, values)
+        })
+    }
+}
+
+/// What a set says about an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision<'a> {
+    /// A route takes it, and it has no effect.
+    Ignore,
+    /// A route hands it to a handler.
+    Handle(&'a Handling),
+    /// No route takes it.
+    Otherwise(Otherwise),
+    /// A route asks about the body, which is no JSON.
+    Unreadable,
+}
+
+/// How an event fits a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fit {
+    /// The route takes it, unless an earlier one does.
+    Fits,
+    /// The route is for other endpoints.
+    Endpoint,
+    /// The route is for other types.
+    EventType,
+    /// The body does not fit: this field of the pattern is the first that does not.
+    When(String),
+    /// The route asks about the body, which is no JSON.
+    Unreadable,
+}
+
+/// The body of an event, parsed at most once.
+struct Body<'a> {
+    event: &'a Event,
+    json: OnceCell<Option<Value>>,
+}
+
+impl Body<'_> {
+    fn json(&self) -> Option<&Value> {
+        self.json.get_or_init(|| serde_json::from_slice(&self.event.body).ok()).as_ref()
+    }
+}
+
+impl RouteSet {
+    /// Checks and compiles a set. `handlers` are the names of the handlers of this build.
+    ///
+    /// # Errors
+    /// [`RouteSetError`] with every fault: a set with any is refused as a whole.
+    pub fn parse(text: &str, handlers: &[&str]) -> Result<Self, RouteSetError> {
+        let mut faults = Faults::default();
+        if text.len() > SET_BYTES_MAX {
+            return Err(RouteSetError::one("the set".to_owned(), format!("has more than {SET_BYTES_MAX} bytes")));
+        }
+        match serde_json::from_str::<RouteSetDocument>(text) {
+            Ok(document) => {
+                let set = Self::compile(document, handlers, &mut faults);
+                faults.none().map(|()| set)
+            }
+            Err(error) => {
+                // Without its own place, which stands in front.
+                let reason = error.to_string();
+                let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+                Err(RouteSetError::one(format!("line {} column {}", error.line(), error.column()), reason))
+            }
+        }
+    }
+
+    fn compile(document: RouteSetDocument, handlers: &[&str], faults: &mut Faults) -> Self {
+        if document.version != ROUTES_VERSION {
+            faults.add("version", format!("must be {ROUTES_VERSION}"));
+        }
+        if document.routes.len() > ROUTES_MAX {
+            faults.add("routes", format!("has more than {ROUTES_MAX} routes"));
+        }
+        let mut names = HashMap::new();
+        let mut routes = Vec::with_capacity(document.routes.len());
+        for (index, route) in document.routes.into_iter().enumerate() {
+            let place = format!("routes[{index}]");
+            if let Some(first) = names.insert(route.name.clone(), index) {
+                faults.add(&format!("{place}.name"), format!("routes[{first}] has the same name"));
+            }
+            routes.push(compiled(route, &place, handlers, faults));
+        }
+        let by_endpoint = Index::of(routes.iter().map(|route| &route.endpoints));
+        let by_type = Index::of(routes.iter().map(|route| &route.types));
+        Self { routes, otherwise: document.otherwise, by_endpoint, by_type }
+    }
+
+    /// What happens to events that no route takes.
+    pub fn otherwise(&self) -> Otherwise {
+        self.otherwise
+    }
+
+    /// How many routes it has.
+    pub fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Whether it has no route.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// Decides about an event: the first route that fits takes it.
+    pub fn decide(&self, event: &Event) -> Decision<'_> {
+        let body = Body { event, json: OnceCell::new() };
+        let of_endpoint = self.by_endpoint.candidates(event.endpoint.as_str());
+        let of_type = self.by_type.candidates(&event.event_type);
+        let fewest = if of_endpoint.len() <= of_type.len() { of_endpoint } else { of_type };
+        for route in fewest.filter_map(|index| self.routes.get(index)) {
+            if !route.concerns(event) {
+                continue;
+            }
+            if let Some(pattern) = &route.when {
+                match body.json() {
+                    None => return Decision::Unreadable,
+                    Some(json) if !pattern.fits(json) => continue,
+                    Some(_) => {}
+                }
+            }
+            return match &route.action {
+                Action::Ignore => Decision::Ignore,
+                Action::Handle(handling) => Decision::Handle(handling),
+            };
+        }
+        Decision::Otherwise(self.otherwise)
+    }
+
+    /// Says of each route, by its name, how an event fits it.
+    pub fn explain(&self, event: &Event) -> Vec<(&str, Fit)> {
+        let body = Body { event, json: OnceCell::new() };
+        self.routes.iter().map(|route| (route.name.as_str(), route.fit(&body))).collect()
+    }
+}
+
+impl Route {
+    fn concerns(&self, event: &Event) -> bool {
+        self.endpoints.contain(event.endpoint.as_str()) && self.types.contain(&event.event_type)
+    }
+
+    fn fit(&self, body: &Body<'_>) -> Fit {
+        if !self.endpoints.contain(body.event.endpoint.as_str()) {
+            return Fit::Endpoint;
+        }
+        if !self.types.contain(&body.event.event_type) {
+            return Fit::EventType;
+        }
+        match (&self.when, body.json()) {
+            (None, _) => Fit::Fits,
+            (Some(_), None) => Fit::Unreadable,
+            (Some(pattern), Some(json)) => pattern.misfit(json).map_or(Fit::Fits, Fit::When),
+        }
+    }
+}
+
+/// Names that a route is for. `None` is any name.
+#[derive(Debug)]
+struct Names(Option<Vec<NamePattern>>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum NamePattern {
+    Exact(String),
+    Prefix(String),
+}
+
+impl Names {
+    fn contain(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|pattern| match pattern {
+                NamePattern::Exact(exact) => exact == name,
+                NamePattern::Prefix(start) => name.starts_with(start),
+            })
+        })
+    }
+
+    fn compile(texts: Option<Vec<String>>, place: &str, faults: &mut Faults) -> Self {
+        let Some(texts) = texts else { return Self(None) };
+        if texts.is_empty() || texts.len() > NAMES_MAX {
+            faults.add(place, format!("must list 1 to {NAMES_MAX} names; leave it out for any name"));
+        }
+        let pattern = |text: String| match text.split_once('*') {
+            None if !text.is_empty() => Some(NamePattern::Exact(text)),
+            Some((start, "")) => Some(NamePattern::Prefix(start.to_owned())),
+            None | Some(_) => {
+                faults.add(place, format!("`{text}` is empty or has a `*` before its end"));
+                None
+            }
+        };
+        Self(Some(texts.into_iter().filter_map(pattern).collect()))
+    }
+}
+
+/// The routes that a name may concern, in their order.
+#[derive(Debug)]
+struct Index {
+    exact: HashMap<String, Vec<usize>>,
+    others: Vec<usize>,
+}
+
+impl Index {
+    fn of<'a>(names: impl Iterator<Item = &'a Names>) -> Self {
+        let mut index = Self { exact: HashMap::new(), others: Vec::new() };
+        for (route, names) in names.enumerate() {
+            let exact = |pattern: &'a NamePattern| match pattern {
+                NamePattern::Exact(name) => Some(name),
+                NamePattern::Prefix(_) => None,
+            };
+            match names.0.as_ref().and_then(|patterns| patterns.iter().map(exact).collect::<Option<Vec<_>>>()) {
+                Some(exact) => {
+                    for name in exact {
+                        index.exact.entry(name.clone()).or_default().push(route);
+                    }
+                }
+                None => index.others.push(route),
+            }
+        }
+        index
+    }
+
+    fn candidates(&self, name: &str) -> Candidates<'_> {
+        Candidates { exact: self.exact.get(name).map_or(&[], Vec::as_slice), others: &self.others }
+    }
+}
+
+/// Two ordered lists of routes, read as one.
+struct Candidates<'a> {
+    exact: &'a [usize],
+    others: &'a [usize],
+}
+
+impl Candidates<'_> {
+    fn len(&self) -> usize {
+        self.exact.len() + self.others.len()
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let (list, next) = match (self.exact.split_first(), self.others.split_first()) {
+            (Some((one, rest)), Some((other, _))) if one <= other => (&mut self.exact, (*one, rest)),
+            (Some((one, rest)), None) => (&mut self.exact, (*one, rest)),
+            (_, Some((other, rest))) => (&mut self.others, (*other, rest)),
+            (None, None) => return None,
+        };
+        *list = next.1;
+        Some(next.0)
+    }
+}
+
+/// Compiles one route. A route with faults is never used, because its set is refused.
+fn compiled(route: RouteDocument, place: &str, handlers: &[&str], faults: &mut Faults) -> Route {
+    if route.name.is_empty() || route.name.len() > NAME_BYTES_MAX || route.name.chars().any(char::is_control) {
+        faults.add(
+            &format!("{place}.name"),
+            format!("must have 1 to {NAME_BYTES_MAX} bytes, without control characters"),
+        );
+    }
+    let when = route.when.as_ref().map(|pattern| Pattern::compile(pattern, &format!("{place}.when"), faults));
+    Route {
+        endpoints: Names::compile(route.endpoints.clone(), &format!("{place}.endpoints"), faults),
+        types: Names::compile(route.types.clone(), &format!("{place}.types"), faults),
+        when,
+        action: action(&route, place, handlers, faults),
+        name: route.name,
+    }
+}
+
+fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Faults) -> Action {
+    let HandlerDocument::Builtin(handler) = match (&route.handler, route.ignore) {
+        (Some(handler), None) => handler,
+        (None, Some(true)) => {
+            let unused = [
+                ("consumer", route.consumer.is_some()),
+                ("fact", route.fact.is_some()),
+                ("across_types", route.across_types.is_some()),
+            ];
+            for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
+                faults.add(&format!("{place}.{field}"), "an ignored event has no effect to remember; leave it out");
+            }
+            return Action::Ignore;
+        }
+        (Some(_), Some(_)) | (None, Some(false) | None) => {
+            faults.add(place, "must have either `handler` or `\"ignore\": true`");
+            return Action::Ignore;
+        }
+    };
+    if !handlers.contains(&handler.as_str()) {
+        let known = handlers.join(", ");
+        faults
+            .add(&format!("{place}.handler.builtin"), format!("this build has no handler `{handler}`; it has {known}"));
+    }
+    let consumer = route.consumer.clone().unwrap_or_default();
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    if !(1..=NAME_BYTES_MAX).contains(&consumer.len()) || !consumer.bytes().all(plain) {
+        let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
+        faults.add(&format!("{place}.consumer"), rule);
+    }
+    Action::Handle(Handling { handler: handler.clone(), consumer, fact: fact_rule(route, place, faults) })
+}
+
+fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {
+    let Some(texts) = &route.fact else {
+        if route.across_types.is_some() {
+            faults.add(&format!("{place}.across_types"), "needs `fact`: a handler names its facts across types itself");
+        }
+        return None;
+    };
+    if texts.is_empty() || texts.len() > FACT_PATHS_MAX {
+        faults.add(&format!("{place}.fact"), format!("must list 1 to {FACT_PATHS_MAX} paths"));
+    }
+    let mut paths = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        match JsonPath::parse(text) {
+            Ok(path) => paths.push(path),
+            Err(error) => faults.add(&format!("{place}.fact[{index}]"), error.to_string()),
+        }
+    }
+    Some(FactRule { paths, across_types: route.across_types.unwrap_or(false) })
+}

@@ -1,0 +1,195 @@
+//! Where a route set comes from, and the one that is in use.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use error_reporter::Report;
+use futures::future::BoxFuture;
+use hookonce_protocol::key::hex;
+use hookonce_protocol::time::{EpochMs, Millis};
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+
+use super::Routing;
+use super::set::RouteSet;
+
+/// How long a batch waits for the source.
+const FETCH_MAX: Duration = Duration::from_secs(3);
+
+/// How soon the source is asked again as long as nothing was read.
+const FIRST_PAUSE: Millis = Millis::seconds(1);
+
+/// What a source answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched {
+    /// There is no set.
+    Absent,
+    /// The set is the one that the caller has.
+    Unchanged,
+    /// Another set.
+    Text {
+        /// Names this very set.
+        version: String,
+        /// The set's text.
+        text: String,
+    },
+}
+
+/// A source did not answer, or not with a whole set.
+#[derive(Debug, thiserror::Error)]
+#[error("the route set could not be read")]
+pub struct RouteFetchError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// Where route sets come from.
+pub trait RouteSource: Send + Sync + fmt::Debug + 'static {
+    /// Fetches the set, unless it is the one with this version.
+    fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
+
+    /// How long to wait before asking again.
+    fn pause(&self) -> Millis;
+}
+
+/// A set in a file, for a laptop.
+#[derive(Debug, Clone)]
+pub struct RouteFile(PathBuf);
+
+impl RouteFile {
+    /// The set at this path. The file need not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+}
+
+impl RouteSource for RouteFile {
+    fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+        Box::pin(async move {
+            let text = match std::fs::read_to_string(&self.0) {
+                Ok(text) => text,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fetched::Absent),
+                Err(error) => return Err(RouteFetchError(Box::new(error))),
+            };
+            let version = hex(&Sha256::digest(text.as_bytes()).into());
+            Ok(if held == Some(version.as_str()) { Fetched::Unchanged } else { Fetched::Text { version, text } })
+        })
+    }
+
+    fn pause(&self) -> Millis {
+        Millis::seconds(1)
+    }
+}
+
+/// The route set in use.
+#[derive(Debug)]
+pub struct Routes {
+    source: Option<Box<dyn RouteSource>>,
+    handlers: Vec<&'static str>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    routing: Routing,
+    /// The version of the set in use.
+    version: Option<String>,
+    /// The version that was refused last.
+    refused: Option<String>,
+    ask_at: EpochMs,
+}
+
+/// What decides now, and what the source said if it was asked.
+#[derive(Debug)]
+pub struct Current {
+    /// What decides.
+    pub routing: Routing,
+    /// The source has a set that does not check, or has lost its set. The last good one goes on.
+    pub refused: bool,
+    /// The source did not answer.
+    pub unavailable: bool,
+}
+
+impl Routes {
+    /// No set, ever: the handlers are asked in their order.
+    pub fn none() -> Self {
+        Self::with(None, Vec::new(), Routing::Handlers)
+    }
+
+    /// The set of this source. `handlers` are the names of the handlers of this build.
+    pub fn new(source: impl RouteSource, handlers: Vec<&'static str>) -> Self {
+        Self::with(Some(Box::new(source)), handlers, Routing::Unknown)
+    }
+
+    fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
+        let state = State { routing, version: None, refused: None, ask_at: EpochMs(0) };
+        Self { source, handlers, state: Mutex::new(state) }
+    }
+
+    /// What decides now. Asks the source if it is time to; whoever comes meanwhile uses what is there.
+    pub async fn current(&self, now: EpochMs) -> Current {
+        let Some(source) = &self.source else { return Current::of(Routing::Handlers) };
+        let held = {
+            let mut state = self.state();
+            if now < state.ask_at {
+                return Current::of(state.routing.clone());
+            }
+            let known = !matches!(state.routing, Routing::Unknown);
+            state.ask_at = now.plus(if known { source.pause() } else { FIRST_PAUSE });
+            state.version.clone()
+        };
+        let fetched = match timeout(FETCH_MAX, source.fetch(held.as_deref())).await {
+            Ok(fetched) => fetched,
+            Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
+        };
+        let (refused, unavailable) = match fetched {
+            Ok(fetched) => (self.take(fetched, now.plus(source.pause())), false),
+            Err(error) => {
+                tracing::warn!(error = %Report::new(&error), "reading the route set failed");
+                (false, true)
+            }
+        };
+        Current { routing: self.state().routing.clone(), refused, unavailable }
+    }
+
+    /// Takes over what was fetched. Says whether it is refused.
+    fn take(&self, fetched: Fetched, ask_at: EpochMs) -> bool {
+        let mut state = self.state();
+        match fetched {
+            Fetched::Unchanged => {}
+            // A set that is gone is no decision to have none: an editor may be about to write the file again.
+            Fetched::Absent if matches!(state.routing, Routing::Set(_)) => {
+                tracing::error!("the route set is gone; the last good one goes on");
+                return true;
+            }
+            Fetched::Absent => state.routing = Routing::Handlers,
+            Fetched::Text { version, text } => match RouteSet::parse(&text, &self.handlers) {
+                Ok(set) => {
+                    tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
+                    state.routing = Routing::Set(Arc::new(set));
+                    state.version = Some(version);
+                    state.refused = None;
+                }
+                Err(error) => {
+                    if state.refused.as_ref() != Some(&version) {
+                        tracing::error!(routes.version = version, %error, "a route set is refused as a whole");
+                    }
+                    state.refused = Some(version);
+                    return true;
+                }
+            },
+        }
+        state.ask_at = ask_at;
+        false
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Current {
+    fn of(routing: Routing) -> Self {
+        Self { routing, refused: false, unavailable: false }
+    }
+}

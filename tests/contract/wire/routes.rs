@@ -1,0 +1,197 @@
+//! The route set in Parameter Store: what is deployed is what is read, and two deployments never mix.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use hookonce_runtime::aws::{DeployRoutesError, SsmRoutes};
+use hookonce_runtime::route::{Fetched, RouteSource as _};
+use serde_json::{Value, json};
+
+use super::{AMPLE, SHORT, error, failures};
+use crate::contract::ssm;
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+
+const SERVICE: &str = "com.amazonaws.ssm";
+const POINTER: &str = "/hookonce/test/routes";
+
+/// Value and version by name.
+type Parameters = BTreeMap<String, (String, i64)>;
+
+/// What happens right before a request is carried out.
+type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
+
+/// The few operations of Parameter Store that routes need, as AWS documents them.
+async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
+    let parameters = Arc::new(Mutex::new(Parameters::new()));
+    let shared = Arc::clone(&parameters);
+    let server = ScriptedServer::start(move |_, request| {
+        let mut parameters = shared.lock().unwrap();
+        before(&mut parameters, request);
+        carry_out(&mut parameters, request)
+    })
+    .await;
+    (server, parameters)
+}
+
+fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
+    let asked = request.json();
+    let names = || asked["Names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
+    let answer = match request.operation().unwrap() {
+        "GetParameters" => {
+            let found = |name: String| {
+                let (value, version) = parameters.get(&name)?;
+                Some(json!({ "Name": name, "Type": "String", "Value": value, "Version": version }))
+            };
+            assert!(names().count() <= 10, "a call names ten parameters at most");
+            json!({ "Parameters": names().filter_map(found).collect::<Vec<_>>(), "InvalidParameters": [] })
+        }
+        "PutParameter" => {
+            let (name, value) = (asked["Name"].as_str().unwrap(), asked["Value"].as_str().unwrap());
+            assert!(value.len() <= 4_096, "a standard parameter holds 4 KB");
+            if parameters.contains_key(name) && asked["Overwrite"] != json!(true) {
+                return error(400, &format!("{SERVICE}#ParameterAlreadyExists"));
+            }
+            json!({ "Version": put(parameters, name, value), "Tier": "Standard" })
+        }
+        "DeleteParameters" => {
+            names().for_each(|name| drop(parameters.remove(&name)));
+            json!({})
+        }
+        other => panic!("{other} is not called"),
+    };
+    (200, answer.to_string()).into()
+}
+
+fn put(parameters: &mut Parameters, name: &str, value: &str) -> i64 {
+    let entry = parameters.entry(name.to_owned()).or_default();
+    *entry = (value.to_owned(), entry.1 + 1);
+    entry.1
+}
+
+fn routes(server: &ScriptedServer) -> SsmRoutes {
+    SsmRoutes::new(ssm(server.url(), AMPLE), POINTER)
+}
+
+/// A set of many parts: hashes compress badly.
+fn large(seed: u64) -> String {
+    use std::fmt::Write as _;
+    let mut state = seed;
+    (0..6_000).fold(String::new(), |mut text, _| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        write!(text, "{state:x}").unwrap();
+        text
+    })
+}
+
+async fn text(routes: &SsmRoutes) -> Option<String> {
+    match routes.fetch(None).await.unwrap() {
+        Fetched::Text { text, .. } => Some(text),
+        Fetched::Absent => None,
+        Fetched::Unchanged => panic!("nothing is held"),
+    }
+}
+
+#[tokio::test]
+async fn what_is_deployed_is_read_and_older_parts_go() {
+    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let routes = routes(&server);
+    assert_eq!(text(&routes).await, None);
+    for number in 1..=4 {
+        let set = large(number);
+        let deployed = routes.deploy(&set).await.unwrap();
+        assert!(deployed.number == number && deployed.parts > 10 && deployed.left_behind.is_empty(), "{deployed:?}");
+        let Fetched::Text { version, text } = routes.fetch(None).await.unwrap() else { panic!("no set") };
+        assert_eq!(text, set);
+        assert_eq!(routes.fetch(Some(&version)).await.unwrap(), Fetched::Unchanged);
+    }
+    let kept: std::collections::BTreeSet<String> = {
+        let parameters = parameters.lock().unwrap();
+        parameters.keys().map(|name| name.split('/').take(4).collect::<Vec<_>>().join("/")).collect()
+    };
+    // A reader may still follow the pointer before the last one.
+    assert_eq!(kept, [POINTER, "/hookonce/test/routes-3", "/hookonce/test/routes-4"].map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn an_unfinished_deployment_is_passed_over() {
+    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    put(&mut parameters.lock().unwrap(), "/hookonce/test/routes-1/0", "left behind");
+    assert_eq!(routes(&server).deploy("{}").await.unwrap().number, 2);
+    assert_eq!(text(&routes(&server)).await.as_deref(), Some("{}"));
+    let parts: Vec<_> = (1..=30).map(|number| format!("/hookonce/test/routes-{number}/0")).collect();
+    for name in &parts {
+        put(&mut parameters.lock().unwrap(), name, "left behind");
+    }
+    assert!(matches!(routes(&server).deploy("[]").await, Err(DeployRoutesError::NoNumber)));
+}
+
+/// Another deployment changes the pointer before this one looks again, or between that and its write.
+#[tokio::test]
+async fn a_deployment_that_was_overtaken_is_told() {
+    let other = r#"{"number":9,"parts":1,"sha256":"00"}"#;
+    let (server, _) = store(Box::new(move |parameters, request| {
+        if request.asks_for("PutParameter") && request.json()["Name"] != json!(POINTER) {
+            put(parameters, POINTER, other);
+        }
+    }))
+    .await;
+    assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Overtaken)));
+
+    for has_set in [false, true] {
+        let (server, parameters) = store(Box::new(move |parameters, request| {
+            if request.asks_for("PutParameter")
+                && request.json()["Name"] == json!(POINTER)
+                && parameters.get(POINTER).is_none_or(|(text, _)| text != other)
+            {
+                put(parameters, POINTER, other);
+            }
+        }))
+        .await;
+        if has_set {
+            put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
+        }
+        match routes(&server).deploy("{}").await {
+            // Without a pointer, creating it is conditional.
+            Err(DeployRoutesError::Overtaken) => assert!(!has_set),
+            Err(DeployRoutesError::Raced) => assert!(has_set),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A set of which a part is missing, or is of another set, is not read. Nothing is guessed.
+#[tokio::test]
+async fn half_a_set_is_none() {
+    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let routes = routes(&server);
+    routes.deploy(&large(7)).await.unwrap();
+    let whole = parameters.lock().unwrap().clone();
+    let part = "/hookonce/test/routes-1/3";
+    for (name, value) in [
+        (part, None),
+        (part, Some("AAAA")),
+        (POINTER, Some("{}")),
+        (POINTER, Some(r#"{"number":1,"parts":9999,"sha256":""}"#)),
+    ] {
+        parameters.lock().unwrap().clone_from(&whole);
+        match value {
+            Some(value) => drop(parameters.lock().unwrap().insert(name.to_owned(), (value.to_owned(), 1))),
+            None => drop(parameters.lock().unwrap().remove(name)),
+        }
+        assert!(routes.fetch(None).await.is_err(), "{name}: {value:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_answer_is_taken_for_no_set() {
+    for (name, reaction, _) in failures(SERVICE) {
+        let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
+        assert!(routes(&server).fetch(None).await.is_err(), "{name}");
+        assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Unavailable(_))), "{name}");
+    }
+    let server = ScriptedServer::start(|_, _| Reaction::Silence).await;
+    assert!(SsmRoutes::new(ssm(server.url(), SHORT), POINTER).fetch(None).await.is_err());
+    let unknown: Value = json!({ "Parameters": [] });
+    let server = ScriptedServer::start(move |_, _| Reaction::from((200, unknown.to_string()))).await;
+    assert_eq!(routes(&server).fetch(None).await.unwrap(), Fetched::Absent);
+}

@@ -1,0 +1,310 @@
+//! Routes, end to end: what a set says is what happens, and a set that is not known or not good changes nothing.
+
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::route::{HandlerDocument, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
+use serde_json::{Value, json};
+
+use crate::support::counting::{count, counted, counting};
+use crate::support::harness::Worker;
+use crate::support::routes::MemoryRoutes;
+use crate::support::samples::{charge_refunded, invoice_paid};
+use crate::support::{Delivery, Harness, Script};
+
+/// A set with these routes.
+fn set(otherwise: &str, routes: &Value) -> Value {
+    json!({ "version": 1, "otherwise": otherwise, "routes": routes })
+}
+
+/// A harness whose workers read this set.
+async fn routed(set: &Value) -> Harness {
+    let mut harness = Harness::new().await;
+    let routes = MemoryRoutes::default();
+    routes.put(set);
+    harness.routes = Some(routes);
+    harness
+}
+
+#[tokio::test]
+async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
+    let paid = json!({
+        "name": "paid", "consumer": "billing", "endpoints": ["stri*"], "types": ["invoice.paid"],
+        "when": {"data": {"object": {"amount_paid": [{"numeric": [">", 100]}]}}},
+        "fact": ["$.data.object.id"], "handler": {"builtin": "payments"}
+    });
+    let own =
+        json!({ "name": "refunds", "consumer": "refunds", "types": ["charge.*"], "handler": {"builtin": "payments"} });
+    let harness = routed(&set("ignore", &json!([paid, own]))).await;
+    let events = [
+        invoice_paid("evt_1", "in_1", 4_900),
+        invoice_paid("evt_2", "in_1", 4_900),
+        invoice_paid("evt_3", "in_2", 100),
+    ];
+    for delivery in events.into_iter().chain([charge_refunded("evt_4", "ch_1", 100)]) {
+        harness.deliver(&delivery).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    let outcome = |record: &str| tables.record(record).outcome.unwrap();
+    assert_eq!(
+        ["#evt_1", "#evt_2", "#evt_3", "#evt_4"].map(outcome),
+        [Outcome::Applied, Outcome::Duplicate, Outcome::Ignored, Outcome::Applied]
+    );
+    for key in ["#dk#stripe#billing#%type#invoice.paid#in_1", "#dk#stripe#refunds#charge.refunded#ch_1#100"] {
+        assert!(tables.domain.contains_key(key), "{key} is not in {:?}", tables.domain.keys());
+    }
+}
+
+/// Each consumer remembers for itself, and one that spans types sees one fact.
+#[tokio::test]
+async fn one_fact_is_remembered_once_by_each_consumer() {
+    let route = |name: &str, event_type: &str, across: bool| json!({ "name": name, "consumer": name, "types": [event_type], "fact": ["$.fact"], "across_types": across, "handler": {"builtin": "counting"} });
+    let routes = MemoryRoutes::default();
+    let mut harness = Harness::with(counting).await;
+    routes.put(&set("dead", &json!([route("each", "count.a*", false), route("all", "count.b*", true)])));
+    harness.routes = Some(routes);
+    for (id, event_type) in
+        [("1", "count.a1"), ("2", "count.a2"), ("3", "count.a2"), ("4", "count.b1"), ("5", "count.b2")]
+    {
+        harness.deliver(&counted(id, event_type, "f")).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    let applied =
+        ["1", "2", "3", "4", "5"].map(|id| tables.record(&format!("#{id}")).outcome == Some(Outcome::Applied));
+    assert_eq!(applied, [true, true, false, true, false]);
+    assert_eq!(tables.number("standard_webhooks#count#f", "applied"), 3);
+}
+
+#[tokio::test]
+async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
+    let asks = |name: &str, event_type: &str| json!({ "name": name, "consumer": "c", "types": [event_type], "handler": {"builtin": "counting"} });
+    let mut unreadable = asks("reads", "unreadable");
+    unreadable["when"] = json!({"a": ["b"]});
+    let mut missing = asks("names", "count.*");
+    missing["fact"] = json!(["$.fact", "$.part.id"]);
+    let routes = MemoryRoutes::default();
+    routes.put(&set("dead", &json!([unreadable, missing])));
+    let mut harness = Harness::with(counting).await;
+    harness.routes = Some(routes);
+    harness.deliver(&counted("1", "other", "f")).await;
+    harness.deliver(&count("2", "f")).await;
+    for (id, part) in [("3", json!(null)), ("4", json!("")), ("5", json!({"x": 1})), ("6", json!([1]))] {
+        let body = json!({ "type": "count.once", "fact": "f", "part": {"id": part} }).to_string();
+        harness.deliver(&Delivery::new("standard_webhooks", body).header("webhook-id", id)).await;
+    }
+    harness.deliver(&Delivery::new("standard_webhooks", "no JSON").header("webhook-id", "7")).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let expected = [
+        ("1", "UNROUTED"),
+        ("2", "FACT_MISSING"),
+        ("3", "FACT_MISSING"),
+        ("4", "FACT_MISSING"),
+        ("5", "FACT_MISSING"),
+        ("6", "FACT_MISSING"),
+        ("7", "EVENT_UNREADABLE"),
+    ];
+    for (id, code) in expected {
+        let record = tables.record(&format!("#{id}"));
+        assert_eq!(
+            (record.last_error.as_deref(), record.dead_reason),
+            (Some(code), Some(DeadReason::Permanent)),
+            "{id}"
+        );
+        assert!(record.body.is_some());
+    }
+    assert!(tables.domain.is_empty(), "nothing took effect");
+}
+
+#[tokio::test]
+async fn otherwise_says_what_happens_to_the_rest() {
+    for (otherwise, status, outcome) in [
+        ("ignore", Status::Processed, Some(Outcome::Ignored)),
+        ("dead", Status::Dead, None),
+        ("builtin", Status::Processed, Some(Outcome::Applied)),
+    ] {
+        let harness = routed(&set(otherwise, &json!([{ "name": "noise", "types": ["ping"], "ignore": true }]))).await;
+        harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+        harness.settle().await;
+        let tables = harness.tables().await;
+        let record = tables.record("#evt_1");
+        assert_eq!((record.status, record.outcome), (status, outcome), "{otherwise}");
+    }
+}
+
+/// Works on everything in the queue with one worker that goes on living.
+async fn work_with(worker: &Worker, harness: &Harness) {
+    harness.redeliver().await;
+    while let Some((messages, batch)) = harness.batch().await {
+        let response = worker.handle(batch, harness.deadline()).await;
+        harness.conclude(messages, Some(response)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
+    let harness = routed(&set("builtin", &json!([]))).await;
+    let routes = harness.routes.clone().unwrap();
+    routes.set_down(true);
+    let worker = harness.worker(&Script::none());
+    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+    work_with(&worker, &harness).await;
+    let waiting = harness.tables().await.record("#evt_1").clone();
+    assert_eq!((waiting.status, waiting.attempts), (Status::Pending, 0));
+    assert!(harness.metric("routes_unavailable") > 0);
+    routes.set_down(false);
+    // A set that does not check is no set either: this worker has no last good one.
+    routes.put(&json!({ "version": 1 }));
+    harness.clock.advance(Millis::minutes(2));
+    work_with(&worker, &harness).await;
+    assert_eq!(harness.tables().await.record("#evt_1").status, Status::Pending);
+    assert!(harness.metric("routes_refused") > 0);
+    routes.put(&set("builtin", &json!([])));
+    harness.clock.advance(Millis::minutes(2));
+    work_with(&worker, &harness).await;
+    assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
+}
+
+#[tokio::test]
+async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_one() {
+    let to_billing = json!([{ "name": "paid", "consumer": "billing", "types": ["invoice.paid"], "handler": {"builtin": "payments"} }]);
+    let harness = routed(&set("ignore", &to_billing)).await;
+    let routes = harness.routes.clone().unwrap();
+    let worker = harness.worker(&Script::none());
+    let mut expected = Vec::new();
+    let steps: [(&str, &dyn Fn(), Outcome, bool); 5] = [
+        ("the first set", &|| (), Outcome::Applied, false),
+        (
+            "a set with a fault",
+            &|| routes.put(&set("ignore", &json!([{ "name": "x", "ignore": true, "colour": 1 }]))),
+            Outcome::Applied,
+            true,
+        ),
+        ("no set any more", &|| routes.remove(), Outcome::Applied, true),
+        ("no answer", &|| routes.set_down(true), Outcome::Applied, false),
+        (
+            "another set",
+            &|| {
+                routes.set_down(false);
+                routes.put(&set("ignore", &json!([])));
+            },
+            Outcome::Ignored,
+            false,
+        ),
+    ];
+    for (number, (step, change, outcome, is_refused)) in steps.into_iter().enumerate() {
+        change();
+        let refused = harness.metric("routes_refused");
+        // Within the pause, the set in use is not asked for.
+        harness.deliver(&invoice_paid(&format!("evt_a{number}"), &format!("in_a{number}"), 1)).await;
+        work_with(&worker, &harness).await;
+        assert_eq!(harness.metric("routes_refused"), refused, "{step}");
+        harness.clock.advance(Millis::minutes(2));
+        harness.deliver(&invoice_paid(&format!("evt_b{number}"), &format!("in_b{number}"), 1)).await;
+        work_with(&worker, &harness).await;
+        assert_eq!(harness.metric("routes_refused") > refused, is_refused, "{step}");
+        expected.push((format!("#evt_b{number}"), outcome, step));
+    }
+    let tables = harness.tables().await;
+    for (record, outcome, step) in expected {
+        assert_eq!(tables.record(&record).outcome, Some(outcome), "{step}");
+    }
+    assert!(harness.metric("routes_unavailable") > 0);
+    let remembered = tables.domain.keys().filter(|key| key.starts_with("#dk#stripe#billing#")).count();
+    assert_eq!(remembered, 9, "the worker used no other set: {:?}", tables.domain.keys());
+}
+
+#[test]
+fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
+    let route = |more: Value| {
+        let mut route = json!({ "name": "a", "consumer": "c", "handler": {"builtin": "h"} });
+        route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        route.as_object_mut().unwrap().retain(|_, value| *value != json!("-"));
+        set("ignore", &json!([route])).to_string()
+    };
+    for (text, said) in [
+        ("{".to_owned(), "line 1 column 1: EOF"),
+        (json!({ "version": 1, "routes": [] }).to_string(), "missing field `otherwise`"),
+        (set("maybe", &json!([])).to_string(), "unknown variant `maybe`"),
+        (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
+        (route(json!({ "colour": 1 })), "unknown field `colour`"),
+        (route(json!({ "forward": ["crm"] })), "unknown field `forward`"),
+        (route(json!({ "handler": {"lambda": "x"} })), "unknown variant `lambda`"),
+        (route(json!({ "name": "" })), "routes[0].name: must have"),
+        (route(json!({ "consumer": "-" })), "routes[0].consumer: must be there"),
+        (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
+        (route(json!({ "handler": {"builtin": "x"} })), "this build has no handler `x`"),
+        (route(json!({ "handler": "-" })), "must have either `handler` or"),
+        (route(json!({ "ignore": true })), "must have either `handler` or"),
+        (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: an ignored event"),
+        (route(json!({ "ignore": false, "handler": "-" })), "must have either"),
+        (route(json!({ "endpoints": [] })), "routes[0].endpoints: must list"),
+        (route(json!({ "types": ["a*b"] })), "routes[0].types: `a*b`"),
+        (route(json!({ "types": [""] })), "routes[0].types: `` is empty"),
+        (route(json!({ "fact": [] })), "routes[0].fact: must list"),
+        (route(json!({ "fact": ["$.a[*]"] })), "routes[0].fact[0]: the path `$.a[*]`"),
+        (route(json!({ "fact": ["id"] })), "routes[0].fact[0]: the path `id`"),
+        (route(json!({ "across_types": true })), "routes[0].across_types: needs `fact`"),
+        (route(json!({ "when": {"a": [{"wildcard": "*"}]} })), "routes[0].when.a: the operator `wildcard`"),
+        (
+            set("dead", &json!([{ "name": "a", "ignore": true }, { "name": "a", "ignore": true }])).to_string(),
+            "routes[1].name: routes[0] has the same name",
+        ),
+        (" ".repeat(1024 * 1024 + 1), "has more than 1048576 bytes"),
+    ] {
+        let error = RouteSet::parse(&text, &["h"]).unwrap_err().to_string();
+        assert!(error.contains(said), "{said} is not in: {error}");
+    }
+    let two = set("dead", &json!([{ "name": "a", "consumer": "B", "handler": {"builtin": "x"} }])).to_string();
+    assert_eq!(RouteSet::parse(&two, &["h"]).unwrap_err().faults.len(), 2, "all faults are told at once");
+}
+
+/// The fields of an object in the schema.
+fn properties(schema: &Value) -> Vec<&str> {
+    assert_eq!(schema["additionalProperties"], json!(false), "the types refuse unknown fields, and so does the schema");
+    schema["properties"].as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn fields(value: &impl serde::Serialize) -> Vec<String> {
+    json!(value).as_object().unwrap().keys().cloned().collect()
+}
+
+/// What the schema tells an editor is what the types read.
+#[test]
+fn the_schema_describes_the_types() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let schema: Value = serde_json::from_slice(&std::fs::read(folder.join("schemas/routes.json")).unwrap()).unwrap();
+    let words = [Otherwise::Ignore, Otherwise::Dead, Otherwise::Builtin];
+    let route = RouteDocument {
+        name: "n".to_owned(),
+        consumer: Some("c".to_owned()),
+        endpoints: Some(vec!["e".to_owned()]),
+        types: Some(vec!["t".to_owned()]),
+        when: json!({"a": ["b"]}).as_object().cloned(),
+        fact: Some(vec!["$.id".to_owned()]),
+        across_types: Some(true),
+        handler: Some(HandlerDocument::Builtin("h".to_owned())),
+        ignore: Some(true),
+    };
+    let document = RouteSetDocument { version: 1, otherwise: Otherwise::Dead, routes: vec![route.clone()] };
+    assert_eq!(properties(&schema), fields(&document));
+    assert_eq!(schema["properties"]["version"]["const"], json!(1));
+    assert_eq!(schema["properties"]["otherwise"]["enum"], json!(words));
+    let described = &schema["$defs"]["route"];
+    assert_eq!(properties(described), fields(&route));
+    assert_eq!(properties(&described["properties"]["handler"]), fields(&route.handler));
+    // Whatever the schema says of a name or a count is what the checker says, too.
+    let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
+    assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
+    assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
+    assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
+
+    let text = std::fs::read_to_string(folder.join("docs/routes.md")).unwrap();
+    let examples: Vec<_> = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!examples.is_empty(), "the page has an example");
+    for example in examples.into_iter().filter(|example| example.contains("\"version\"")) {
+        let set = RouteSet::parse(example, &["payments", "messages", "builds"]);
+        assert!(set.is_ok(), "{:?}: {example}", set.err());
+    }
+}

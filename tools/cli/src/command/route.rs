@@ -1,0 +1,349 @@
+//! `hookonce route`: checks, explains, deploys and shows the route set.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+#[cfg(feature = "aws")]
+use error_reporter::Report;
+use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
+use hookonce_protocol::plan::{EVENT_VERSION, Event};
+use hookonce_protocol::time::EpochMs;
+use hookonce_providers::{Catalog, EventPart, Extent, Provider};
+#[cfg(feature = "aws")]
+use hookonce_runtime::aws::DeployRoutesError;
+use hookonce_runtime::handler::HandlerError;
+use hookonce_runtime::route::{Decision, Fit, Otherwise, RouteSet, recognise};
+use hookonce_worker::handlers;
+use serde::Serialize;
+use serde_json::json;
+
+use super::endpoint::{parse_id, read};
+use super::providers::find;
+use super::send::header;
+use crate::endpoints::Place;
+use crate::failure::{Exit, Failure};
+use crate::output;
+#[cfg(feature = "aws")]
+use crate::route_set::routes_of;
+use crate::route_set::{deployed, local, text};
+use crate::target::{DataFolder, write};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check a route set: every fault with its place.
+    Check(Check),
+    /// Say which route takes an event, and why each other one does not.
+    Explain(Explain),
+    /// Make a route set the one in use, locally or with --stack.
+    Deploy(Deploy),
+    /// Print the route set in use, locally or with --stack.
+    Show(Show),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Route set, as JSON; the local stack's if absent.
+    file: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// Endpoint id.
+    #[arg(long, value_name = "ID")]
+    endpoint: String,
+    /// File with the body of a delivery.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Header of the delivery, such as x-github-event:push; may be repeated.
+    #[arg(long, value_name = "NAME:VALUE")]
+    header: Vec<String>,
+    /// Provider of an endpoint that this machine does not have.
+    #[arg(long, value_name = "ID")]
+    provider: Option<String>,
+    /// Route set to explain; the local stack's if absent.
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Deploy {
+    /// Route set, as JSON.
+    file: PathBuf,
+    #[command(flatten)]
+    target: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    target: Place,
+}
+
+pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Check(arguments) => check(&arguments),
+        Command::Explain(arguments) => explain(&arguments),
+        Command::Deploy(arguments) => deploy(&arguments).await,
+        Command::Show(arguments) => show(&arguments.target).await,
+    }
+}
+
+fn parse(text: &str, path: &Path) -> Result<RouteSet, Failure> {
+    RouteSet::parse(text, &handlers::all().names()).map_err(|error| {
+        let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
+        let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
+        Failure::usage(what, "docs/routes.md describes each field; schemas/routes.json tells an editor")
+    })
+}
+
+fn check(arguments: &Check) -> Result<Exit, Failure> {
+    let path = arguments.file.clone().unwrap_or_else(|| arguments.folder.routes());
+    let checked = RouteSet::parse(&text(&path)?, &handlers::all().names());
+    if arguments.json {
+        let faults = checked.as_ref().err().map_or(&[][..], |error| &error.faults);
+        let faults: Vec<_> =
+            faults.iter().map(|fault| json!({ "place": fault.place, "reason": fault.reason })).collect();
+        output::json(&json!({ "valid": faults.is_empty(), "faults": faults }));
+    } else {
+        match &checked {
+            Ok(set) => output::line(&format!("{}: valid, {} route(s)", path.display(), set.len())),
+            Err(error) => {
+                for fault in &error.faults {
+                    output::line(&format!("{}: {}: {}", path.display(), fault.place, fault.reason));
+                }
+                output::note("the set is refused as a whole; docs/routes.md describes each field");
+            }
+        }
+    }
+    Ok(if checked.is_ok() { Exit::Done } else { Exit::No })
+}
+
+/// What becomes of one event of the delivery.
+#[derive(Debug, Serialize)]
+struct Explained {
+    key: String,
+    #[serde(rename = "type")]
+    event_type: String,
+    /// The name of the route that takes it.
+    route: Option<String>,
+    /// `ignored`, a fixed code, or the consumer.
+    outcome: Outcome,
+    /// The key of the fact in the domain table.
+    domain_key: Option<String>,
+    routes: Vec<ExplainedRoute>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Ignored,
+    HandledFor(String),
+    FailsWith(&'static str),
+}
+
+#[derive(Debug, Serialize)]
+struct ExplainedRoute {
+    name: String,
+    fits: bool,
+    why: Option<String>,
+}
+
+fn explain(arguments: &Explain) -> Result<Exit, Failure> {
+    let endpoint = parse_id(&arguments.endpoint)?;
+    let path = arguments.routes.clone().unwrap_or_else(|| arguments.folder.routes());
+    let set = parse(&text(&path)?, &path)?;
+    let (provider, tenant) = if let Some(provider) = &arguments.provider {
+        (find(Catalog::built_in(), provider)?, None)
+    } else {
+        let document = read(&arguments.folder, &endpoint)?;
+        (find(Catalog::built_in(), &document.provider)?, document.tenant)
+    };
+    let tenant = tenant.unwrap_or_else(|| endpoint.clone().into());
+    let body = fs::read(&arguments.file).map_err(|error| {
+        Failure::usage(format!("reading {} failed: {error}", arguments.file.display()), "check the path")
+    })?;
+    let headers = arguments.header.iter().map(|text| header(text)).collect::<Result<BTreeMap<_, _>, _>>()?;
+    let event = |part| event(part, &endpoint, &tenant, provider, &headers);
+    let events: Vec<_> = provider.split(&body, &headers).into_iter().map(event).collect();
+    let explained: Vec<_> = events.iter().map(|event| explained(&set, event)).collect();
+    if arguments.json {
+        output::json(&explained);
+    } else {
+        explained.iter().for_each(print);
+        if provider.coverage().event_type != Extent::Yes {
+            let name = provider.name();
+            output::note(&format!(
+                "{name} does not sign the type: whoever holds one signed body can send it as another type"
+            ));
+            output::note(
+                "a route whose `types` are more than one should set `across_types`, or ask for signed fields in `when`",
+            );
+        }
+    }
+    let fails = explained.iter().any(|explained| matches!(explained.outcome, Outcome::FailsWith(_)));
+    Ok(if fails || explained.is_empty() { Exit::No } else { Exit::Done })
+}
+
+fn event(
+    part: EventPart,
+    endpoint: &EndpointId,
+    tenant: &Tenant,
+    provider: &Provider,
+    headers: &BTreeMap<String, String>,
+) -> Event {
+    Event {
+        version: EVENT_VERSION,
+        record: RecordKey::delivery(endpoint, part.key.as_str()),
+        endpoint: endpoint.clone(),
+        tenant: tenant.clone(),
+        provider: provider.id().to_owned(),
+        key: part.key.as_str().to_owned(),
+        event_type: part.event_type,
+        received_at: EpochMs(0),
+        generation: 0,
+        headers: headers.clone(),
+        body: part.body,
+    }
+}
+
+fn explained(set: &RouteSet, event: &Event) -> Explained {
+    let handlers = handlers::all();
+    let recognised = recognise(&handlers, Some(set), event);
+    let (outcome, domain_key) = match recognised {
+        Ok(None) => (Outcome::Ignored, None),
+        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None),
+        Ok(Some(recognised)) => {
+            let key = recognised.domain_key.item(&event.tenant, &recognised.consumer, &event.record, 0);
+            (Outcome::HandledFor(recognised.consumer.into_owned()), Some(key))
+        }
+    };
+    let fits = set.explain(event);
+    let taken = match set.decide(event) {
+        Decision::Otherwise(_) | Decision::Unreadable => None,
+        Decision::Ignore | Decision::Handle(_) => fits.iter().find(|(_, fit)| *fit == Fit::Fits),
+    };
+    Explained {
+        key: event.key.clone(),
+        event_type: event.event_type.clone(),
+        route: taken.map(|(name, _)| (*name).to_owned()),
+        outcome,
+        domain_key,
+        routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
+    }
+}
+
+fn explained_route(name: &str, fit: Fit, event: &Event) -> ExplainedRoute {
+    let why = match fit {
+        Fit::Fits => None,
+        Fit::Endpoint => Some(format!("is not for the endpoint {}", event.endpoint)),
+        Fit::EventType => Some(format!("is not for the type {}", event.event_type)),
+        Fit::When(field) => Some(format!("when.{field} does not fit")),
+        Fit::Unreadable => Some("asks about the body, which is no JSON".to_owned()),
+    };
+    ExplainedRoute { name: name.to_owned(), fits: why.is_none(), why }
+}
+
+fn print(explained: &Explained) {
+    output::line(&format!("event {} of type {}", output::shown(&explained.key), output::shown(&explained.event_type)));
+    let by = explained
+        .route
+        .as_ref()
+        .map_or_else(|| "no route takes it".to_owned(), |name| format!("route \"{name}\" takes it"));
+    let outcome = match &explained.outcome {
+        Outcome::Ignored => "it ends as IGNORED".to_owned(),
+        Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
+        Outcome::FailsWith(code) => format!("it fails with {code}; docs/errors/{code}.md says more"),
+    };
+    output::line(&format!("  {by}; {outcome}"));
+    if let Some(key) = &explained.domain_key {
+        output::line(&format!("  domain key {}", output::shown(key)));
+    }
+    for route in &explained.routes {
+        let why = route.why.as_deref().unwrap_or("fits");
+        output::line(&format!("  {}: {}", output::shown(&route.name), output::shown(why)));
+    }
+}
+
+async fn show(target: &Place) -> Result<Exit, Failure> {
+    let text = match &target.stack {
+        Some(stack) => deployed(stack).await?,
+        None => local(&target.folder)?,
+    };
+    if let Some(text) = text {
+        output::line(text.trim_end());
+        return Ok(Exit::Done);
+    }
+    output::note("there is no route set: the handlers are asked in their order");
+    output::note("`hookonce route deploy FILE` makes a set the one in use; docs/routes.md describes it");
+    Ok(Exit::No)
+}
+
+async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
+    let text = text(&arguments.file)?;
+    let set = parse(&text, &arguments.file)?;
+    if set.otherwise() == Otherwise::Ignore {
+        output::note("events that no route takes will end as IGNORED");
+    }
+    if let Some(stack) = &arguments.target.stack {
+        return deploy_to(stack, &text).await;
+    }
+    let path = arguments.target.folder.routes();
+    write(&path, &text)?;
+    output::note(&format!(
+        "{} has {} route(s); a running stack takes them over within a second",
+        path.display(),
+        set.len()
+    ));
+    Ok(Exit::Done)
+}
+
+#[cfg(feature = "aws")]
+async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
+    match routes_of(stack).await?.deploy(text).await {
+        Ok(done) => {
+            output::note(&format!("set {} with {} part(s) is in use within a minute", done.number, done.parts));
+            for name in done.left_behind {
+                output::note(&format!(
+                    "the parameter {name} of an earlier set could not be deleted; delete it by hand"
+                ));
+            }
+            Ok(Exit::Done)
+        }
+        Err(error) => {
+            let what = Report::new(&error).to_string();
+            Err(match error {
+                DeployRoutesError::TooLong(_) => Failure::usage(what, "leave out routes; fewer, wider patterns help"),
+                DeployRoutesError::Overtaken | DeployRoutesError::Raced => Failure::unavailable(
+                    what,
+                    format!("look at it with `hookonce route show --stack {stack}`, then deploy again"),
+                ),
+                DeployRoutesError::NoNumber => Failure::usage(
+                    what,
+                    format!("delete the parameters below /hookonce/{stack}/routes-* that the pointer does not name"),
+                ),
+                DeployRoutesError::Unavailable(_) => Failure::unavailable(
+                    what,
+                    "check the permissions ssm:GetParameters, ssm:PutParameter and ssm:DeleteParameters; then deploy again, nothing has changed",
+                ),
+            })
+        }
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+async fn deploy_to(_: &str, _: &str) -> Result<Exit, Failure> {
+    Err(crate::target::without_aws())
+}

@@ -1,0 +1,72 @@
+//! The route set of a stack: a file of the local one, parameters of a deployed one.
+
+use std::fs;
+use std::path::Path;
+
+#[cfg(feature = "aws")]
+use error_reporter::Report;
+#[cfg(feature = "aws")]
+use hookonce_runtime::aws::{SsmRoutes, ssm_client};
+#[cfg(feature = "aws")]
+use hookonce_runtime::route::{Fetched, RouteSource as _};
+
+#[cfg(feature = "aws")]
+use crate::account::{CALL_MAX, signed_in};
+use crate::failure::Failure;
+use crate::target::{DataFolder, Target};
+
+/// The text of a stack's route set. `None` if it has none. A stack that is named by its tables is taken to have none.
+///
+/// # Errors
+/// [`Failure`] when it cannot be read.
+pub(crate) async fn text_of(target: &Target) -> Result<Option<String>, Failure> {
+    match &target.stack {
+        Some(stack) => deployed(stack).await,
+        None if target.table.is_some() => Ok(None),
+        None => local(&target.folder),
+    }
+}
+
+/// The text of the local route set. `None` if there is none.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read.
+pub(crate) fn local(folder: &DataFolder) -> Result<Option<String>, Failure> {
+    let path = folder.routes();
+    if path.exists() { text(&path).map(Some) } else { Ok(None) }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("reading {} failed: {error}", path.display()), "check the path"))
+}
+
+/// The route set of a deployed stack.
+#[cfg(feature = "aws")]
+pub(crate) async fn routes_of(stack: &str) -> Result<SsmRoutes, Failure> {
+    let config = signed_in().await?;
+    Ok(SsmRoutes::new(ssm_client(&config, CALL_MAX), format!("/hookonce/{stack}/routes")))
+}
+
+/// The text of the route set of a deployed stack. `None` if it has none.
+#[cfg(feature = "aws")]
+pub(crate) async fn deployed(stack: &str) -> Result<Option<String>, Failure> {
+    match routes_of(stack).await?.fetch(None).await {
+        Ok(Fetched::Text { text, .. }) => Ok(Some(text)),
+        Ok(Fetched::Absent | Fetched::Unchanged) => Ok(None),
+        Err(error) => Err(Failure::unavailable(
+            Report::new(&error).to_string(),
+            format!("check the permission ssm:GetParameters on /hookonce/{stack}/routes*, the region and the network"),
+        )),
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+pub(crate) async fn deployed(_: &str) -> Result<Option<String>, Failure> {
+    Err(crate::target::without_aws())
+}

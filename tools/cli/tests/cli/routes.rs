@@ -1,0 +1,99 @@
+//! `hookonce route`: what a set does, before and after it is in use.
+
+use serde_json::{Value, json as object};
+
+use crate::support::{Workspace, json, text, wait_until};
+
+const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
+
+const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
+  {"name": "small", "types": ["invoice.paid"], "when": {"data": {"object": {"amount_paid": [{"numeric": ["<", 100]}]}}}, "ignore": true},
+  {"name": "crm", "consumer": "crm", "endpoints": ["chat*"], "handler": {"builtin": "messages"}},
+  {"name": "paid", "consumer": "billing", "types": ["invoice.*"], "fact": ["$.data.object.id"], "handler": {"builtin": "payments"}},
+  {"name": "late", "consumer": "late", "handler": {"builtin": "payments"}}
+]}"#;
+
+#[test]
+fn a_set_is_checked_explained_and_deployed() {
+    let workspace = Workspace::new();
+    let good = workspace.write("good.json", SET.as_bytes());
+    let checked = workspace.run(&["route", "check", &good]);
+    assert!(checked.status.success() && text(&checked).contains("valid, 4 route(s)"), "{}", text(&checked));
+    let bad = workspace.write("bad.json", SET.replace("payments", "payment").replace("$.data", "data").as_bytes());
+    let checked = workspace.run(&["route", "check", &bad, "--json"]);
+    assert_eq!(checked.status.code(), Some(1));
+    let places: Vec<_> =
+        json(&checked)["faults"].as_array().unwrap().iter().map(|fault| fault["place"].clone()).collect();
+    assert_eq!(places, ["routes[2].handler.builtin", "routes[2].fact[0]", "routes[3].handler.builtin"]);
+    let refused = workspace.run(&["route", "deploy", &bad]);
+    assert!(refused.status.code() == Some(2) && text(&refused).contains("routes[2].fact[0]"), "{}", text(&refused));
+    assert_eq!(workspace.run(&["route", "show"]).status.code(), Some(1), "nothing was deployed");
+
+    let explain =
+        ["route", "explain", "--endpoint", "stripe", "--provider", "stripe", "--file", FILE, "--routes", &good];
+    let explained = json(&workspace.run(&[&explain[..], &["--json"]].concat()));
+    let event = &explained[0];
+    assert_eq!((&event["route"], &event["outcome"]), (&object!("paid"), &object!({ "handled_for": "billing" })));
+    assert_eq!(event["domain_key"], object!("#dk#stripe#billing#%type#invoice.paid#in_1SampleInvoice"));
+    let why: Vec<&Value> = event["routes"].as_array().unwrap().iter().map(|route| &route["why"]).collect();
+    let field = object!("when.data.object.amount_paid does not fit");
+    assert_eq!(why, [&field, &object!("is not for the endpoint stripe"), &Value::Null, &Value::Null]);
+    let told = workspace.run(&explain);
+    assert!(told.status.success() && text(&told).contains("route \"paid\" takes it"), "{}", text(&told));
+
+    let push = [
+        "route",
+        "explain",
+        "--endpoint",
+        "github",
+        "--provider",
+        "github",
+        "--routes",
+        &good,
+        "--header",
+        "X-GitHub-Event:push",
+    ];
+    let unsigned = workspace.run(&[&push[..], &["--file", "events/deliveries/github-push.json"]].concat());
+    assert!(text(&unsigned).contains("does not sign the type"), "{}", text(&unsigned));
+    let dead = workspace.write("dead.json", br#"{"version": 1, "otherwise": "dead", "routes": []}"#);
+    let dies = workspace.run(&[
+        "route",
+        "explain",
+        "--endpoint",
+        "e",
+        "--provider",
+        "stripe",
+        "--file",
+        FILE,
+        "--routes",
+        &dead,
+    ]);
+    assert!(dies.status.code() == Some(1) && text(&dies).contains("UNROUTED"), "{}", text(&dies));
+
+    assert!(workspace.run(&["route", "deploy", &good]).status.success());
+    let shown = workspace.run(&["route", "show"]);
+    assert_eq!(serde_json::from_slice::<Value>(&shown.stdout).unwrap(), serde_json::from_str::<Value>(SET).unwrap());
+}
+
+#[test]
+fn a_running_stack_takes_a_changed_set_over() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let set = workspace.write("routes.json", SET.as_bytes());
+    assert!(workspace.run(&["route", "deploy", &set]).status.success());
+    let nothing = workspace.write("nothing.json", br#"{"version": 1, "otherwise": "ignore", "routes": []}"#);
+    assert!(workspace.run(&["route", "deploy", &nothing]).status.success());
+    // Until the stack has looked again, an earlier set may take an event.
+    let mut number = 0;
+    wait_until("the set is in use", || {
+        number += 1;
+        let body = std::fs::read_to_string(workspace.path(FILE)).unwrap().replace("evt_1", &format!("evt_{number}"));
+        let file = workspace.write("event.json", body.replace("in_1", &format!("in_{number}")).as_bytes());
+        assert!(workspace.run(&["send", "--provider", "stripe", "--file", &file]).status.success());
+        json(&workspace.run(&["list", "--json"]))
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|record| record["outcome"] == "IGNORED")
+    });
+}
