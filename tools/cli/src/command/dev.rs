@@ -68,10 +68,7 @@ fn public_url(text: &str) -> Result<String, String> {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
     if endpoint::ids(&folder).is_empty() {
-        for (id, provider) in FIRST_ENDPOINTS {
-            let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
-            endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
-        }
+        add_first_endpoints(&folder)?;
     }
     let (show_metrics, timing) = (arguments.metrics, Timing::standard());
     let (feed, printer) = life::feed(arguments.json);
@@ -134,6 +131,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     printing.abort();
     Ok(Exit::Done)
+}
+
+fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
+    for (id, provider) in FIRST_ENDPOINTS {
+        let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
+        endpoint::store(folder, &endpoint::parse_id(id)?, &document)?;
+    }
+    Ok(())
 }
 
 fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
