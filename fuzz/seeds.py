@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes starting points for the fuzz targets from the vectors and the catalog, below fuzz/corpus.
+"""Writes starting points for the fuzz targets from the vectors and the catalog, below fuzz/corpus, what earlier runs found and
+is kept in fuzz/kept, and a dictionary of the words in the vectors, fuzz/corpus/words.dict.
 
 usage: fuzz/seeds.py
 """
@@ -33,14 +34,30 @@ def gateway_event(provider, vector):
     return json.dumps({**event, "body": vector["body_base64"], "isBase64Encoded": True}).encode()
 
 
+def words():
+    """The names and values that decide something: names of headers and members, and values that several vectors share."""
+    found = {"rawPath", "isBase64Encoded", "multiValueHeaders", "requestContext", "rawQueryString", "cookies"}
+    for provider in CATALOG:
+        for vector in map(json.loads, (ROOT / f"events/vectors/{provider}.jsonl").open()):
+            found |= {f"/webhooks/{provider}", *vector["headers"]}
+            body = base64.b64decode(vector["body_base64"]).decode(errors="ignore")
+            found |= set(re.findall(r'"([A-Za-z_-]{2,40})" *:', body))
+    return sorted(found)
+
+
 for path in (ROOT / "events/gateway").glob("*.json"):
     write("gateway_event", path.stem, path.read_bytes())
+    write("webhook", path.stem, path.read_bytes())
+for path in (ROOT / "fuzz/kept").glob("*/*"):
+    write(path.parent.name, path.name, path.read_bytes())
+(ROOT / "fuzz/corpus/words.dict").write_text("".join(f'"{word}"\n' for word in words()))
 for index, (provider, text) in enumerate(CATALOG.items()):
     write("catalog", provider, text.encode())
     for vector in map(json.loads, (ROOT / f"events/vectors/{provider}.jsonl").open()):
         body = base64.b64decode(vector["body_base64"])
         write("split", vector["id"], bytes([index]) + body)
         write("gateway_event", vector["id"], gateway_event(provider, vector))
+        write("webhook", vector["id"], gateway_event(provider, vector))
         for value in vector["headers"].values():
             if isinstance(value, str):
                 write("signature_header", f"{vector['id']}-{len(value)}", bytes([index]) + value.encode())

@@ -26,6 +26,7 @@ mod relay;
 mod repetitions;
 mod routes;
 mod samples;
+mod strangers;
 mod support;
 mod telemetry;
 mod template;

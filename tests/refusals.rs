@@ -52,7 +52,11 @@ async fn refuse(harness: &Harness, cases: Vec<Case>) {
 fn check_metric(lines: &[String], code: &str, status: u16, name: &str) {
     assert_eq!(lines.len(), 1, "{name}: {lines:?}");
     let line: Value = serde_json::from_str(&lines[0]).unwrap();
-    let metric = if status == 503 { "delivery_retry_please" } else { "delivery_refused" };
+    let metric = match (status, code) {
+        (503, "not_configured" | "material_unavailable") => "unproven_retry_please",
+        (503, _) => "delivery_retry_please",
+        _ => "delivery_refused",
+    };
     assert_eq!((&line["code"], &line[metric]), (&json!(code), &json!(1)), "{name}: {line}");
     let dimensions = &line["_aws"]["CloudWatchMetrics"][0]["Dimensions"];
     assert_eq!(*dimensions, json!([["function"], ["function", "code"]]), "{name}");

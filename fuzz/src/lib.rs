@@ -5,17 +5,17 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 
-use crate::gateway::{Malformed, Outbound};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Keyring, Provider, Received, Request, Settings};
+use hookonce_webhook::gateway::{self, Malformed, Outbound};
 use serde_json::Value;
 
-/// The webhook function's own file: its crate would bring the AWS SDK into every instrumented build.
-#[path = "../../functions/webhook/src/gateway.rs"]
-pub mod gateway;
+mod webhook;
+
+pub use webhook::webhook;
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/webhooks/fuzz?a=1";

@@ -146,10 +146,10 @@ WHATSAPP = [
         body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "connect"}, {**CALL, "event": "terminate"}]}}]),
     ),
     Delivery("call-regrouped", REGROUPED, "C1 terminated", body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "terminate"}]}}])),
-    Delivery("without-id", "what has no id is named by its hash", "account verified", body=whatsapp([ACCOUNT], 1767225590)),
+    Delivery("without-id", "an event without an id is known by its hash", "account verified", body=whatsapp([ACCOUNT], 1767225590)),
     Delivery(
         "without-id-among-others",
-        "what has no id has one key alone and among others",
+        "an event without an id has the same key alone and in a batch",
         *["message A1", "account verified", "template approved"],
         body=whatsapp([whatsapp_value(messages=[MESSAGE]), ACCOUNT, TEMPLATE], 1767225590),
     ),
@@ -191,7 +191,7 @@ MESSENGER = [
     ),
     Delivery("regrouped", REGROUPED, "A echoed", "A read", body=messaging(ECHO, item(read={"mid": "m_A"}))),
     Delivery("change", "a change has no id", "liked", body=messaging(changes=[CHANGE])),
-    Delivery("change-among-others", "what has no id has one key alone and among others", "message A", "liked", body=messaging(TEXT, changes=[CHANGE])),
+    Delivery("change-among-others", "an event without an id has the same key alone and in a batch", "message A", "liked", body=messaging(TEXT, changes=[CHANGE])),
     Delivery("retried", RETRIED, "message A", "postback B", later=60),
 ]
 
@@ -269,7 +269,7 @@ FACTS = {
             )
             for recipient in ("1", "2")
         ),
-        Delivery("template", "not every event is of an envelope", "template made", body={**DOCUSIGN, "event": "template-created", "data": {"accountId": "a1", "templateId": "t1"}}),
+        Delivery("template", "some events belong to no envelope", "template made", body={**DOCUSIGN, "event": "template-created", "data": {"accountId": "a1", "templateId": "t1"}}),
         Delivery("template-retried", RETRIED, "template made", body={**DOCUSIGN, "event": "template-created", "retryCount": 1, "data": {"accountId": "a1", "templateId": "t1"}}),
         Delivery("retried", RETRIED, "e1 completed", text=[('"retryCount":0', '"retryCount":1')], later=60),
     ],
@@ -366,8 +366,8 @@ FACTS = {
             Delivery(f"clicked-{link}", "several links are clicked in one second", f"clicked {link}", body={"RecordType": "Click", **SEEN, "OriginalLink": f"https://example.com/{link}"})
             for link in ("a", "b")
         ),
-        Delivery("unknown-type", "a record type that is not known yet has no time that is known", "something", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 1}),
-        Delivery("unknown-type-again", "a record type that is not known yet has no time that is known", "something else", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 2}),
+        Delivery("unknown-type", "an unknown record type has no known time", "something", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 1}),
+        Delivery("unknown-type-again", "an unknown record type has no known time", "something else", body={"RecordType": "New", "MessageID": POSTMARK["MessageID"], "n": 2}),
         Delivery("retried", RETRIED, "delivered to a", later=60),
     ],
     "razorpay": by_header("x-razorpay-event-id", "IgOtnSpPnJYyPh"),
@@ -383,7 +383,7 @@ FACTS = {
         "order created",
         Delivery(
             "another-topic",
-            "one action of a merchant is told under several topics, with one event id",
+            "one action of a merchant is sent under several topics, with one event id",
             "order paid",
             headers={"x-shopify-topic": "orders/paid", "x-shopify-webhook-id": "b54557e4-bdd9-4b37-8a5f-bf7d70bcd044"},
         ),
@@ -427,14 +427,14 @@ FACTS = {
                 "unfollow_events": [{"created_timestamp": "1767225590000"}],
             },
         ),
-        Delivery("another-user", "one post is told to each user who subscribed", "post 1 for another user", body={"for_user_id": "1", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
+        Delivery("another-user", "one post is sent to each user who subscribed", "post 1 for another user", body={"for_user_id": "1", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
         Delivery("regrouped", REGROUPED, "post 1", body={"for_user_id": "2244994945", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
     ],
     "zendesk": [
         "ticket created",
         Delivery("another-id", "another id is another event", "ticket created again", text=[("01HXSAMPLE", "01HXSAMPLF")]),
         *(
-            Delivery(f"trigger-{number}", "the body of a trigger is free, and its id may be that of the ticket", f"trigger {number}", body={"id": "35436"}, headers={"x-zendesk-webhook-invocation-id": f"01HX{number}"})
+            Delivery(f"trigger-{number}", "the author of a trigger chooses its body, so its id may be the ticket's", f"trigger {number}", body={"id": "35436"}, headers={"x-zendesk-webhook-invocation-id": f"01HX{number}"})
             for number in (1, 2)
         ),
         Delivery("trigger-retried", RETRIED, "trigger 2", body={"id": "35436"}, headers={"x-zendesk-webhook-invocation-id": "01HX2"}, later=60),

@@ -54,8 +54,8 @@ def signed_question(cases, body, answer, case="challenge", headers=()):
     for name, value in headers:
         forged.set_header(name, value)
     return [
-        (case, good, answer, "a question is answered at once and never stored"),
-        (f"forged-{case}", forged, {"verdict": "rejected", "code": "signature_mismatch"}, "a question is answered only after it was verified"),
+        (case, good, answer, "a handshake is answered at once and never stored"),
+        (f"forged-{case}", forged, {"verdict": "rejected", "code": "signature_mismatch"}, "a handshake is answered only after its signature was checked"),
     ]
 
 
@@ -132,7 +132,7 @@ def braintree(cases):
 def notion(cases):
     request = asked(cases, "POST")
     request.body = b'{"verification_token":"secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"}'
-    return [("verification-token", request, answered(""), "sent once, unsigned; a person takes the token over")]
+    return [("verification-token", request, answered(""), "sent once, unsigned; a person copies the token")]
 
 
 def sns(cases):

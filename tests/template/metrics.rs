@@ -28,6 +28,15 @@ fn watched(template: &Template) -> BTreeSet<(String, String)> {
     watched
 }
 
+/// Namespace and name of each metric whose alarm calls a person.
+pub(crate) fn paging() -> BTreeSet<(String, String)> {
+    let template = template();
+    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
+    let pages = alarms.filter(|alarm| template.raw_text(alarm, "AlarmName").contains("/page/"));
+    let property = |alarm, name| text(&template.property(alarm, &[name]));
+    pages.map(|alarm| (property(alarm, "Namespace"), property(alarm, "MetricName"))).collect()
+}
+
 /// The namespace that the functions get.
 fn own(template: &Template) -> String {
     let variables = ["Globals", "Function", "Environment", "Variables", "HOOKONCE_METRICS_NAMESPACE"];

@@ -9,7 +9,7 @@ mod document;
 mod documentation;
 mod environment;
 mod events;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod policies;
 mod queues;
 mod tables;

@@ -28,8 +28,12 @@ pub enum Denial {
     StoreUnavailable(RetryPlease),
     /// The endpoint's document could not be loaded.
     EndpointUnavailable,
-    /// A certificate or public key of the provider could not be loaded.
+    /// Too many ids without an endpoint were looked up, so this one was not.
+    TooManyUnknownIds,
+    /// A certificate or public key that has verified deliveries could not be loaded again.
     MaterialUnavailable(RetryPlease),
+    /// A certificate or public key that the sender names, and that never verified anything, could not be loaded.
+    MaterialUnknown(RetryPlease),
 }
 
 impl Denial {
@@ -44,8 +48,8 @@ impl Denial {
             Self::Refused(refusal, status) => (status, refusal.code()),
             Self::NotConfigured(retry) => (retry.status, Refusal::NotConfigured.code()),
             Self::StoreUnavailable(retry) => (retry.status, "store_unavailable"),
-            Self::EndpointUnavailable => (503, "endpoint_unavailable"),
-            Self::MaterialUnavailable(retry) => (retry.status, "material_unavailable"),
+            Self::EndpointUnavailable | Self::TooManyUnknownIds => (503, "endpoint_unavailable"),
+            Self::MaterialUnavailable(retry) | Self::MaterialUnknown(retry) => (retry.status, "material_unavailable"),
         }
     }
 
@@ -62,11 +66,12 @@ impl Denial {
     /// How to ask the provider to retry, if the same request may succeed later.
     pub fn retry(self) -> Option<RetryPlease> {
         match self {
-            Self::NotConfigured(retry) | Self::StoreUnavailable(retry) | Self::MaterialUnavailable(retry) => {
-                Some(retry)
-            }
+            Self::NotConfigured(retry)
+            | Self::StoreUnavailable(retry)
+            | Self::MaterialUnavailable(retry)
+            | Self::MaterialUnknown(retry) => Some(retry),
             // The provider is unknown until the endpoint's document is loaded.
-            Self::EndpointUnavailable => Some(RetryPlease::default()),
+            Self::EndpointUnavailable | Self::TooManyUnknownIds => Some(RetryPlease::default()),
             Self::Malformed
             | Self::UnknownEndpoint
             | Self::NotThroughEdge
@@ -76,9 +81,20 @@ impl Denial {
         }
     }
 
-    /// Whether the same request may succeed later.
-    pub fn is_retryable(self) -> bool {
-        self.retry().is_some()
+    /// The metric that counts it. Strangers can move the last two, so neither pages anybody.
+    pub fn metric(self) -> &'static str {
+        match self {
+            Self::StoreUnavailable(_) | Self::EndpointUnavailable | Self::MaterialUnavailable(_) => {
+                "delivery_retry_please"
+            }
+            Self::NotConfigured(_) | Self::TooManyUnknownIds | Self::MaterialUnknown(_) => "unproven_retry_please",
+            Self::Malformed
+            | Self::UnknownEndpoint
+            | Self::NotThroughEdge
+            | Self::SourceNotAllowed
+            | Self::BodyTooLarge
+            | Self::Refused(..) => "delivery_refused",
+        }
     }
 
     /// The HTTP response.

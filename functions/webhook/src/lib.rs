@@ -90,8 +90,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
-                let metric = if denial.is_retryable() { "delivery_retry_please" } else { "delivery_refused" };
-                counts.add(metric, 1);
+                counts.add(denial.metric(), 1);
                 counts.code(code);
                 tracing::info!(status, code, "delivery not accepted");
                 denial.outbound()
@@ -131,7 +130,11 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
                 Ok(answer::handshake(handshake))
             }
             Received::Delivery(delivery) => self.deliver(&endpoint, &delivery, deadline, counts).await,
-            Received::NeedsMaterial(_) => Err(Denial::MaterialUnavailable(endpoint.provider.answers().retry_please)),
+            Received::NeedsMaterial(needed) => {
+                let retry = endpoint.provider.answers().retry_please;
+                let is_proven = self.materials.is_proven(&needed);
+                Err(if is_proven { Denial::MaterialUnavailable(retry) } else { Denial::MaterialUnknown(retry) })
+            }
         }
     }
 
@@ -140,7 +143,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
             // The failure itself was logged. Logging these too would let any caller flood the log.
-            Err(LookupError::JustFailed | LookupError::TooManyAbsent) => Err(Denial::EndpointUnavailable),
+            Err(LookupError::JustFailed) => Err(Denial::EndpointUnavailable),
+            Err(LookupError::TooManyAbsent) => Err(Denial::TooManyUnknownIds),
             Err(error) => {
                 tracing::error!(endpoint.id = %id, error = %Report::new(&error), "endpoint lookup failed");
                 Err(Denial::EndpointUnavailable)

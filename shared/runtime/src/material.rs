@@ -116,6 +116,11 @@ impl<M: MaterialSource> Materials<M> {
         }
     }
 
+    /// Whether the certificate or key has ever verified a delivery. Of the others, strangers choose the names.
+    pub fn is_proven(&self, needed: &MaterialNeeded) -> bool {
+        self.state().kept.get(needed.cache_key()).is_some_and(|kept| kept.proven)
+    }
+
     /// Visits a URL once, to confirm a subscription.
     ///
     /// # Errors

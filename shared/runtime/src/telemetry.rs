@@ -28,6 +28,7 @@ pub const METRICS: &[&str] = &[
     "delivery_duplicate",
     "delivery_refused",
     "delivery_retry_please",
+    "unproven_retry_please",
     "key_fallback",
     "handshake_answered",
     "old_secret_used",

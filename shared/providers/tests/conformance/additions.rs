@@ -38,7 +38,7 @@ fn every_kind_of_scheme_and_every_parser_has_a_fuzz_target() {
         .flat_map(|provider| serde_json::to_value(provider).unwrap()["scheme"].as_array().unwrap().clone())
         .map(|scheme| scheme["kind"].as_str().unwrap().to_owned())
         .collect();
-    let parsers = ["signature_header", "catalog", "split", "gateway_event"];
+    let parsers = ["signature_header", "catalog", "split", "gateway_event", "webhook"];
     let wanted: BTreeSet<&str> = kinds.iter().map(String::as_str).chain(parsers).collect();
     assert_eq!(programs, wanted);
     for program in programs {
