@@ -1,6 +1,6 @@
 //! A CDN in front of the gateway: what proves that a request came through it, and whom it names as the caller.
 
-use hookonce_runtime::config::EdgeConfig;
+use hookonce_runtime::config::{EdgeConfig, proof_hash};
 use hookonce_webhook::answer::Denial;
 use hookonce_webhook::edge::{PROOF_HEADER, admit};
 use hookonce_webhook::gateway::Inbound;
@@ -15,7 +15,7 @@ const NEW: &str = "the-proof-of-this-month-0123456789";
 fn edge(header: Option<&str>) -> EdgeConfig {
     EdgeConfig {
         public_url: None,
-        proofs: vec![NEW.to_owned(), OLD.to_owned()],
+        proof_hashes: [NEW, OLD].map(|proof| proof_hash(proof.as_bytes())).to_vec(),
         client_address_header: header.map(str::to_owned),
     }
 }
@@ -52,7 +52,8 @@ fn what_did_not_come_through_the_edge_is_refused() {
         &[(PROOF_HEADER, &NEW[1..])],
         &[(PROOF_HEADER, NEW), (PROOF_HEADER, NEW)],
         &[(PROOF_HEADER, "the-proof-of-this-month-0123456789,the-proof-of-this-month-0123456789")],
-        &[("x-edge-proofs", NEW)],
+        &[("x-origin-proofs", NEW)],
+        &[(PROOF_HEADER, &proof_hash(NEW.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>())],
     ] {
         assert_eq!(admit(&edge(None), &mut inbound(headers)), refused, "{headers:?}");
     }
@@ -72,11 +73,14 @@ fn the_caller_is_who_the_edge_says() {
         ("2001:db8:0:0:8:800:200c:417a", "2001:db8::8:800:200c:417a"),
         ("2001:db8:0:0:8:800:200c:417a:46532", "2001:db8::8:800:200c:417a"),
         ("[2001:db8::1]:46532", "2001:db8::1"),
+        ("2001:db8::1", "2001:db8::1"),
     ] {
         assert_eq!(source(&[("x-client", value)]).as_deref(), Some(expected), "{value}");
     }
-    for none in [&[][..], &[("x-client", "203.0.113.9, 198.51.100.1")], &[("x-client", "me")]] {
-        assert_eq!(source(none), None, "an address that is not known is none, not the CDN's");
+    assert_eq!(source(&[]), None, "an address that is not known is none, not the CDN's");
+    let shortened = ["2001:db8::5:46532", "2001:db8:1:2:3:4:5::65535"];
+    for none in [&["203.0.113.9, 198.51.100.1", "me", ":443", "1:2:3:4:5:6:7:8:99999"][..], &shortened].concat() {
+        assert_eq!(source(&[("x-client", none)]), None, "{none}");
     }
     assert_eq!(source(&[("x-client", "203.0.113.9"), ("x-client", "203.0.113.9")]), None);
 }
@@ -92,6 +96,8 @@ async fn past_the_edge_no_endpoint_is_looked_up() {
         assert_eq!(word(&harness.deliver(&delivery).await), (403, "not_through_edge".to_owned()));
     }
     assert_eq!(harness.endpoints.fetches(), 0);
+    let refused = |line: &String| line.contains("not_through_edge") && line.contains("\"request_id\":\"");
+    assert_eq!(harness.metric_lines().iter().filter(|line| refused(line)).count(), 3);
     let through = |client: &str| genuine.clone().header(PROOF_HEADER, NEW).header("x-client", client);
     assert_eq!(word(&harness.deliver(&through("198.51.100.7")).await), (403, "source_not_allowed".to_owned()));
     let script = Script::recording();

@@ -9,6 +9,8 @@ import os
 import re
 import sys
 
+from samtranslator.yaml_helper import yaml_parse
+
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
 from mock import ACCOUNT, ANSWERS, REGION, STACK, client, deployed  # noqa: E402
@@ -92,9 +94,11 @@ def functions(stack):
     found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
     prefix = found["Environment"]["Variables"].get("HOOKONCE_ENDPOINTS")
     yield "WebhookFunction", "endpoints", prefix, f"ssm:/hookonce/{STACK}/endpoints/"
-    told = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOFS", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
-    yield "WebhookFunction", "proofs and address of the edge", told, [ANSWERS["EdgeProofs"], ANSWERS["ClientAddressHeader"]]
-    yield "the stack", "parameter that nobody reads back", stack.template["Parameters"]["EdgeProofs"].get("NoEcho"), True
+    told = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOF_HASHES", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
+    yield "WebhookFunction", "proofs and address of the edge", told, [ANSWERS["EdgeProofHashes"], ANSWERS["ClientAddressHeader"]]
+    # `sam deploy --guided` asks for a hidden parameter without offering its default, and never ends if it is left empty.
+    hidden = [name for name, body in stack.template["Parameters"].items() if body.get("NoEcho") and body.get("Default") == ""]
+    yield "the stack", "hidden parameters that may stay empty", hidden, []
 
 
 def roles(stack):
@@ -159,7 +163,17 @@ def gateway(stack):
     permission = stack.properties("WebhookFunctionDeliveryPermission")
     source = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Gateway']}/*/*/webhooks/*"
     granted = permission["Principal"], permission["FunctionName"], permission["SourceArn"]
+    yield from cdn()
     yield "Gateway", "permission", granted, ("apigateway.amazonaws.com", stack.ids["WebhookFunction"], source)
+
+
+def cdn():
+    """CloudFront refuses an origin with a header of its own of these names."""
+    with open("deploy/cloudfront.yaml", encoding="utf-8") as file:
+        distribution = yaml_parse(file.read())["Resources"]["Distribution"]["Properties"]["DistributionConfig"]
+    headers = [header["HeaderName"] for origin in distribution["Origins"] for header in origin["OriginCustomHeaders"]]
+    yield "the CDN", "headers", len(headers), 1
+    yield "the CDN", "headers that CloudFront cannot add", [name for name in headers if name.startswith(("x-edge-", "x-amz-"))], []
 
 
 def schedule(stack):

@@ -30,7 +30,7 @@ ANSWERS = {
     "DomainName": "hooks.example.com",
     "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/hooks",
     "ExecuteApiAddress": "off",
-    "EdgeProofs": "the-proof-of-this-month-0123456789,the-proof-of-last-month-0123456789",
+    "EdgeProofHashes": f"{64 * '1'},{64 * '2'}",
     "ClientAddressHeader": "x-client-address",
     "OperatorArn": f"arn:aws:iam::{ACCOUNT}:role/operator",
     "WorkerConcurrencyMax": "3",

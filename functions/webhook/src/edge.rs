@@ -5,14 +5,14 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use hookonce_runtime::config::EdgeConfig;
+use hookonce_runtime::config::{EdgeConfig, proof_hash};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::answer::Denial;
 use crate::gateway::{Inbound, last_address};
 
 /// The header in which the CDN proves itself.
-pub const PROOF_HEADER: &str = "x-edge-proof";
+pub const PROOF_HEADER: &str = "x-origin-proof";
 
 /// Checks that a request came through the CDN, if there is one, and takes the caller's address from it. The proof goes no
 /// further.
@@ -20,10 +20,10 @@ pub const PROOF_HEADER: &str = "x-edge-proof";
 /// # Errors
 /// [`Denial::NotThroughEdge`] for a request without a proof.
 pub fn admit(edge: &EdgeConfig, inbound: &mut Inbound) -> Result<(), Denial> {
-    if edge.proofs.is_empty() {
+    if edge.proof_hashes.is_empty() {
         return Ok(());
     }
-    if !single(inbound, PROOF_HEADER).is_some_and(|given| is_among(given, &edge.proofs)) {
+    if !single(inbound, PROOF_HEADER).is_some_and(|given| is_among(given, &edge.proof_hashes)) {
         return Err(Denial::NotThroughEdge);
     }
     if let Some(name) = &edge.client_address_header {
@@ -34,8 +34,9 @@ pub fn admit(edge: &EdgeConfig, inbound: &mut Inbound) -> Result<(), Denial> {
 }
 
 /// Compares with every proof, so that the time says nothing about either.
-fn is_among(given: &[u8], proofs: &[String]) -> bool {
-    proofs.iter().fold(Choice::from(0), |found, proof| found | proof.as_bytes().ct_eq(given)).into()
+fn is_among(given: &[u8], hashes: &[[u8; 32]]) -> bool {
+    let given = proof_hash(given);
+    hashes.iter().fold(Choice::from(0), |found, hash| found | hash.ct_eq(&given)).into()
 }
 
 /// The value of a header that comes once.
@@ -49,11 +50,13 @@ fn address(value: &str) -> Option<IpAddr> {
     if value.contains(',') {
         return None;
     }
-    // CloudFront writes the port of an IPv6 address behind one more colon, without brackets.
-    let without_port = || value.rsplit_once(':').and_then(|(address, _)| address.parse::<Ipv6Addr>().ok());
-    let whole = last_address(value);
-    match (&whole, without_port()) {
-        (Some(IpAddr::V6(_)), _) | (Some(IpAddr::V4(_)), None) | (None, None) => whole,
-        (_, Some(address)) => Some(address.into()),
-    }
+    last_address(value).or_else(|| full_address(value).map(IpAddr::from))
+}
+
+/// The IPv6 address of eight groups before a port. CloudFront writes that port behind one more colon, without brackets.
+/// Behind a shortened address, nobody can tell a port from a group.
+fn full_address(value: &str) -> Option<Ipv6Addr> {
+    let (address, port) = value.rsplit_once(':')?;
+    let full = address.split(':').filter(|group| !group.is_empty()).count() == 8 && port.parse::<u16>().is_ok();
+    if full { address.parse().ok() } else { None }
 }

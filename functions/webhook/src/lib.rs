@@ -110,8 +110,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     ) -> Result<Outbound, Denial> {
         let lookups = deadline.leaving(LOOKUP_RESERVE);
         let mut inbound = request.map_err(|Malformed| Denial::Malformed)?;
-        edge::admit(&self.edge, &mut inbound)?;
         counts.property("request_id", inbound.request_id.as_str());
+        edge::admit(&self.edge, &mut inbound)?;
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
         let endpoint = self.endpoint(&id, lookups).await?;
         counts.property("endpoint", id.as_str());

@@ -128,8 +128,9 @@ impl Provider {
         self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
     }
 
-    /// True when somebody who holds one delivery could send another body under its key. Where this is false, another body
-    /// comes from the provider: some write a retry anew.
+    /// True when a signed key vouches for a body that is not signed: somebody who holds one delivery could send another body
+    /// under its key. Where this is false, either the signature covers the body, so that another one comes from the provider
+    /// (some write a retry anew), or neither is signed, and a stranger would choose a fresh key.
     pub fn leaves_body_free(&self) -> bool {
         let free = |entry: &SchemeEntry| !entry.scheme.kind().covers(&Source::Sha256);
         self.schemes.iter().any(free) && (self.binds_bodies() || self.key_is_signed())

@@ -1,13 +1,13 @@
 //! Configuration from the environment: parsed once into types, with all errors reported at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
+use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
 use crate::telemetry::NAMESPACE;
@@ -26,7 +26,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
     "HOOKONCE_DELIVERY_RETENTION_DAYS",
     "HOOKONCE_DOMAIN_TABLE",
-    "HOOKONCE_EDGE_PROOFS",
+    "HOOKONCE_EDGE_PROOF_HASHES",
     "HOOKONCE_EFFECT_RETENTION_DAYS",
     "HOOKONCE_ENDPOINTS",
     "HOOKONCE_INBOX_TABLE",
@@ -101,16 +101,14 @@ pub enum EndpointLocation {
 /// The most proofs of a CDN: the one in use and the next one.
 pub const EDGE_PROOFS_MAX: usize = 2;
 
-/// The shortest proof of a CDN, in bytes.
-pub const EDGE_PROOF_BYTES_MIN: usize = 32;
-
-/// What stands in front of the gateway, and what is believed of what it says. Its proofs do not print.
-#[derive(Clone, PartialEq, Eq)]
+/// What stands in front of the gateway, and what is believed of what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EdgeConfig {
     /// The origin that the provider calls, if it is not the gateway's own: the URL up to the path.
     pub public_url: Option<String>,
-    /// The secrets by which a CDN proves that a request came through it. If there is none, every request is taken.
-    pub proofs: Vec<String>,
+    /// The hashes of the secrets by which a CDN proves that a request came through it. If there is none, every request is
+    /// taken. A hash is enough to check a random secret, so nothing here has to be kept secret.
+    pub proof_hashes: Vec<[u8; 32]>,
     /// The header in which the CDN names the caller's address; the gateway's word if absent.
     pub client_address_header: Option<String>,
 }
@@ -118,19 +116,13 @@ pub struct EdgeConfig {
 impl EdgeConfig {
     /// Nothing stands in front.
     pub const fn direct() -> Self {
-        Self { public_url: None, proofs: Vec::new(), client_address_header: None }
+        Self { public_url: None, proof_hashes: Vec::new(), client_address_header: None }
     }
 }
 
-impl fmt::Debug for EdgeConfig {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("EdgeConfig")
-            .field("public_url", &self.public_url)
-            .field("proofs", &self.proofs.len())
-            .field("client_address_header", &self.client_address_header)
-            .finish()
-    }
+/// The hash by which a proof is known.
+pub fn proof_hash(proof: &[u8]) -> [u8; 32] {
+    Sha256::digest(proof).into()
 }
 
 /// Where the route set is.
@@ -194,7 +186,7 @@ impl WebhookConfig {
         let endpoints = reader.endpoint_location(&endpoints);
         let edge = EdgeConfig {
             public_url: reader.optional("HOOKONCE_PUBLIC_URL"),
-            proofs: reader.list("HOOKONCE_EDGE_PROOFS"),
+            proof_hashes: reader.proof_hashes("HOOKONCE_EDGE_PROOF_HASHES"),
             client_address_header: reader.optional("HOOKONCE_CLIENT_ADDRESS_HEADER"),
         };
         reader.check_edge(&edge);
@@ -269,27 +261,32 @@ impl<'a> Reader<'a> {
         self.environment.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
-    /// Words between commas.
-    fn list(&mut self, name: &'static str) -> Vec<String> {
-        let text = self.optional(name).unwrap_or_default();
-        if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
+    /// Hashes between commas.
+    fn proof_hashes(&mut self, name: &'static str) -> Vec<[u8; 32]> {
+        let Some(text) = self.optional(name) else { return Vec::new() };
+        let hash = |word: &str| {
+            let mut bytes = [0; 32];
+            hex::decode_to_slice(word, &mut bytes).ok().map(|()| bytes)
+        };
+        match text.split(',').map(hash).collect::<Option<Vec<_>>>() {
+            Some(hashes) if hashes.len() <= EDGE_PROOFS_MAX => hashes,
+            _ => {
+                self.faults.push(format!(
+                    "{name} must be one or {EDGE_PROOFS_MAX} SHA-256 hashes in hexadecimal, separated by a comma"
+                ));
+                Vec::new()
+            }
+        }
     }
 
     /// Whoever may leave the proof out may also choose an address.
     fn check_edge(&mut self, edge: &EdgeConfig) {
-        let is_proof =
-            |proof: &String| proof.len() >= EDGE_PROOF_BYTES_MIN && proof.bytes().all(|byte| byte.is_ascii_graphic());
-        if edge.proofs.len() > EDGE_PROOFS_MAX || !edge.proofs.iter().all(is_proof) {
-            self.faults.push(format!(
-                "HOOKONCE_EDGE_PROOFS must be one or {EDGE_PROOFS_MAX} values, separated by a comma, each of \
-                 {EDGE_PROOF_BYTES_MIN} visible ASCII characters or more"
-            ));
-        }
         if let Some(name) = &edge.client_address_header {
             let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            if edge.proofs.is_empty() || !name.chars().all(is_plain) {
+            if edge.proof_hashes.is_empty() || !name.chars().all(is_plain) {
                 self.faults.push(
-                    "HOOKONCE_CLIENT_ADDRESS_HEADER must be a header's name in lower case, and needs HOOKONCE_EDGE_PROOFS"
+                    "HOOKONCE_CLIENT_ADDRESS_HEADER must be a header's name in lower case, and needs \
+                     HOOKONCE_EDGE_PROOF_HASHES"
                         .to_owned(),
                 );
             }
@@ -473,16 +470,20 @@ mod tests {
     fn a_cdn_proves_itself_before_it_is_believed() {
         let read = |proofs: &str, header: &str| {
             let mut environment = complete();
-            environment.insert("HOOKONCE_EDGE_PROOFS".to_owned(), proofs.to_owned());
+            environment.insert("HOOKONCE_EDGE_PROOF_HASHES".to_owned(), proofs.to_owned());
             environment.insert("HOOKONCE_CLIENT_ADDRESS_HEADER".to_owned(), header.to_owned());
             WebhookConfig::read(&environment).map(|config| config.edge).map_err(|ConfigError(faults)| faults.len())
         };
         assert_eq!(read("", ""), Ok(EdgeConfig::direct()));
-        let (one, two) = ("1".repeat(EDGE_PROOF_BYTES_MIN), "2".repeat(EDGE_PROOF_BYTES_MIN));
+        let (one, two) = ("1".repeat(64), "2".repeat(64));
         let edge = read(&format!("{one},{two}"), "x-client").unwrap();
-        assert_eq!((edge.proofs.len(), edge.client_address_header.as_deref()), (2, Some("x-client")));
-        assert!(!format!("{edge:?}").contains(&one));
-        for proofs in ["short", &format!("{one},{two},{one}"), &format!("{one},"), &format!("{one} {two}")] {
+        assert_eq!(
+            (edge.proof_hashes.as_slice(), edge.client_address_header.as_deref()),
+            (&[[0x11; 32], [0x22; 32]][..], Some("x-client"))
+        );
+        for proofs in
+            ["the-proof-itself", &one[2..], &format!("{one},{two},{one}"), &format!("{one},"), &format!("{one} {two}")]
+        {
             assert_eq!(read(proofs, ""), Err(1), "{proofs}");
         }
         assert_eq!(read("", "x-client"), Err(1), "anybody can write a header");
