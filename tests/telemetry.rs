@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use crate::support::Harness;
 use crate::support::counting::{count, counted, counting};
 
-/// What CloudWatch accepts in one line
-/// (docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+/// What CloudWatch accepts in one line, by the specification of its embedded metric format.
 const METRICS_MAX: usize = 100;
 const DIMENSIONS_MAX: usize = 30;
 

@@ -221,7 +221,7 @@ fn a_record_is_re_armed_once_and_from_the_due_time_that_is_read() {
         let Next::Call(chunk, Call::ReadHeads(keys)) = Chunk::start(shown, Timing::standard()).next else {
             panic!("it reads")
         };
-        assert_eq!(keys, [record.key.clone()]);
+        assert_eq!(keys, std::slice::from_ref(&record.key));
         let found = vec![Ok(Found::Record(Box::new(record.clone())))];
         let Next::Call(_, Call::WriteEach(rearms)) = chunk.step(Reply::ReadHeads(found), at(START)).next else {
             panic!("it writes")

@@ -19,7 +19,7 @@ pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Item {
 /// The name of the partition key attribute in both tables.
 pub const PARTITION_KEY: &str = "pk";
 
-/// One attribute value. Its JSON form is DynamoDB's own: `{"S": "text"}`, `{"N": "42"}`, `{"B": "<base64>"}`.
+/// One attribute value. Its JSON form is DynamoDB's own: `{"S": "text"}`, `{"N": "42"}`, `{"B": "<base64>"}`, `{"SS": ["a", "b"]}`.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// Text.

@@ -68,11 +68,7 @@ impl Order {
                 && entry.reason == self.reason
         };
         let mut write = match self.operation {
-            Operation::Retry => {
-                let mut write = retry(record, self.accept_duplicate, timing, moment)?;
-                write.condition.0.push(equals(attribute::STATUS, record.status.as_str()));
-                write
-            }
+            Operation::Retry => retry(record, self.accept_duplicate, timing, moment)?,
             Operation::Force if record.outcome == Some(Outcome::FannedOut) => return Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
             Operation::Force if trail.entries.iter().any(forced) => return Err(Refusal::ForcedBefore),
@@ -176,13 +172,7 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     if accept_duplicate {
         changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     }
-    let waiting = [Status::Pending, Status::Dead].map(|status| Value::from(status.as_str())).to_vec();
-    let condition = Condition(vec![
-        Clause::OneOf(attribute::STATUS.into(), waiting),
-        equals(attribute::CLAIM_ID, record.claim_id.0.as_str()),
-        equals(attribute::GENERATION, record.generation),
-    ]);
-    Ok(update(record, Purpose::Retry, changes, condition))
+    Ok(update(record, Purpose::Retry, changes, record.guard().condition([])))
 }
 
 /// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.

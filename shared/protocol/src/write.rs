@@ -192,10 +192,10 @@ impl Write {
     /// | claims out of a message, of a child or a dead letter | the time of the lease or of the death | one hint too many, or one death is told twice |
     /// | marks, failures, deaths, dead letters | the time, and the drawn back-off | both report the one change |
     /// | re-arm and its repair | the time, and the drawn interval | one hint too many |
-    /// | retry, force, discard | the time | both operators are told that the record changed as they asked, once |
     /// | note of a body | nothing: it names the record | both noted the same |
     ///
-    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise.
+    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise. What is part of a
+    /// transaction, such as a commit or an operator's order, is recognised by the transaction's token.
     pub fn stands_in(&self, item: Option<&Item>) -> bool {
         let Some(item) = item else { return false };
         match &self.action {

@@ -111,12 +111,12 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let carrier = OneMessage { parts: self, routing, first_seen: OnceLock::new() };
                 let mut driven = drive(first, &carrier, &self.ambient).await;
                 for signal in &driven.signals {
-                    match (signal, &key) {
-                        (Signal::RecordDead(reason), Some(key)) => died(key, *reason),
-                        (Signal::PlanRefused(error), Some(key)) => {
-                            tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
-                        }
-                        _ => {}
+                    let Some(key) = &key else { break };
+                    if let Signal::RecordDead(reason) = signal {
+                        died(key, *reason);
+                    }
+                    if let Signal::PlanRefused(error) = signal {
+                        tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
                     }
                 }
                 self.hide(received, &driven.output).await;

@@ -274,7 +274,7 @@ fn envelopes() -> Vec<Scenario> {
 }
 
 /// The store's client repeats writes whose replies were lost, and the store can never carry out some of them. Together
-/// these hold every write of the protocol but two; a test names those.
+/// these hold every single write of the protocol but one; a test names it.
 fn repetitions() -> Vec<Scenario> {
     let envelope = || vec![DeliverySpec { id: "x", kind: Kind::Envelope, body: "ab", attempts: 1 }];
     let mut mismatch = Scenario::new(

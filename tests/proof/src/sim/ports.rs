@@ -402,7 +402,9 @@ impl Store for Ports {
             let seen_at = inner.index_seen_at(now);
             let (committed, changes) = inner.tables.commit(&carried, seen_at);
             if committed == Committed::Applied {
-                carried.iter().for_each(|write| inner.invariants.intent(write));
+                for write in &carried {
+                    inner.invariants.intent(write);
+                }
             }
             inner.changed(&changes, now);
             committed
