@@ -146,11 +146,12 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
         );
     };
     for url in [&running.url, &running.dynamodb_url, &running.sqs_url] {
-        let address = url.split("://").nth(1).unwrap_or_default().trim_end_matches('/').parse();
-        let connected = address.ok().and_then(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).ok());
+        // The URL of a server that stands in for AWS also holds this run's key.
+        let address = url.trim_end_matches('/').rsplit(['/', '@']).next().unwrap_or_default();
+        let connected = address.parse().ok().and_then(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).ok());
         if connected.is_none() {
             return Err(Failure::unavailable(
-                format!("stack.json names {url}, where nobody answers"),
+                format!("stack.json names {address}, where nobody answers"),
                 "start the stack again with `hookonce dev`",
             ));
         }
