@@ -107,9 +107,25 @@ impl Pattern {
 
     /// Whether a body fits.
     pub(super) fn fits(&self, body: &Value) -> bool {
-        let mut roots = Vec::new();
-        objects(body, &mut roots);
-        self.fits_one_of(&roots, &roots)
+        self.fits_value(Some(body), &|| {
+            let mut roots = Vec::new();
+            objects(body, &mut roots);
+            roots
+        })
+    }
+
+    /// Whether a value fits, or one of its elements. Most values are one object, for which nothing is collected.
+    fn fits_value<'a>(&self, value: Option<&'a Value>, all: &dyn Fn() -> Vec<&'a Map<String, Value>>) -> bool {
+        match value {
+            Some(Value::Object(object)) if !self.asks_absence => self.fits_object(Some(object), &[]),
+            value => {
+                let mut here = Vec::new();
+                if let Some(value) = value {
+                    objects(value, &mut here);
+                }
+                self.fits_one_of(&here, &if self.asks_absence { all() } else { Vec::new() })
+            }
+        }
     }
 
     /// The first field that does not fit, as a path in the pattern.
@@ -150,17 +166,7 @@ impl Pattern {
                     }
                     matcher => value.is_some_and(|value| any_leaf(value, &|leaf| matcher.fits(leaf))),
                 }),
-                Field::Object(pattern) => {
-                    let mut here = Vec::new();
-                    if let Some(value) = value {
-                        objects(value, &mut here);
-                    }
-                    if pattern.asks_absence {
-                        pattern.fits_one_of(&here, &below(all, name))
-                    } else {
-                        pattern.fits_one_of(&here, &[])
-                    }
-                }
+                Field::Object(pattern) => pattern.fits_value(value, &|| below(all, name)),
             }
         })
     }
