@@ -3,6 +3,7 @@
 //! [`wire`].
 
 mod endpoints;
+mod inspect;
 mod queue;
 mod store;
 mod wire;

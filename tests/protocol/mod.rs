@@ -2,6 +2,7 @@
 
 mod commits;
 mod dead_letters;
+mod effects;
 mod keys;
 mod messages;
 mod operators;

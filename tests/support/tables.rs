@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_protocol::invariant::{FactViolation, fact_violation};
+use hookonce_protocol::invariant::{Counted, FactViolation, fact_violation, surplus_effects};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_worker::handlers::COUNTED;
+
+/// What the effects of the tests' own handler leave behind.
+const COUNTING: Counted =
+    Counted { counter: "#count#", attribute: "applied", trace: "#counting#", by_domain_key: true };
 
 /// Both tables as read, and everything that was wrong.
 #[derive(Debug, Clone)]
@@ -114,7 +119,8 @@ impl Tables {
         verdict.owed = self.count(Status::Pending);
         // What is still owed, or kept for an operator, is not lost.
         verdict.lost = verdict.lost.saturating_sub(verdict.owed + verdict.dead);
-        verdict.applied_twice += self.surplus_effects(&keys);
+        let counted = [&COUNTED[..], &[COUNTING]].concat();
+        verdict.applied_twice += surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);
         verdict.broken.extend(self.contradictions(&keys));
         verdict
     }
@@ -137,22 +143,6 @@ impl Tables {
             }
         })
         .collect()
-    }
-
-    /// Effects that were counted more often than items or domain keys account for.
-    fn surplus_effects(&self, keys: &[DomainKey<'_>]) -> usize {
-        let counted =
-            |part: &str, attribute: &str| -> i64 { self.items(part).map(|(key, _)| self.number(key, attribute)).sum() };
-        let facts = |part: &str| keys.iter().filter(|key| key.fact.contains(part)).count();
-        let pairs = [
-            (counted("#balance#", "entries"), self.items("#ledger#").count()),
-            (counted("#conversation#", "messages"), self.items("#message#").count()),
-            (counted("#repository#", "builds"), self.items("#build#").count()),
-            (counted("#count#", "applied"), facts("#counting#")),
-            (counted("#status#", "changes"), facts("#messages#status#")),
-        ];
-        let surplus = |(counted, distinct): (i64, usize)| usize::try_from(counted).unwrap().saturating_sub(distinct);
-        pairs.map(surplus).into_iter().sum()
     }
 
     /// Contradictions between records and domain keys.

@@ -3,6 +3,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::item::{Item, PARTITION_KEY, Value};
+use crate::key::DOMAIN_KEY_PREFIX;
 use crate::record::{DEAD_LIST, PENDING_LIST, Record, Status};
 use crate::timing::Timing;
 
@@ -82,6 +84,35 @@ pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeIncl
     } else {
         Some(FactViolation::Doubled)
     }
+}
+
+/// What an effect leaves behind, for a check of the tables: it adds one to a counter, and leaves one trace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// A part of the key of each counter's item.
+    pub counter: &'static str,
+    /// The attribute that counts.
+    pub attribute: &'static str,
+    /// A part of the key of each trace.
+    pub trace: &'static str,
+    /// Whether the traces are domain keys. Otherwise they are items.
+    pub by_domain_key: bool,
+}
+
+/// How many effects the counters hold beyond those that left a trace: a trace is written once, so an effect that was
+/// applied twice shows in the counter alone.
+pub fn surplus_effects(domain: &[&Item], counted: &[Counted]) -> usize {
+    let named = |part: &'static str, by_domain_key: bool| {
+        domain.iter().filter(move |item| {
+            let key = item.get(PARTITION_KEY).and_then(Value::as_text).unwrap_or_default();
+            key.starts_with(DOMAIN_KEY_PREFIX) == by_domain_key && key.contains(part)
+        })
+    };
+    let surplus = |one: &Counted| {
+        let count: i64 = named(one.counter, false).filter_map(|item| item.get(one.attribute)?.as_i64()).sum();
+        usize::try_from(count).unwrap_or(0).saturating_sub(named(one.trace, one.by_domain_key).count())
+    };
+    counted.iter().map(surplus).sum()
 }
 
 /// A step of a record that this protocol never takes.

@@ -1,5 +1,5 @@
-//! Two reads of CloudWatch, signed here. Its SDK would be the ninth, and bring other versions of the HTTP libraries for what
-//! only its larger calls need: with it, a fresh build takes a minute longer.
+//! Two reads of CloudWatch, signed here. Its SDK changes features of the crates that all SDKs share, so that each of them
+//! is built once more, and brings second versions of the HTTP crates.
 
 use std::time::{Duration, UNIX_EPOCH};
 

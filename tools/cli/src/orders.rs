@@ -80,7 +80,7 @@ impl OrderArguments {
     async fn order(&self, operation: Operation, accept_duplicate: bool) -> Result<Order, Failure> {
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let by = match &self.by {
-            None if self.yes => self.target.caller().await?.or_else(|| self.user.clone()),
+            None if self.yes => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
             by => by.clone(),
         };
         let order = Order { operation, accept_duplicate, by: text(&by), reason: text(&self.reason) };

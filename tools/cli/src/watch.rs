@@ -62,7 +62,7 @@ impl Watch {
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
         let prefix = prefix(stack);
         let raised = ask_alarms(config, stack).await?.outcome?;
-        let mut alarms: Vec<_> = list(&raised["MetricAlarms"]).map(|fields| Alarm::read(fields, &prefix)).collect();
+        let mut alarms: Vec<_> = list(&raised, "MetricAlarms").map(|fields| Alarm::read(fields, &prefix)).collect();
         alarms.sort();
         let runs = json!({
             "Namespace": format!("hookonce/{stack}"),
@@ -74,7 +74,7 @@ impl Watch {
             "EndTime": now.0 / 1_000,
         });
         let runs = call(config, "GetMetricStatistics", &runs).await?.outcome?;
-        let relay_ran_at = list(&runs["Datapoints"]).filter_map(|point| moment(&point["Timestamp"])).max();
+        let relay_ran_at = list(&runs, "Datapoints").filter_map(|point| moment(&point["Timestamp"])).max();
         Ok(Self { alarms, relay_ran_at })
     }
 }
@@ -93,8 +93,9 @@ fn prefix(stack: &str) -> String {
     format!("hookonce/{stack}/")
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+/// The elements of a list that an answer has.
+pub(crate) fn list<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    answer.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A time in seconds, with a fraction.

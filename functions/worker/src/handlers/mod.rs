@@ -15,6 +15,7 @@ mod builds;
 mod messages;
 mod payments;
 
+use hookonce_protocol::invariant::Counted;
 use hookonce_runtime::handler::Handlers;
 
 pub use builds::Builds;
@@ -25,3 +26,11 @@ pub use payments::Payments;
 pub fn all() -> Handlers {
     Handlers::new().with(Payments).with(Messages).with(Builds)
 }
+
+/// What the effects of these handlers leave behind, so that tests and the demo find one that was applied twice.
+pub const COUNTED: [Counted; 4] = [
+    Counted { counter: "#balance#", attribute: "entries", trace: "#ledger#", by_domain_key: false },
+    Counted { counter: "#conversation#", attribute: "messages", trace: "#message#", by_domain_key: false },
+    Counted { counter: "#repository#", attribute: "builds", trace: "#build#", by_domain_key: false },
+    Counted { counter: "#status#", attribute: "changes", trace: "#messages#status#", by_domain_key: true },
+];

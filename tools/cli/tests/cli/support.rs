@@ -70,6 +70,11 @@ impl Workspace {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Starts a command whose standard output the caller reads.
+    pub(crate) fn start_with_output(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs a command with variables in its environment.
     pub(crate) fn run_with_environment(&self, arguments: &[&str], variables: &[(String, String)]) -> Output {
         self.command(arguments).envs(variables.iter().cloned()).output().unwrap()

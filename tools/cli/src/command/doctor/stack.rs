@@ -20,7 +20,7 @@ use crate::endpoints::Place;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
-use crate::watch::ask_alarms;
+use crate::watch::{ask_alarms, list};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -83,7 +83,7 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
         }
     };
     let raised = answer.outcome.map(|fields| {
-        let count = fields["MetricAlarms"].as_array().map_or(0, Vec::len);
+        let count = list(&fields, "MetricAlarms").count();
         format!("{count} raised; `hookonce status --stack {stack}` says what to do")
     });
     (raised, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
