@@ -175,6 +175,7 @@ fn answer(answer: &Answer) -> String {
 impl Serialize for Provider {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
+        #[expect(clippy::struct_excessive_bools, reason = "each is a line of what is printed")]
         struct Printed<'a> {
             id: &'a str,
             schemes_in_words: Vec<String>,
