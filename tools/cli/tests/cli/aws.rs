@@ -134,6 +134,14 @@ impl Account {
             "GetParameter" => self.get(body),
             "PutParameter" => self.put_parameter(body),
             "GetParametersByPath" => Ok(self.by_path(body)),
+            "GetParameters" => {
+                let names: Vec<_> = body["Names"].as_array().unwrap().iter().collect();
+                let (found, missing): (Vec<_>, Vec<_>) =
+                    names.into_iter().partition(|name| self.parameters.contains_key(name.as_str().unwrap()));
+                let parameter = |name: &Value| self.get(&object!({ "Name": name })).unwrap()["Parameter"].clone();
+                let found: Vec<_> = found.into_iter().map(parameter).collect();
+                Ok(object!({ "Parameters": found, "InvalidParameters": missing }))
+            }
             "DeleteParameter" => {
                 let gone = self.parameters.remove(body["Name"].as_str().unwrap());
                 gone.map(|_| object!({})).ok_or("ParameterNotFound")
