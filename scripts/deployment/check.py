@@ -108,6 +108,7 @@ def roles(stack):
              for name in stack.resources(kind)}
     known |= {f"{stack.attribute(['InboxTable', 'Arn'])}/index/{name}" for name in ("due", "journal")}
     known.add(f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/endpoints/*")
+    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{name}" for name in ("routes", "routes-*")}
     known |= {value for value in ANSWERS.values() if ":kms:" in value}
     for logical in stack.resources("AWS::IAM::Role"):
         name = stack.ids[logical]
