@@ -1,6 +1,7 @@
 //! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with a
 //! name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The servers that
-//! stand for AWS also want an access key id that was made for their run, so another user's program cannot use them either.
+//! stand for AWS also want an access key id that was made for their run, so that another user's program
+//! cannot use them by their port alone. The address behind the table server's guard takes everybody who finds it.
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};

@@ -1,6 +1,7 @@
 //! The embedded DynamoDB, and how both servers start and stop.
 
 use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -175,6 +176,15 @@ async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
 #[tokio::test]
 async fn the_embedded_servers_answer_only_who_knows_the_key_of_the_run() {
     let backends = Backends::start(DataLocation::Memory, NEVER).unwrap();
+    // A refusal awaits no body.
+    let address = clients::without_key(backends.dynamodb_url()).trim_start_matches("http://").to_owned();
+    let mut stranger = TcpStream::connect(&address).unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let head = format!("POST / HTTP/1.1\r\nhost: {address}\r\ncontent-length: 16000000\r\n\r\n");
+    stranger.write_all(head.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stranger.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 403");
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     for (url, target) in
         [(backends.dynamodb_url(), "DynamoDB_20120810.ListTables"), (backends.sqs_url(), "AmazonSQS.ListQueues")]
