@@ -160,7 +160,7 @@ impl Endpoint {
 
 /// What happens to another body under a known id, if the document does not say it. Where anybody who holds one delivery can
 /// write another body, a person should see it. Elsewhere the provider has written a retry anew.
-fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
+pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
     if provider.leaves_body_free() { OnBodyMismatch::Quarantine } else { OnBodyMismatch::Duplicate }
 }
 

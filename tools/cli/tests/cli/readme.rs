@@ -77,7 +77,9 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
     let _running = workspace.dev(&["dev", "--port", "0"]);
     let revealed = json(&workspace.run(&["endpoint", "show", "github", "--reveal", "--json"]));
     let old = revealed["secrets"][0].as_str().unwrap().to_owned();
-    assert!(!text(&workspace.run(&["endpoint", "show", "github"])).contains(&old), "a secret is not shown unasked");
+    let shown = text(&workspace.run(&["endpoint", "show", "github"]));
+    assert!(!shown.contains(&old), "a secret is not shown unasked");
+    assert!(shown.contains("duplicate (default)"), "{shown}");
     assert!(workspace.run(&["endpoint", "rotate", "github"]).status.success());
     let send = [
         "send",

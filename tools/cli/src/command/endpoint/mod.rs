@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::Tenant;
 use hookonce_providers::{Catalog, Provider};
+use hookonce_runtime::endpoint::on_body_mismatch_default;
 use hookonce_runtime::index;
 use serde_json::json;
 
@@ -262,8 +263,11 @@ async fn show(arguments: &Show) -> Result<Exit, Failure> {
     }
     let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     table.add_row(["on store outage", &word(json!(document.on_store_outage))]);
-    if let Some(choice) = document.on_body_mismatch {
-        table.add_row(["on body mismatch", choice.as_str()]);
+    let provider = Catalog::built_in().provider(&document.provider);
+    match (document.on_body_mismatch, provider.map(on_body_mismatch_default)) {
+        (Some(choice), _) => _ = table.add_row(["on body mismatch", choice.as_str()]),
+        (None, Some(choice)) => _ = table.add_row(["on body mismatch", &format!("{} (default)", choice.as_str())]),
+        (None, None) => {}
     }
     table.add_row(["last written", &output::local_moment(stored.changed_at)]);
     output::print(&table);
