@@ -220,8 +220,13 @@ async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by
     let whole = &tables.records[key.as_str()];
     assert_eq!((whole.status, whole.outcome), (Status::Processed, Some(Outcome::FannedOut)));
     assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
-    let force =
-        Order { operation: Operation::Force, accept_duplicate: false, by: "ada".to_owned(), reason: "r".to_owned() };
+    let force = Order {
+        operation: Operation::Force,
+        accept_duplicate: false,
+        accept_other_body: false,
+        by: "ada".to_owned(),
+        reason: "r".to_owned(),
+    };
     let refused = force.write(whole, &Trail::default(), &harness.timing, harness.clock.moment());
     assert_eq!(refused.err(), Some(Refusal::Envelope), "its events are what takes effect");
 }
@@ -277,6 +282,6 @@ async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() 
     assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1));
     let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
     assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
-    assert!(dead.key.as_str().contains("wamid.a#alt#"));
+    assert!(dead.key.as_str().ends_with("wamid.a#alt#1"));
     assert_eq!((harness.metric("body_mismatch"), harness.metric("record_dead")), (1, 1), "both are told");
 }

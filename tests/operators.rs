@@ -16,7 +16,13 @@ use crate::support::counting::{Counting, count, counted, counted_fact, counting}
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, word};
 
 fn order(operation: Ordered, reason: &str) -> Order {
-    Order { operation, accept_duplicate: false, by: "ada".to_owned(), reason: reason.to_owned() }
+    Order {
+        operation,
+        accept_duplicate: false,
+        accept_other_body: false,
+        by: "ada".to_owned(),
+        reason: reason.to_owned(),
+    }
 }
 
 async fn record(harness: &Harness, end: &str) -> Record {

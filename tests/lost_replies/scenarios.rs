@@ -78,7 +78,7 @@ impl Stage {
     async fn operate(&self, operation: Operation) {
         let Some(record) = self.only_record().await else { return };
         let (by, reason) = ("ada".to_owned(), "a reason".to_owned());
-        let order = Order { operation, accept_duplicate: false, by, reason };
+        let order = Order { operation, accept_duplicate: false, accept_other_body: false, by, reason };
         let store = self.harness.operator_store(&Script::none());
         let operated = operate(&store, &record, &order, &self.harness.timing, &self.harness.clock).await;
         self.note("operate", operated).await;

@@ -64,6 +64,21 @@ fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
     }
 }
 
+/// A forger may have written a quarantined body. A retry of all dead records must not apply it.
+#[test]
+fn a_quarantined_body_runs_only_for_one_who_accepts_it() {
+    let dead = Record { dead_reason: Some(DeadReason::IdCollision), ..record(Status::Dead) };
+    let write = |order: &Order| order.write(&dead, &Trail::default(), &Timing::standard(), LATER);
+    let retry = order(Operation::Retry, "");
+    assert!(!retry.needs_reason());
+    assert_eq!(write(&retry), Err(Refusal::OtherBody));
+    assert_eq!(write(&Order { accept_duplicate: true, ..retry.clone() }), Err(Refusal::OtherBody));
+    let accepted = Order { accept_other_body: true, ..retry };
+    assert!(accepted.needs_reason());
+    assert_eq!(after(&write(&accepted).unwrap(), &dead).status, Status::Pending);
+    assert!(write(&order(Operation::Discard, "forged")).is_ok());
+}
+
 #[test]
 fn a_retry_starts_anew_in_the_same_generation() {
     let timing = Timing::standard();
@@ -117,7 +132,13 @@ fn a_wish_that_was_overtaken_is_not_carried_out() {
 }
 
 fn order(operation: Operation, reason: &str) -> Order {
-    Order { operation, accept_duplicate: false, by: "ada".to_owned(), reason: reason.to_owned() }
+    Order {
+        operation,
+        accept_duplicate: false,
+        accept_other_body: false,
+        by: "ada".to_owned(),
+        reason: reason.to_owned(),
+    }
 }
 
 /// Its events are what takes effect, and each has a record of its own. A force of the envelope would change nothing.

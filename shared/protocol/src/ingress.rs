@@ -44,7 +44,7 @@ words! {
         /// Treat it as a duplicate. Some providers render the body again for a retry.
         #[default]
         Duplicate = "duplicate",
-        /// Keep the other body as a DEAD record for an operator to inspect.
+        /// Keep the first other body as a DEAD record for an operator to inspect. Later ones count as duplicates.
         Quarantine = "quarantine",
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
 
 /// The record that keeps another body: DEAD from the start, with its payload.
 pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
-    let key = claim.key.alternate(&claim.body_sha256);
+    let key = claim.key.alternate();
     Record {
         status: Status::Dead,
         due: Some(Due::dead(&key, timing.shards, moment.now)),

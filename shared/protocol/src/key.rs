@@ -117,7 +117,7 @@ pub struct RecordKey(String);
 const PREFIX: &str = "in#";
 const EVENT: &str = "ev#";
 const ENVELOPE: &str = "en#";
-const ALTERNATE: &str = "#alt#";
+const ALTERNATE: &str = "#alt#1";
 
 impl RecordKey {
     /// The key of a delivery with one event.
@@ -135,10 +135,11 @@ impl RecordKey {
         Self(format!("{PREFIX}{endpoint}#{ENVELOPE}{}", hex(body_sha256)))
     }
 
-    /// The key under which another body is kept that came under this record's id.
+    /// The key under which another body is kept that came under this record's id. There is one: whoever can send another
+    /// body can send any number of them, and such a record never expires by itself.
     #[must_use]
-    pub fn alternate(&self, body_sha256: &[u8; 32]) -> Self {
-        Self(format!("{}{ALTERNATE}{}", self.0, hex(body_sha256)))
+    pub fn alternate(&self) -> Self {
+        Self(format!("{}{ALTERNATE}", self.0))
     }
 
     /// Parses a stored or received key. `None` if it does not have the form of one.

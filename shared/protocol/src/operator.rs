@@ -24,6 +24,12 @@ pub enum Refusal {
     /// The effect may already have been applied.
     #[error("its effect may already have been applied; check the business data, then retry it with accept_duplicate")]
     EffectUnknown,
+    /// Another body came under the id of a first one.
+    #[error(
+        "somebody else may have written this body or the first one; compare both, then name the record by its key and \
+         retry it with accept_other_body"
+    )]
+    OtherBody,
     /// Without the payload, nothing can run again.
     #[error("its payload is gone")]
     NoBody,
@@ -45,6 +51,8 @@ pub struct Order {
     pub operation: Operation,
     /// Whether the operator accepts that a retry may apply the effect twice.
     pub accept_duplicate: bool,
+    /// Whether the operator has looked at the quarantined body and accepts that it runs.
+    pub accept_other_body: bool,
     /// Who asks.
     pub by: String,
     /// Why. May be empty for a retry.
@@ -52,9 +60,9 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether it needs a reason: whatever may repeat an effect, or ends what cannot be brought back.
+    /// Whether it needs a reason: whatever may repeat an effect or apply a forged one, or ends what cannot be brought back.
     pub fn needs_reason(&self) -> bool {
-        self.accept_duplicate || self.operation != Operation::Retry
+        self.accept_duplicate || self.accept_other_body || self.operation != Operation::Retry
     }
 
     /// The write that the order makes of this record.
@@ -68,6 +76,7 @@ impl Order {
                 && entry.reason == self.reason
         };
         let mut write = match self.operation {
+            Operation::Retry if is_quarantined(record) && !self.accept_other_body => return Err(Refusal::OtherBody),
             Operation::Retry => retry(record, self.accept_duplicate, timing, moment)?,
             Operation::Force if record.outcome == Some(Outcome::FannedOut) => return Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
@@ -79,6 +88,11 @@ impl Order {
         write.condition.0.extend(as_seen(record));
         Ok(write)
     }
+}
+
+/// Whether a person must look at the body before it runs: it is not the first one under its id.
+fn is_quarantined(record: &Record) -> bool {
+    record.status == Status::Dead && record.dead_reason == Some(DeadReason::IdCollision)
 }
 
 /// What else tells the state that the operator saw from a later one of the same name: another death, another retry. If

@@ -226,7 +226,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         let mut parts = self.parts(record)?;
         let is_claimed = |part: &EventPart| {
             let key = part.key.record_key(&endpoint);
-            record.key == key || record.key == key.alternate(&record.body_sha256)
+            record.key == key || record.key == key.alternate()
         };
         let claimed = if parts.len() == 1 { Some(0) } else { parts.iter().position(is_claimed) };
         let Some(claimed) = claimed else { return Ok(Contained::Several(children(record, parts)?)) };

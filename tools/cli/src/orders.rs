@@ -77,13 +77,14 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl OrderArguments {
     /// The order, checked.
-    async fn order(&self, operation: Operation, accept_duplicate: bool) -> Result<Order, Failure> {
+    async fn order(&self, wish: Wish) -> Result<Order, Failure> {
+        let Wish { operation, accept_duplicate, accept_other_body, .. } = wish;
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let by = match &self.by {
             None if self.yes => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
             by => by.clone(),
         };
-        let order = Order { operation, accept_duplicate, by: text(&by), reason: text(&self.reason) };
+        let order = Order { operation, accept_duplicate, accept_other_body, by: text(&by), reason: text(&self.reason) };
         if self.yes && order.by.is_empty() {
             return Err(Failure::usage("nobody is named for the audit trail", "pass --by NAME, or set USER"));
         }
@@ -130,6 +131,8 @@ pub(crate) struct Wish {
     pub(crate) operation: Operation,
     /// Whether an effect may be applied twice.
     pub(crate) accept_duplicate: bool,
+    /// Whether a quarantined body may run.
+    pub(crate) accept_other_body: bool,
     /// Whether to read the whole table if no time is named. `None` to read only what an index lists, `Some(false)` to
     /// ask first.
     pub(crate) scan: Option<bool>,
@@ -140,7 +143,7 @@ pub(crate) struct Wish {
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, Failure> {
-    let order = arguments.order(wish.operation, wish.accept_duplicate).await?;
+    let order = arguments.order(wish).await?;
     let filter = if arguments.key.is_empty() { Some(arguments.filter(wish.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
     let stack = arguments.target.open_with_domain().await?;
@@ -219,6 +222,7 @@ impl Fate {
             | Refusal::NotForceable
             | Refusal::NotDiscardable
             | Refusal::EffectUnknown
+            | Refusal::OtherBody
             | Refusal::NoBody
             | Refusal::Envelope
             | Refusal::NotRedactable => Self::Refused(refusal),

@@ -172,7 +172,13 @@ impl Model {
         };
         let trail = Trail::decode(world.domains.value(state.domain).get(&trail_item(&record.key)));
         // Each act has a reason of its own: a force for a known reason is refused.
-        let order = Order { operation, accept_duplicate, by: String::new(), reason: trail.count.to_string() };
+        let order = Order {
+            operation,
+            accept_duplicate,
+            accept_other_body: true,
+            by: String::new(),
+            reason: trail.count.to_string(),
+        };
         let moment = world.moment(state.now, 0);
         carry_out(record, &trail, &order, "act", &world.timing, moment).ok().map(Call::Commit)
     }

@@ -378,7 +378,13 @@ async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
         4 if settled => (Operation::Redact, false),
         _ => (Operation::Retry, false),
     };
-    let order = Order { operation, accept_duplicate, by: "operator".to_owned(), reason: ports.claim_id().0 };
+    let order = Order {
+        operation,
+        accept_duplicate,
+        accept_other_body: true,
+        by: "operator".to_owned(),
+        reason: ports.claim_id().0,
+    };
     operate_on(ports, &record, &order, &timing, ports).await;
     // A double click.
     let twice = ports.world.lock().rng.chance(2_000);

@@ -101,7 +101,13 @@ async fn act(world: &World, key: &RecordKey, operation: Operation) {
     let ports = Ports::undisturbed(world, Role::Operator);
     let timing = world.lock().config.timing;
     let accept_duplicate = operation == Operation::Retry;
-    let order = Order { operation, accept_duplicate, by: "another".to_owned(), reason: ports.claim_id().0 };
+    let order = Order {
+        operation,
+        accept_duplicate,
+        accept_other_body: true,
+        by: "another".to_owned(),
+        reason: ports.claim_id().0,
+    };
     operate(&ports, &record, &order, &timing, &ports).await;
 }
 

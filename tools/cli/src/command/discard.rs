@@ -6,5 +6,9 @@ use crate::failure::{Exit, Failure};
 use crate::orders::{self, Wish};
 
 pub(crate) async fn run(arguments: orders::OrderArguments) -> Result<Exit, Failure> {
-    orders::run(arguments, Wish { operation: Operation::Discard, accept_duplicate: false, scan: None }).await
+    orders::run(
+        arguments,
+        Wish { operation: Operation::Discard, accept_duplicate: false, accept_other_body: false, scan: None },
+    )
+    .await
 }

@@ -17,7 +17,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let wish = Wish { operation: Operation::Redact, accept_duplicate: false, scan: Some(arguments.scan) };
+    let wish = Wish {
+        operation: Operation::Redact,
+        accept_duplicate: false,
+        accept_other_body: false,
+        scan: Some(arguments.scan),
+    };
     let exit = orders::run(arguments.order, wish).await?;
     output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
     output::note("hookonce logs no body. The events of a batch are records of their own: redact them too");

@@ -15,12 +15,17 @@ pub(crate) struct Arguments {
     /// Retry also records whose effect may already have been applied (STALE). Check the business data first.
     #[arg(long)]
     accept_duplicate: bool,
+    /// Retry also the records named by --key that hold another body under a known id (`ID_COLLISION`). Compare it with the
+    /// first one before: somebody else may have written either.
+    #[arg(long, conflicts_with_all = ["force", "Filter"])]
+    accept_other_body: bool,
     #[command(flatten)]
     order: orders::OrderArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let operation = if arguments.force { Operation::Force } else { Operation::Retry };
-    let wish = Wish { operation, accept_duplicate: arguments.accept_duplicate, scan: None };
+    let Arguments { accept_duplicate, accept_other_body, .. } = arguments;
+    let wish = Wish { operation, accept_duplicate, accept_other_body, scan: None };
     orders::run(arguments.order, wish).await
 }

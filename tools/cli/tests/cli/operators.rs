@@ -94,6 +94,8 @@ fn what_is_missing_is_named_and_nothing_is_done() {
     for (arguments, said) in [
         (&["replay"][..], "pass --key ENDPOINT KEY, or a filter"),
         (&["replay", "--state", "DEAD", "--accept-duplicate", "--yes", "--by", "ada"], "pass --reason"),
+        (&["replay", "--accept-other-body"], "pass --key ENDPOINT KEY, or a filter"),
+        (&["replay", "--state", "DEAD", "--accept-other-body"], "cannot be used with"),
         (&["replay", "--state", "APPLIED", "--force", "--yes", "--by", "ada"], "pass --reason"),
         (&["discard", "--state", "DEAD", "--yes", "--by", "ada"], "pass --reason"),
         (&["discard", "--state", "DEAD", "--yes", "--reason", "x", "--by", ""], "pass --by NAME"),
