@@ -104,13 +104,12 @@ pub(super) fn serve(
     ServerThread::start("hookonce-dynamodb", WORKERS, move |stop| async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let hidden = tokio::net::TcpListener::bind(hidden_address()).await;
-        let hidden = match hidden {
-            Ok(hidden) => hidden,
+        let hidden = if let Ok(hidden) = hidden {
+            hidden
+        } else {
             // A system where loopback is one address only.
-            Err(_) => {
-                tracing::warn!("the tables can be reached without a key by who finds their port; use made-up data");
-                tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?
-            }
+            tracing::warn!("the tables can be reached without a key by who finds their port; use made-up data");
+            tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?
         };
         let front = Front::new(guard, hidden.local_addr()?).map_err(io::Error::other)?;
         let front = tokio::spawn(async move { axum::serve(listener, front.router()).await });
