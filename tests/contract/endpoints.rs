@@ -45,6 +45,11 @@ async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(
         let printed = format!("{} {error:?}", Report::new(&error));
         assert!(!printed.contains("LEAKMENOT"), "{name}: {printed}");
     }
+    put("tenant", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"tenant":"LEAKMENOT"}"#);
+    let error = source.fetch(&id("tenant")).await.unwrap_err();
+    let printed = Report::new(&error).to_string();
+    assert!(printed.contains("`tenant` is not valid: a tenant has 1 to 64 of the characters a-z"), "{printed}");
+    assert!(!format!("{printed} {error:?}").contains("LEAKMENOT"), "{printed}");
 }
 
 #[tokio::test]

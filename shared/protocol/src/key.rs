@@ -71,13 +71,18 @@ impl fmt::Display for EndpointId {
 #[serde(transparent)]
 pub struct Tenant(EndpointId);
 
+/// The text is not the name of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a tenant has 1 to 64 of the characters a-z, 0-9, '-' and '_'")]
+pub struct TenantError;
+
 impl Tenant {
     /// Parses the name of a tenant.
     ///
     /// # Errors
-    /// [`EndpointIdError`] when it has not the form of an endpoint id.
-    pub fn parse(text: &str) -> Result<Self, EndpointIdError> {
-        EndpointId::parse(text).map(Self)
+    /// [`TenantError`] when it has not the form of an endpoint id.
+    pub fn parse(text: &str) -> Result<Self, TenantError> {
+        EndpointId::parse(text).map(Self).map_err(|EndpointIdError| TenantError)
     }
 
     /// The name as text.

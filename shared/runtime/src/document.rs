@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
-use hookonce_protocol::key::Tenant;
+use hookonce_protocol::key::{Tenant, TenantError};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -81,9 +81,19 @@ impl EndpointDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`FetchError::Malformed`] with the position of the error, but never with the text.
+    /// [`FetchError::Tenant`], or [`FetchError::Malformed`] with the position of the error. Neither repeats the text.
     pub fn parse(text: &str) -> Result<Self, FetchError> {
-        serde_json::from_str(text).map_err(|error| FetchError::Malformed { line: error.line(), column: error.column() })
+        #[derive(Deserialize)]
+        struct Owner {
+            tenant: Option<String>,
+        }
+        serde_json::from_str(text).map_err(|error| {
+            let owner = serde_json::from_str::<Owner>(text).ok().and_then(|owner| owner.tenant);
+            match owner.map(|name| Tenant::parse(&name)) {
+                Some(Err(error)) => FetchError::Tenant(error),
+                Some(Ok(_)) | None => FetchError::Malformed { line: error.line(), column: error.column() },
+            }
+        })
     }
 }
 
@@ -96,6 +106,9 @@ pub enum FetchError {
     /// The source answers only so many reads in a second, and this one came after them.
     #[error("the source of endpoint documents throttles")]
     Throttled,
+    /// The document names a tenant that cannot be one.
+    #[error("the endpoint document's `tenant` is not valid")]
+    Tenant(#[source] TenantError),
     /// The document is not valid. The error never repeats its text, because it contains secrets.
     #[error("the endpoint document is not valid JSON in the expected format (line {line}, column {column})")]
     Malformed {

@@ -37,7 +37,7 @@ async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
     match parameters_at(server.url(), total).fetch(&EndpointId::parse("shop").unwrap()).await {
         Ok(Some(document)) => Fetched::Provider(document.provider),
         Ok(None) => Fetched::Missing,
-        Err(FetchError::Malformed { .. }) => Fetched::Malformed,
+        Err(FetchError::Malformed { .. } | FetchError::Tenant(_)) => Fetched::Malformed,
         Err(error @ (FetchError::Unavailable(_) | FetchError::Throttled)) => {
             let printed = format!("{} {error:?}", Report::new(&error));
             assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");

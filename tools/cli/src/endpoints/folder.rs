@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::time::UNIX_EPOCH;
 
+use error_reporter::Report;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::key::EndpointId;
@@ -88,8 +89,10 @@ fn unreadable(path: &str, error: &io::Error) -> Failure {
 pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocument, Failure> {
     let path = folder.endpoints().path(id);
     let text = fs::read_to_string(&path).map_err(|_| missing(id))?;
-    EndpointDocument::parse(&text)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display()), "fix the file, or remove the endpoint"))
+    EndpointDocument::parse(&text).map_err(|error| {
+        let what = format!("{}: {}", path.display(), Report::new(&error));
+        Failure::usage(what, "fix the file, or remove the endpoint")
+    })
 }
 
 /// The ids of all local endpoints, valid or not.

@@ -42,8 +42,10 @@ impl Stored {
     /// # Errors
     /// [`Failure::Usage`] when it is not valid.
     pub(crate) fn document(&self, id: &EndpointId) -> Result<EndpointDocument, Failure> {
-        EndpointDocument::parse(&self.text)
-            .map_err(|error| Failure::usage(format!("endpoint {id}: {error}"), "remove the endpoint, and add it again"))
+        EndpointDocument::parse(&self.text).map_err(|error| {
+            let what = format!("endpoint {id}: {}", Report::new(&error));
+            Failure::usage(what, "remove the endpoint, and add it again")
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use error_reporter::Report;
 use hookonce_runtime::document::EndpointDocument;
 
 use crate::endpoints::{Place, check, parse_id};
@@ -26,7 +27,9 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .map_err(|error| Failure::usage(format!("reading {name} failed: {error}"), "check the path"))?;
     let id = parse_id("checked")?;
     let checked = EndpointDocument::parse(&text)
-        .map_err(|error| Failure::usage(error.to_string(), "docs/deploy.md lists the fields of an endpoint document"))
+        .map_err(|error| {
+            Failure::usage(Report::new(&error).to_string(), "docs/deploy.md lists the fields of an endpoint document")
+        })
         .and_then(|document| check(&id, &document).map(|()| document));
     Ok(told(&name.to_string(), checked))
 }
