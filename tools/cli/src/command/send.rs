@@ -72,13 +72,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "check the path, or deliver a sample event with `hookonce trigger`",
         )
     })?;
-    let delivered = arguments.destination.deliver(provider, Vec::new(), body).await?;
+    let deliveries = arguments.destination.deliver(provider, Vec::new(), body).await?;
     if arguments.destination.json {
-        output::json(&rows(&delivered));
+        output::json(&deliveries.rows());
     } else {
-        print(&delivered);
+        deliveries.print();
     }
-    Ok(exit(&delivered))
+    deliveries.exit("")
 }
 
 impl Destination {
@@ -86,13 +86,13 @@ impl Destination {
     /// that belongs to the body.
     ///
     /// # Errors
-    /// [`Failure`] when the destination or the secret cannot be used, or nothing answers.
+    /// [`Failure`] when the destination or the secret cannot be used.
     pub(crate) async fn deliver(
         &self,
         provider: &'static Provider,
         headers: Vec<(String, String)>,
         body: Vec<u8>,
-    ) -> Result<Vec<Delivered>, Failure> {
+    ) -> Result<Deliveries, Failure> {
         let (url, secret, settings) = self.address(provider)?;
         let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
         let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
@@ -111,13 +111,7 @@ impl Destination {
         let delivered: Vec<_> = delivered.into_iter().collect::<Result<_, _>>().map_err(|error| {
             Failure::usage(error.to_string(), format!("`hookonce providers {}` shows how it signs", provider.id()))
         })?;
-        if delivered.iter().any(|one| one.status.is_none()) {
-            return Err(Failure::unavailable(
-                format!("{} did not answer", delivery.url),
-                "start a stack with `hookonce dev`, or check --url",
-            ));
-        }
-        Ok(delivered)
+        Ok(Deliveries { url: delivery.url, delivered })
     }
 
     /// The URL, the secret and the settings to sign with.
@@ -182,34 +176,53 @@ pub(crate) fn header(header: &str) -> Result<(String, String), Failure> {
     })
 }
 
-/// The results as JSON.
-pub(crate) fn rows(delivered: &[Delivered]) -> Value {
-    let row = |one: &Delivered| {
-        json!({
-            "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
-            "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
-        })
-    };
-    delivered.iter().map(row).collect()
+/// The results of all copies. Print them before [`Self::exit`], because an answer of one copy may be lost while others
+/// were taken.
+pub(crate) struct Deliveries {
+    url: String,
+    delivered: Vec<Delivered>,
 }
 
-/// Prints the results for a person.
-pub(crate) fn print(delivered: &[Delivered]) {
-    let mut table = output::table(&["status", "answer", "id", "attempts", "took"]);
-    for one in delivered {
-        table.add_row([
-            one.status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
-            one.word.clone(),
-            one.id.clone().unwrap_or_default(),
-            one.attempts.to_string(),
-            format!("{} ms", one.duration.as_millis()),
-        ]);
+impl Deliveries {
+    /// The results as JSON.
+    pub(crate) fn rows(&self) -> Value {
+        let row = |one: &Delivered| {
+            json!({
+                "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
+                "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
+            })
+        };
+        self.delivered.iter().map(row).collect()
     }
-    output::print(&table);
-}
 
-/// Done if every delivery was taken.
-pub(crate) fn exit(delivered: &[Delivered]) -> Exit {
-    let all = delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
-    if all { Exit::Done } else { Exit::No }
+    /// Prints the results for a person.
+    pub(crate) fn print(&self) {
+        let mut table = output::table(&["status", "answer", "id", "attempts", "took"]);
+        for one in &self.delivered {
+            table.add_row([
+                one.status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
+                one.word.clone(),
+                one.id.clone().unwrap_or_default(),
+                one.attempts.to_string(),
+                format!("{} ms", one.duration.as_millis()),
+            ]);
+        }
+        output::print(&table);
+    }
+
+    /// Done if every delivery was taken. `next` is what else to do when answers are missing.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when a delivery got no answer.
+    pub(crate) fn exit(&self, next: &str) -> Result<Exit, Failure> {
+        let unanswered = self.delivered.iter().filter(|one| one.status.is_none()).count();
+        if unanswered > 0 {
+            return Err(Failure::unavailable(
+                format!("{} did not answer {unanswered} of {} deliveries", self.url, self.delivered.len()),
+                format!("start a stack with `hookonce dev`, or check --url{next}"),
+            ));
+        }
+        let all = self.delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
+        Ok(if all { Exit::Done } else { Exit::No })
+    }
 }

@@ -5,7 +5,8 @@ use hookonce_providers::Catalog;
 use serde_json::json;
 
 use super::endpoint::pair;
-use super::send::{Destination, exit, print, rows};
+use super::providers::find;
+use super::send::Destination;
 use crate::failure::{Exit, Failure};
 use crate::fixtures::{self, EventName, NoSample, Sample, SampleRequest};
 use crate::output;
@@ -35,20 +36,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     let sample = fixtures::find(&name).map_err(|near| no_sample(&name, near))?;
-    let provider = super::providers::find(Catalog::built_in(), sample.provider)?;
+    let provider = find(Catalog::built_in(), sample.provider)?;
     let event = arguments.id.unwrap_or_else(EventName::fresh);
     let changes = arguments.set.iter().map(|change| pair(change)).collect::<Result<Vec<_>, _>>()?;
     let SampleRequest { headers, body } = sample
         .request(&event, &changes)
         .map_err(|error| Failure::usage(error.to_string(), "only the last part of a path may be new in the body"))?;
-    let delivered = destination.deliver(provider, headers, body).await?;
+    let deliveries = destination.deliver(provider, headers, body).await?;
+    let again = format!("hookonce trigger {} --id {}", sample.name(), event.as_str());
     if destination.json {
-        output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": rows(&delivered) }));
+        output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {
-        print(&delivered);
-        output::note(&format!("\nthe same event again: hookonce trigger {} --id {}", sample.name(), event.as_str()));
+        deliveries.print();
+        output::note(&format!("\nthe same event again: {again}"));
     }
-    Ok(exit(&delivered))
+    deliveries.exit(&format!("; `{again}` delivers the same event again"))
 }
 
 fn list(as_json: bool) {
@@ -70,9 +72,13 @@ fn no_sample(name: &str, near: NoSample) -> Failure {
     let what = format!("there is no sample event {name:?}");
     match near {
         NoSample::Near(names) => Failure::usage(what, names.join(", ")),
+        NoSample::NoneOf(provider) if provider.can_sign() => Failure::usage(
+            format!("there are no sample events of {}", provider.id()),
+            format!("write a body to a file and run `hookonce send --provider {} --file FILE`", provider.id()),
+        ),
         NoSample::NoneOf(provider) => Failure::usage(
-            format!("there are no sample events of {provider}"),
-            format!("write a body to a file and run `hookonce send --provider {provider} --file FILE`"),
+            format!("only {} can sign its events: it has a private key of its own", provider.name()),
+            "start a tunnel and `hookonce dev --public URL`, and let the provider send a real event",
         ),
         NoSample::Unknown => Failure::usage(what, "list them with `hookonce trigger --list`"),
     }

@@ -1,6 +1,8 @@
 //! `trigger`: every sample event passes the real edge, under the key and the type that its provider gives it.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::{Value, json as object};
 
@@ -155,6 +157,44 @@ fn each_event_is_fresh_and_its_id_makes_it_again_with_a_changed_value() {
     assert_eq!(json(&header)["deliveries"][0]["id"], "mine", "a header that a person gives counts");
 }
 
+/// A server that answers the first request alone.
+fn answers_once() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/webhooks/stripe", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut part = [0; 4096];
+        while !String::from_utf8_lossy(&request).contains("\r\n\r\n") {
+            let length = first.read(&mut part).unwrap();
+            request.extend_from_slice(&part[..length]);
+        }
+        let body = r#"{"status":"accepted","id":"evt_1"}"#;
+        write!(first, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        for other in listener.incoming() {
+            drop(other);
+        }
+    });
+    url
+}
+
+#[test]
+fn a_lost_answer_hides_neither_the_other_answers_nor_the_id() {
+    let workspace = Workspace::new();
+    let secret = ["--secret", "whsec_a_secret_of_enough_bytes", "--copies", "2", "--id", "mine"];
+    for more in [&[][..], &["--json"]] {
+        let url = answers_once();
+        let output = workspace.run(&[&["trigger", "stripe.invoice.paid", "--url", &url], &secret[..], more].concat());
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        for part in
+            ["evt_1", "accepted", "no_answer", "did not answer 1 of 2 deliveries", "stripe.invoice.paid --id mine"]
+        {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_triggered_says_what_to_do() {
     let workspace = Workspace::new();
@@ -164,7 +204,8 @@ fn what_cannot_be_triggered_says_what_to_do() {
         text(&output)
     };
     assert!(refused(&["stripe.invoice.payed"]).contains("try: stripe.invoice.paid"));
-    assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce send --provider paypal --file FILE"));
+    assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce dev --public URL"));
+    assert!(refused(&["typeform.form_response"]).contains("hookonce send --provider typeform --file FILE"));
     assert!(refused(&["nobody.nothing"]).contains("trigger --list"));
     let alone = workspace.run(&["trigger", "stripe.invoice.paid"]);
     assert!(
