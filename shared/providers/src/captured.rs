@@ -99,27 +99,12 @@ impl CapturedRequest {
         Self::try_from(fields)
     }
 
-    /// A capture is often without settings that do not change whether the signature matches. Then the message's own topic
-    /// is taken for the endpoint's, and the first secret for the verify token. An endpoint never does this.
-    fn completed(self) -> Self {
-        let assumed = [(TOPIC_ARNS, sns::topic(&self.body)), (VERIFY_TOKEN, self.secrets.first().cloned())];
-        let provider = Catalog::built_in().provider(&self.provider);
-        let is_read = |name: &str| provider.is_some_and(|provider| provider.reads_setting(name));
-        let assumed = assumed.into_iter().filter(|(name, _)| is_read(name));
-        let assumed = assumed.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Self { settings: Settings::merged(&assumed, &self.settings), ..self }
-    }
-
-    /// The request, without what its endpoint holds.
-    pub fn request(&self) -> Request<'_> {
-        Request { method: &self.method, url: &self.url, headers: &self.headers, body: &self.body }
-    }
-}
-
-impl TryFrom<Map<String, Value>> for CapturedRequest {
-    type Error = CapturedRequestError;
-
-    fn try_from(mut fields: Map<String, Value>) -> Result<Self, CapturedRequestError> {
+    /// Reads the request of an endpoint from the fields of a capture. What the endpoint holds is known, so nothing is
+    /// assumed of it.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn of_endpoint(mut fields: Map<String, Value>) -> Result<Self, CapturedRequestError> {
         const BODY: (&str, &str) = ("body_base64", "the body in standard base64, as `base64 -w0` writes it");
         let missing: Vec<_> = REQUIRED.into_iter().filter(|name| !fields.contains_key(*name)).collect();
         if !missing.is_empty() {
@@ -151,9 +136,33 @@ impl TryFrom<Map<String, Value>> for CapturedRequest {
             },
         };
         match fields.keys().next() {
-            None => Ok(captured.completed()),
+            None => Ok(captured),
             Some(name) => Err(CapturedRequestError::Unknown(name.clone())),
         }
+    }
+
+    /// A capture with secrets of its own is often without settings that do not change whether the signature matches. Then
+    /// the message's own topic is taken for the endpoint's, and the first secret for the verify token.
+    fn completed(self) -> Self {
+        let assumed = [(TOPIC_ARNS, sns::topic(&self.body)), (VERIFY_TOKEN, self.secrets.first().cloned())];
+        let provider = Catalog::built_in().provider(&self.provider);
+        let is_read = |name: &str| provider.is_some_and(|provider| provider.reads_setting(name));
+        let assumed = assumed.into_iter().filter(|(name, _)| is_read(name));
+        let assumed = assumed.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        Self { settings: Settings::merged(&assumed, &self.settings), ..self }
+    }
+
+    /// The request, without what its endpoint holds.
+    pub fn request(&self) -> Request<'_> {
+        Request { method: &self.method, url: &self.url, headers: &self.headers, body: &self.body }
+    }
+}
+
+impl TryFrom<Map<String, Value>> for CapturedRequest {
+    type Error = CapturedRequestError;
+
+    fn try_from(fields: Map<String, Value>) -> Result<Self, CapturedRequestError> {
+        Self::of_endpoint(fields).map(Self::completed)
     }
 }
 

@@ -12,6 +12,14 @@ use crate::scheme::proof::Authentic;
 use crate::source::{REQUEST_SHA256, SIGNED_AT, Source};
 use crate::template::TextTemplate;
 
+/// Parts of the names of headers and parameters that hold credentials or signatures.
+const SECRET: [&str; 8] = ["signature", "authorization", "cookie", "token", "secret", "hmac", "api-key", "proof"];
+
+/// Whether what has this name, in lower case, is likely to hold a credential.
+pub(crate) fn may_hold_credential(name: &str) -> bool {
+    SECRET.iter().any(|part| name.contains(part))
+}
+
 impl Provider {
     /// Keeps the headers that a stored delivery is read by, and those that its catalog file names.
     ///

@@ -36,6 +36,8 @@ mod configuration;
 #[cfg(feature = "tools")]
 mod coverage;
 #[cfg(feature = "tools")]
+mod credential;
+#[cfg(feature = "tools")]
 pub mod docs;
 mod event;
 #[cfg(feature = "tools")]
@@ -72,6 +74,8 @@ pub use catalog::{Catalog, CatalogError};
 pub use configuration::ConfigurationError;
 #[cfg(feature = "tools")]
 pub use coverage::{Coverage, Extent};
+#[cfg(feature = "tools")]
+pub use credential::UnknownCredential;
 pub use event::{Contents, EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};

@@ -132,7 +132,7 @@ pub(crate) fn form_fields(body: &[u8]) -> Result<Vec<FormField>, Refusal> {
 }
 
 /// Decodes `+` and `%XX`; an incomplete escape stays as it is.
-fn percent_decoded(text: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     let mut decoded = Vec::with_capacity(rest.len());
     while let Some((&byte, after)) = rest.split_first() {

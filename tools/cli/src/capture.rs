@@ -1,7 +1,8 @@
-//! Requests kept in a folder, in the form that `verify` reads. A file holds no secret of its endpoint.
+//! Requests kept in a folder, in the form that `verify` reads. A file holds labels for the credentials of its request.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,16 +10,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
-use hookonce_providers::settings::VERIFY_TOKEN;
+use hookonce_providers::{CapturedRequest, Settings};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_webhook::gateway::Inbound;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::target::{DataFolder, write};
+use crate::target::DataFolder;
 
 /// The most captures in a folder.
 const CAPTURES_MAX: usize = 1_000;
@@ -31,48 +32,6 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// How a capture's name ends.
 const ENDING: &str = ".request.json";
-
-/// What a capture holds instead of texts with a secret of the endpoint in them. Only who has the secret can fill it in.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Withheld {
-    /// The URL.
-    url: Option<String>,
-    /// Headers, by name.
-    headers: BTreeMap<String, String>,
-}
-
-impl Withheld {
-    /// The texts as they came, with the secrets of this endpoint.
-    pub(crate) fn restored(self, document: &EndpointDocument) -> (Option<String>, BTreeMap<String, String>) {
-        let secrets = secrets(document);
-        let restore =
-            |text: String| secrets.iter().fold(text, |text, (label, value)| text.replace(label.as_str(), value));
-        let headers = self.headers.into_iter().map(|(name, value)| (name, restore(value)));
-        (self.url.map(restore), headers.collect())
-    }
-}
-
-/// Every form in which a request may hold a secret of this endpoint, with the label that stands for it.
-fn secrets(document: &EndpointDocument) -> Vec<(String, String)> {
-    let secret = |(index, secret): (usize, &String)| {
-        [
-            (format!("{{secret:{index}}}"), secret.clone()),
-            (format!("{{secret:{index}:base64}}"), STANDARD.encode(secret)),
-        ]
-    };
-    let token = document.settings.get(VERIFY_TOKEN).into_iter().flat_map(|token| {
-        let encoded = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-        [("{verify_token}".to_owned(), token.clone()), ("{verify_token:form}".to_owned(), encoded)]
-    });
-    document.secrets.iter().enumerate().flat_map(secret).chain(token).collect()
-}
-
-/// The text with labels for secrets, if it holds any.
-fn withhold(text: &str, secrets: &[(String, String)]) -> Option<String> {
-    let held: Vec<_> = secrets.iter().filter(|(_, value)| !value.is_empty() && text.contains(value)).collect();
-    let label = |text: String, (label, value): &&(String, String)| text.replace(value, label);
-    (!held.is_empty()).then(|| held.iter().fold(text.to_owned(), label))
-}
 
 /// Keeps requests in a folder, the newest ones.
 #[derive(Debug)]
@@ -109,7 +68,8 @@ impl Capturer {
     /// What a person has to know about the folder.
     pub(crate) fn notice(&self) -> String {
         format!(
-            "Requests are kept in {}, without secrets: the newest {CAPTURES_MAX}, {} MiB at most, bodies up to {} MiB.\n\
+            "Requests are kept in {}, with labels for the credentials of their providers: {CAPTURES_MAX} requests, {} MiB at \
+             most, bodies up to {} MiB.\n\
              Check one with `hookonce verify --request FILE`.",
             self.folder.display(),
             FOLDER_BYTES_MAX / (1024 * 1024),
@@ -148,41 +108,42 @@ impl Capturer {
             (None, domain) => format!("https://{}", domain.as_deref().unwrap_or_default()),
         };
         let query = if inbound.query.is_empty() { String::new() } else { format!("?{}", inbound.query) };
-        let url = format!("{origin}{}{query}", inbound.path);
-        let secrets = secrets(document);
-        let mut withheld = Withheld { url: withhold(&url, &secrets), headers: BTreeMap::new() };
-        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (name, value) in &inbound.headers {
-            let value = String::from_utf8_lossy(value).into_owned();
-            match withhold(&value, &secrets) {
-                Some(label) => drop(withheld.headers.insert(name.clone(), label)),
-                None => headers.entry(name).or_default().push(value),
-            }
+        let mut captured = CapturedRequest {
+            provider: document.provider.clone(),
+            method: inbound.method.clone(),
+            url: format!("{origin}{}{query}", inbound.path),
+            headers: inbound.headers.clone(),
+            body: inbound.body.clone(),
+            secrets: Vec::new(),
+            settings: Settings::none(),
+            schemes: Vec::new(),
+            tolerance: None,
+            now: at.as_seconds(),
+        };
+        let withheld = captured.withhold();
+        let mut headers: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for (name, value) in &captured.headers {
+            headers.entry(name).or_default().push(String::from_utf8_lossy(value));
         }
-        let mut capture = json!({
-            "endpoint": endpoint.as_str(), "provider": document.provider, "method": inbound.method, "headers": headers,
-            "body_base64": STANDARD.encode(&inbound.body), "now_unix": at.as_seconds().0,
-            "answer": { "status": status, "word": word },
+        let capture = json!({
+            "endpoint": endpoint.as_str(), "provider": captured.provider, "method": captured.method,
+            "url": captured.url, "headers": headers, "body_base64": STANDARD.encode(&captured.body),
+            "now_unix": captured.now.0, "withheld": withheld, "answer": { "status": status, "word": word },
         });
-        if let Some(fields) = capture.as_object_mut() {
-            if withheld.url.is_none() {
-                fields.insert("url".to_owned(), url.into());
-            }
-            if withheld != Withheld::default() {
-                fields.insert("withheld".to_owned(), json!(withheld));
-            }
-        }
         serde_json::to_string_pretty(&capture).unwrap_or_default()
     }
 
     /// Writes a capture, and removes the oldest ones beyond the limits.
     fn store(&self, name: &str, text: &str) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let numbered = (1..).map(|number| if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
+        let numbered = (1..).map(|number| if number == 1 { name.to_owned() } else { format!("{name}_{number}") });
         let mut names = numbered.map(|name| name + ENDING).filter(|name| !kept.contains_key(name));
         let Some(name) = names.next() else { return };
-        if let Err(failure) = write(&self.folder.join(&name), text) {
-            return output::failure(&failure);
+        if let Err(error) = self.write(&name, text) {
+            return output::failure(&Failure::usage(
+                format!("a request cannot be kept in {}: {error}", self.folder.display()),
+                "make room there, or choose another folder with --capture",
+            ));
         }
         kept.insert(name, text.len());
         for oldest in beyond_limits(&mut kept) {
@@ -190,17 +151,41 @@ impl Capturer {
             let _ = fs::remove_file(self.folder.join(oldest));
         }
     }
+
+    /// Only the owner may read the file. It is not flushed to the disk: a capture is not worth the time that this takes.
+    fn write(&self, name: &str, text: &str) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let mut file = NamedTempFile::new_in(&self.folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(self.folder.join(name)).map(drop).map_err(|error| error.error)
+    }
 }
 
-/// Takes out the oldest captures beyond the limits.
+/// The captures that share one quota: those of an endpoint that were taken, and those that were refused. What strangers
+/// send therefore pushes out what strangers sent.
+fn class(name: &str) -> (&str, bool) {
+    let mut parts = name.rsplitn(3, '-').skip(1);
+    let is_taken = parts.next().is_some_and(|status| status.starts_with('2'));
+    (parts.next().and_then(|rest| rest.split_once('-')).map_or("", |(_time, endpoint)| endpoint), is_taken)
+}
+
+/// Takes out captures beyond the limits: the oldest of the class that has the most.
 fn beyond_limits(kept: &mut BTreeMap<String, usize>) -> Vec<String> {
-    let (mut taken, mut bytes) = (Vec::new(), kept.values().sum::<usize>());
-    while kept.len() > CAPTURES_MAX || bytes > FOLDER_BYTES_MAX {
-        let Some((oldest, size)) = kept.pop_first() else { break };
-        bytes -= size;
+    let mut taken = Vec::new();
+    loop {
+        let has_many_bytes = kept.values().sum::<usize>() > FOLDER_BYTES_MAX;
+        if !has_many_bytes && kept.len() <= CAPTURES_MAX {
+            return taken;
+        }
+        let mut classes: BTreeMap<_, usize> = BTreeMap::new();
+        for (name, size) in &*kept {
+            *classes.entry(class(name)).or_default() += if has_many_bytes { *size } else { 1 };
+        }
+        let largest = classes.into_iter().max_by_key(|(_, amount)| *amount).map(|(class, _)| class);
+        let Some(oldest) = kept.keys().find(|name| Some(class(name)) == largest).cloned() else { return taken };
+        kept.remove(&oldest);
         taken.push(oldest);
     }
-    taken
 }
 
 #[cfg(test)]
@@ -223,40 +208,34 @@ mod tests {
     }
 
     #[test]
+    fn what_strangers_send_pushes_out_no_accepted_request_and_no_request_of_another_endpoint() {
+        let name = |at: usize, rest: &str| format!("{at:04}-{rest}{ENDING}");
+        let own = ["shop-1-200-accepted", "shop-1-200-accepted_2", "shop-2-401-signature_mismatch"];
+        let own: Vec<_> = own.iter().zip(0..).map(|(rest, at)| name(at, rest)).collect();
+        for (count, size) in [(CAPTURES_MAX + 5, 1), (200, FOLDER_BYTES_MAX / 100)] {
+            let strange = (0..count).map(|at| (name(10 + at, "shop-1-401-signature_missing"), size));
+            let mut kept: BTreeMap<_, _> = own.iter().map(|name| (name.clone(), 1)).chain(strange).collect();
+            let taken = beyond_limits(&mut kept);
+            assert!(!taken.is_empty() && taken.iter().all(|name| name.contains("signature_missing")), "{taken:?}");
+            assert!(kept.len() <= CAPTURES_MAX && kept.values().sum::<usize>() <= FOLDER_BYTES_MAX);
+        }
+    }
+
+    #[test]
     fn a_capture_replaces_no_other_and_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let captures = folder.path().join("captures");
         fs::create_dir_all(&captures).unwrap();
         fs::write(captures.join("0-mine.json"), "mine").unwrap();
-        fs::write(captures.join(format!("0-old{ENDING}")), "old").unwrap();
-        capturer(&folder).store("1-same", "{}");
+        fs::write(captures.join(format!("0-a-200-old{ENDING}")), "old").unwrap();
+        capturer(&folder).store("1-a-200-same", "{}");
         let capturer = capturer(&folder);
-        capturer.store("1-same", "{}");
-        capturer.store("2-large", &"x".repeat(FOLDER_BYTES_MAX - 4));
+        capturer.store("1-a-200-same", "{}");
+        capturer.store("2-a-200-large", &"x".repeat(FOLDER_BYTES_MAX - 4));
         let names = fs::read_dir(&captures).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.collect();
         names.sort();
-        let expected = ["1-same-2", "1-same", "2-large"].map(|name| format!("{name}{ENDING}"));
+        let expected = ["1-a-200-same", "1-a-200-same_2", "2-a-200-large"].map(|name| format!("{name}{ENDING}"));
         assert_eq!(names, [&["0-mine.json".to_owned()][..], &expected].concat());
-    }
-
-    #[test]
-    fn a_secret_in_any_form_is_withheld_and_filled_in_again() {
-        let mut document: EndpointDocument =
-            EndpointDocument::parse(r#"{"provider":"gitlab","secrets":["a newer secret ..","an older secret"]}"#)
-                .unwrap();
-        document.settings.insert(VERIFY_TOKEN.to_owned(), "a token".to_owned());
-        let secrets = secrets(&document);
-        for text in
-            ["an older secret", "Bearer a newer secret ..", "Basic YW4gb2xkZXIgc2VjcmV0", "https://x/?t=a+token&u=1"]
-        {
-            let label = withhold(text, &secrets).unwrap();
-            for hidden in ["secret ..", "an older", "YW4gb2xkZXIg", "a+token"] {
-                assert!(!label.contains(hidden), "{label}");
-            }
-            let withheld = Withheld { url: Some(label), headers: BTreeMap::new() };
-            assert_eq!(withheld.restored(&document).0.as_deref(), Some(text));
-        }
-        assert_eq!(withhold("t=1,v1=00", &secrets), None);
     }
 }

@@ -13,6 +13,7 @@ use super::schemes::scheme_entry;
 use crate::facts::About;
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
+use crate::kept::may_hold_credential;
 use crate::limits::SECRET_BYTES_MIN;
 use crate::path::{Path, Root, Segment};
 use crate::provider::{ItemRule, Provider, SchemeEntry};
@@ -184,13 +185,11 @@ fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {
 }
 
 fn keep(names: &[String]) -> Result<Vec<String>, Problem> {
-    /// Headers that hold credentials, by a part of their names.
-    const SECRET: [&str; 7] = ["signature", "authorization", "cookie", "token", "secret", "hmac", "api-key"];
     let mut kept = BTreeSet::from(["content-type".to_owned()]);
     for (index, name) in names.iter().enumerate() {
         let place = |problem| (format!("keep[{index}]"), problem);
         kept.insert(header_name(name).map_err(place)?);
-        if SECRET.iter().any(|part| name.contains(part)) {
+        if may_hold_credential(name) {
             return Err(place(format!("the header `{name}` may hold a credential and is never kept")));
         }
         if name.starts_with("x-hookonce-") {

@@ -13,7 +13,7 @@ use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::kind::{SchemeKind, SecretReading};
 use crate::scheme::proof::{Context, Verification};
 #[cfg(feature = "tools")]
-use crate::scheme::tools::{Lookup, SchemeTools};
+use crate::scheme::tools::{CREDENTIAL, Lookup, SchemeTools};
 use crate::source::Source;
 
 /// A credential in a header.
@@ -61,7 +61,7 @@ impl SchemeTools for TokenScheme {
     }
 
     fn lookups(&self) -> Vec<Lookup> {
-        vec![Lookup::header("credential", &self.header)]
+        vec![Lookup::header(CREDENTIAL, &self.header)]
     }
 
     fn summary(&self) -> String {

@@ -5,6 +5,9 @@ use hookonce_protocol::time::{EpochSec, Millis};
 use crate::scheme::draft::{Draft, SignError};
 use crate::scheme::proof::Context;
 
+/// What a scheme reads where the request holds the secret itself.
+pub(crate) const CREDENTIAL: &str = "credential";
+
 /// A place that a scheme reads, shown to people who look for a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lookup {

@@ -21,7 +21,7 @@ fn captures(workspace: &Workspace) -> Vec<(String, PathBuf)> {
 }
 
 #[test]
-fn a_captured_request_holds_no_secret_and_verify_judges_it_as_the_inbox_did() {
+fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did() {
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
     // Telegram's secret is itself a header.
@@ -59,6 +59,76 @@ fn a_captured_request_holds_no_secret_and_verify_judges_it_as_the_inbox_did() {
         assert_eq!(report["response"]["status"], kept["answer"]["status"], "{name}: {report}");
         assert_eq!(judged.status.success(), kept["answer"]["status"] == 200, "{name}: {report}");
     }
+}
+
+/// The only capture of an endpoint, as its path and its text.
+fn only(workspace: &Workspace, endpoint: &str) -> (String, String) {
+    let mut files = captures(workspace);
+    files.retain(|(name, _)| name.contains(&format!("-{endpoint}-")));
+    let [(_, path)] = &files[..] else { panic!("{files:?}") };
+    (path.to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap())
+}
+
+/// The 401 after a rotation at one side only: what was sent is none of the endpoint's secrets.
+#[test]
+fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
+    for provider in ["telegram", "gitlab"] {
+        assert!(workspace.run(&["endpoint", "add", provider, "--provider", provider]).status.success());
+    }
+    let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
+    assert!(workspace.run(&["send", "--provider", "telegram", "--file", &update]).status.success());
+    let shown = json(&workspace.run(&["endpoint", "show", "telegram", "--reveal", "--json"]));
+    let retired = shown["secrets"][0].as_str().unwrap().to_owned();
+    for more in [&["--secret", "-"][..], &["--retire"]] {
+        let rotate = [&["endpoint", "rotate", "telegram"], more].concat();
+        let rotated = workspace.run_with_input(&rotate, "a_newer_secret_of_enough_bytes");
+        assert!(rotated.status.success(), "{}", text(&rotated));
+    }
+    let wrong = "a_wrong_token_of_enough_bytes";
+    workspace.run(&["trigger", "gitlab.push_hook", "--secret", wrong]);
+    for (endpoint, hidden, place) in [
+        ("telegram", retired.as_str(), "header:x-telegram-bot-api-secret-token"),
+        ("gitlab", wrong, "header:x-gitlab-token"),
+    ] {
+        let (path, kept) = only(&workspace, endpoint);
+        assert!(!kept.contains(hidden), "{kept}");
+        let report = json(&workspace.run(&["verify", "--request", &path, "--json"]));
+        assert_eq!(
+            (&report["authentic"], &report["code"]),
+            (&object!(false), &object!("signature_mismatch")),
+            "{report}"
+        );
+        assert_eq!(report["unknown_credentials"][0]["place"], place, "{report}");
+        let said = text(&workspace.run(&["verify", "--request", &path]));
+        assert!(said.contains(&format!("the credential at {place} is none that the endpoint holds")), "{said}");
+    }
+}
+
+/// An endpoint's own settings count, and nothing is assumed for those that it lacks.
+#[test]
+fn an_endpoint_without_a_setting_that_it_needs_is_judged_as_the_inbox_judges_it() {
+    let workspace = Workspace::new();
+    let add = ["endpoint", "add", "whatsapp", "--provider", "meta_whatsapp", "--setting", "verify_token=-"];
+    assert!(workspace.run_with_input(&add, "a token").status.success());
+    let document = ".hookonce/endpoints/whatsapp.json";
+    let mut stored: Value = serde_json::from_str(&workspace.read(document)).unwrap();
+    stored.as_object_mut().unwrap().remove("settings");
+    workspace.write(document, stored.to_string().as_bytes());
+    let url = "https://x.example/?hub.mode=subscribe&hub.challenge=1&hub.verify_token=";
+    let url = format!("{url}{}", stored["secrets"][0].as_str().unwrap());
+    let judged = workspace.run(&["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url]);
+    let report = json(&judged);
+    assert_eq!(
+        (&report["code"], &report["causes"][0]["code"]),
+        (&object!("not_configured"), &object!("setting_missing"))
+    );
+
+    stored["tenant"] = object!("No Tenant");
+    workspace.write(document, stored.to_string().as_bytes());
+    let refused = workspace.run(&["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url]);
+    assert!(text(&refused).contains("`tenant` is not valid: a tenant has 1 to 64 of"), "{}", text(&refused));
 }
 
 /// The address of the running stack.
@@ -100,6 +170,19 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
         format!("* Connected\n> POST /webhooks/shop HTTP/1.1\n> Host: x.example\n> {header}\n>\n< HTTP/1.1 401\n");
     let curl = workspace.write("curl.txt", curl.as_bytes());
     let report = json(&workspace.run(&["verify", "--json", "--curl", &curl, "--body", &body, "--at", &at]));
+    assert_eq!(report["verdict"], "accepted", "{report}");
+
+    // A gateway reports the name in the Host header without its port.
+    let signed = valid("square");
+    let add = ["endpoint", "add", "square", "--provider", "square", "--secret", "-"];
+    assert!(workspace.run_with_input(&add, signed["secrets"][0].as_str().unwrap()).status.success());
+    let (host, path) = signed["url"].as_str().unwrap().trim_start_matches("https://").split_once('/').unwrap();
+    let header = signed["headers"]["x-square-hmacsha256-signature"].as_str().unwrap();
+    let curl = format!("> POST /{path} HTTP/1.1\n> Host: {host}:8787\n> x-square-hmacsha256-signature: {header}\n");
+    let curl = workspace.write("square.txt", curl.as_bytes());
+    let square = workspace.write("square.json", &STANDARD.decode(signed["body_base64"].as_str().unwrap()).unwrap());
+    let report =
+        json(&workspace.run(&["verify", "--json", "--endpoint", "square", "--curl", &curl, "--body", &square]));
     assert_eq!(report["verdict"], "accepted", "{report}");
 
     let request = object!({ "endpoint": "shop", "method": "POST", "url": "https://x.example/", "now_unix": 1_767_225_600,
@@ -148,6 +231,17 @@ fn behind_a_tunnel_the_public_address_is_what_is_signed() {
     assert_eq!(json(&signed)["deliveries"][0]["answer"], "accepted", "{}", text(&signed));
     let other = trigger(&["--setting", "public_url=https://127.0.0.1/webhooks/square"]);
     assert_eq!(json(&other)["deliveries"][0]["answer"], "signature_mismatch", "{}", text(&other));
+    // What curl sent to this machine is judged as what came through the tunnel.
+    let (_, kept) = &captures(&workspace)[0];
+    let request: Value = serde_json::from_str(&fs::read_to_string(kept).unwrap()).unwrap();
+    let body = workspace.write("body.json", &STANDARD.decode(request["body_base64"].as_str().unwrap()).unwrap());
+    let signature = request["headers"]["x-square-hmacsha256-signature"][0].as_str().unwrap();
+    let curl = format!(
+        "> POST /webhooks/square HTTP/1.1\n> Host: 127.0.0.1:8787\n> x-square-hmacsha256-signature: {signature}\n"
+    );
+    let curl = workspace.write("curl.txt", curl.as_bytes());
+    let judged = workspace.run(&["verify", "--curl", &curl, "--body", &body]);
+    assert!(judged.status.success(), "{}", text(&judged));
     child.kill().unwrap();
     child.wait().unwrap();
     let lines: Vec<_> = BufReader::new(out).lines().map(Result::unwrap).collect();

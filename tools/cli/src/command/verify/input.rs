@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use hookonce_providers::{CapturedRequest, CapturedRequestError};
+use hookonce_providers::{CapturedRequest, CapturedRequestError, UnknownCredential};
 use hookonce_runtime::document::EndpointDocument;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
-use crate::capture::Withheld;
 use crate::command::send::header;
 use crate::endpoints::{self, Place};
 use crate::failure::Failure;
@@ -40,7 +39,7 @@ pub(super) struct Input {
     /// HTTP method [default: POST].
     #[arg(long)]
     method: Option<String>,
-    /// URL that the provider called [default: from the Host header; public_url of the endpoint counts first].
+    /// URL that the provider called [default: from the local stack's --public or the Host header; public_url of the endpoint counts first].
     #[arg(long)]
     url: Option<String>,
     /// When the request came: seconds since 1970, or a time such as 2026-01-01T12:00:00Z [default: now].
@@ -57,25 +56,35 @@ fn moment(text: &str) -> Result<i64, String> {
 }
 
 impl Input {
-    /// The request, with what its endpoint holds.
+    /// The request, with what its endpoint holds, and the credentials that were withheld from the capture and are none of
+    /// the endpoint's.
     ///
     /// # Errors
     /// [`Failure::Usage`] when parts are missing, all of which it names, or cannot be read.
-    pub(super) async fn read(&self) -> Result<CapturedRequest, Failure> {
+    pub(super) async fn read(&self) -> Result<(CapturedRequest, Vec<UnknownCredential>), Failure> {
         let mut fields = match &self.request {
             Some(file) => capture(file)?,
             None => self.parts()?,
         };
         let own = fields.remove("endpoint").and_then(|id| id.as_str().map(str::to_owned));
         fields.remove("answer");
+        let withheld: Vec<String> = fields
+            .remove("withheld")
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|_| Failure::usage("the field `withheld` must be a list of strings", "capture the request again"))?
+            .unwrap_or_default();
         // A capture with secrets is complete.
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
-        if let Some(id) = id {
+        let read = if let Some(id) = id {
             let known = endpoints::parse_id(&id)?;
             let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| endpoints::missing(&known))?;
             add_endpoint(&mut fields, &id, stored.document(&known)?)?;
-        }
-        CapturedRequest::try_from(fields).map_err(|error| {
+            CapturedRequest::of_endpoint(fields)
+        } else {
+            CapturedRequest::try_from(fields)
+        };
+        let mut captured = read.map_err(|error| {
             let hint = match &error {
                 CapturedRequestError::Missing(missing) if missing.contains(&"secrets") => {
                     "`--endpoint ID` takes provider, secrets and settings from an endpoint, with --stack NAME from a deployed one"
@@ -83,7 +92,9 @@ impl Input {
                 _ => "`hookonce verify --help` lists the fields",
             };
             Failure::usage(format!("the captured request cannot be used: {error}"), hint)
-        })
+        })?;
+        let unknown = captured.restore(&withheld);
+        Ok((captured, unknown))
     }
 
     /// The fields of a request that is given in parts.
@@ -113,7 +124,7 @@ impl Input {
         let body = self.body.as_deref().map(|file| read(file, "the body")).transpose()?.unwrap_or_default();
         let host = headers.iter().find(|(name, _)| name == "host").map_or("localhost", |(_, host)| host);
         let called = if called.is_empty() { format!("/webhooks/{id}") } else { called.to_owned() };
-        let url = self.url.clone().unwrap_or_else(|| format!("https://{host}{called}"));
+        let url = self.url.clone().unwrap_or_else(|| format!("{}{called}", self.origin(host)));
         let mut named: Map<String, Value> = Map::new();
         for (name, value) in headers {
             if let Some(values) = named.entry(name).or_insert_with(|| json!([])).as_array_mut() {
@@ -133,6 +144,14 @@ impl Input {
         }
         Ok(fields)
     }
+
+    /// The origin that the inbox takes a request to have: the public one of the running local stack, or else the name in
+    /// the Host header, which a gateway reports without a port.
+    fn origin(&self, host: &str) -> String {
+        let running = self.place.stack.is_none().then(|| self.place.folder.running().ok()).flatten();
+        let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
+        running.and_then(|running| running.public_url).unwrap_or_else(|| format!("https://{name}"))
+    }
 }
 
 /// Adds what an endpoint holds. What the capture says of its own endpoint counts no longer.
@@ -142,16 +161,6 @@ fn add_endpoint(fields: &mut Map<String, Value>, id: &str, document: EndpointDoc
             format!("the request is for another provider; endpoint {id} receives from {}", document.provider),
             "choose an endpoint of the request's provider with --endpoint",
         ));
-    }
-    let withheld = fields.remove("withheld").map(serde_json::from_value::<Withheld>).transpose();
-    let withheld =
-        withheld.map_err(|_| Failure::usage("the field `withheld` is malformed", "capture the request again"))?;
-    if let Some(withheld) = withheld {
-        let (url, headers) = withheld.restored(&document);
-        fields.extend(url.map(|url| ("url".to_owned(), json!(url))));
-        if let Some(all) = fields.get_mut("headers").and_then(Value::as_object_mut) {
-            all.extend(headers.into_iter().map(|(name, value)| (name, json!(value))));
-        }
     }
     let EndpointDocument { provider, secrets, settings, schemes, tolerance_seconds, .. } = document;
     for (name, value) in [

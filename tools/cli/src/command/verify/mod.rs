@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{
-    CapturedRequest, Catalog, Cause, Explanation, Fingerprint, Provider, Received, Refusal, VerifiedDelivery,
+    CapturedRequest, Catalog, Cause, Explanation, Fingerprint, Provider, Received, Refusal, UnknownCredential,
+    VerifiedDelivery,
 };
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
@@ -79,6 +80,7 @@ struct Printed<'a> {
     report: &'a Report,
     captured: &'a Captured,
     causes: &'a [Cause],
+    unknown_credentials: &'a [UnknownCredential],
 }
 
 /// How the inbox would answer.
@@ -113,16 +115,28 @@ impl From<Outbound> for Response {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let captured = arguments.input.read().await?;
+    let (captured, unknown) = arguments.input.read().await?;
     let provider = find(Catalog::built_in(), &captured.provider)?;
     let (report, explanation) = judge(provider, &captured);
     let accepted = report.verdict != "rejected";
     let body = Captured::new(&captured, arguments.sha256.as_ref());
     if arguments.json {
         let Explanation { authentic, causes, .. } = &explanation;
-        output::json(&Printed { authentic: *authentic, report: &report, captured: &body, causes });
+        output::json(&Printed {
+            authentic: *authentic,
+            report: &report,
+            captured: &body,
+            causes,
+            unknown_credentials: &unknown,
+        });
     } else {
         print(&report, &explanation);
+        for UnknownCredential { place, label } in &unknown {
+            output::line(&format!(
+                "  the credential at {place} is none that the endpoint holds; the capture has {label} in its place, the start \
+                 of its SHA-256"
+            ));
+        }
         body.print();
     }
     Ok(if accepted { Exit::Done } else { Exit::No })
