@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_protocol::call::Written;
+use hookonce_protocol::call::{Committed, Written};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{Order, Refusal};
-use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_protocol::operator::{Order, Refusal, carry_out};
+use hookonce_protocol::record::{DeadReason, Due, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Operation, Trail};
+use hookonce_protocol::write::{Condition, Write};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::body::{compress, decompress};
@@ -18,7 +19,7 @@ use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use crate::support::samples::{has_status, messaged, whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
-use crate::support::{Harness, Verdict, word};
+use crate::support::{Harness, Script, Verdict, word};
 
 const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
 
@@ -231,7 +232,82 @@ async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by
     assert_eq!(refused.err(), Some(Refusal::Envelope), "its events are what takes effect");
 }
 
-/// The older catalog did not know that calls are events. Today it splits the message's record, which stays the message.
+/// Records a force by an operator, as `hookonce replay --force` does, and lets everything settle.
+async fn force(harness: &Harness, key: &RecordKey) {
+    let tables = harness.tables().await;
+    let order = Order {
+        operation: Operation::Force,
+        accept_duplicate: false,
+        accept_other_body: false,
+        by: "ada".to_owned(),
+        reason: "r".to_owned(),
+    };
+    let (record, trail) = (&tables.records[key.as_str()], Trail::default());
+    let writes = carry_out(record, &trail, &order, "act-1", &harness.timing, harness.clock.moment()).unwrap();
+    assert_eq!(harness.operator_store(&Script::none()).commit(&writes).await, Committed::Applied);
+    harness.observe().await;
+    harness.stack.queue().send(&Message::Ref { pk: key.clone() }).await.unwrap();
+    harness.settle().await;
+}
+
+/// An older catalog settled the whole as one event.
+async fn settled_as_one(harness: &Harness, ids: &[&str]) -> RecordKey {
+    let key = claim_as_one(harness, "sha256:of-the-body", "messages", &whatsapp(ids).body).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    let response = harness.worker_with(without_items()).handle(batch, harness.deadline()).await;
+    harness.conclude(messages, Some(response)).await;
+    let settled = harness.tables().await.records[key.as_str()].outcome;
+    assert_eq!(settled, Some(Outcome::Ignored));
+    key
+}
+
+#[tokio::test]
+async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event() {
+    let harness = Harness::new().await;
+    let key = settled_as_one(&harness, &["a", "b"]).await;
+    force(&harness, &key).await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2));
+    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
+}
+
+/// A force that is accepted takes effect, or somebody hears of it.
+#[tokio::test]
+async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
+    let harness = Harness::new().await;
+    let key = settled_as_one(&harness, &["a", "b"]).await;
+    harness.deliver(&whatsapp(&["b"])).await;
+    harness.settle().await;
+    force(&harness, &key).await;
+    let tables = harness.tables().await;
+    let whole = &tables.records[key.as_str()];
+    assert_eq!((whole.status, whole.dead_reason), (Status::Dead, Some(DeadReason::Permanent)));
+    assert_eq!(whole.last_error.as_deref(), Some("EVENT_HAS_RECORD"));
+    assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1), "the other one is applied");
+    assert_eq!(harness.metric("record_dead"), 1);
+}
+
+/// The worker dies after it created the records of a forced event's parts. They are its own, so it goes on.
+#[tokio::test]
+async fn a_forced_event_of_an_older_catalog_knows_the_records_that_it_created_itself() {
+    let harness = Harness::new().await;
+    let key = settled_as_one(&harness, &["a", "b"]).await;
+    force(&harness, &key).await;
+    // As if the last write, which closes it, had not been made.
+    let tables = harness.tables().await;
+    let mut open = tables.records[key.as_str()].clone();
+    open.status = Status::Pending;
+    open.outcome = None;
+    open.due = Some(Due::pending(&key, harness.timing.shards, harness.clock.now()));
+    let write = Write { condition: Condition::none(), ..claim_write(&open) };
+    assert_eq!(harness.stack.store().write(&write).await, Written::Applied);
+    harness.stack.queue().send(&Message::Ref { pk: key.clone() }).await.unwrap();
+    harness.settle().await;
+    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::FannedOut));
+}
+
+/// The older catalog did not know that calls are events. Today it splits the message's record, which stays the message,
+/// and the call gets a record of its own before the message is settled.
 #[tokio::test]
 async fn one_event_of_an_older_catalog_is_read_again_by_its_own_key() {
     let harness = Harness::new().await;
@@ -243,7 +319,21 @@ async fn one_event_of_an_older_catalog_is_read_again_by_its_own_key() {
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&[messaged("a")]), Verdict::applied(1));
     assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::Applied));
-    assert_eq!(tables.records.len(), 1);
+    let others: Vec<_> = tables.records.values().filter(|record| record.key != key).collect();
+    assert_eq!(others.len(), 1, "the call is kept: {others:?}");
+    assert_eq!((others[0].parent.as_ref(), others[0].outcome), (Some(&key), Some(Outcome::Ignored)));
+    assert!(others[0].key.as_str().contains("call-1"), "{others:?}");
+}
+
+#[tokio::test]
+async fn the_siblings_of_a_message_that_was_claimed_as_one_event_are_applied_too() {
+    let harness = Harness::new().await;
+    let key = claim_as_one(&harness, "wamid.b", "messages", &whatsapp(&["a", "b", "c"]).body).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
+    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::Applied));
+    assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
 }
 
 /// The reverse: an envelope of today that the worker's catalog reads as one event, as after a roll-back.
@@ -258,7 +348,6 @@ async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event(
     }
     let tables = harness.tables().await;
     let outcomes: BTreeSet<_> = tables.records.values().map(|record| record.outcome).collect();
-    println!("{outcomes:?}");
     assert_eq!(
         outcomes,
         BTreeSet::from([Some(Outcome::FannedOut), Some(Outcome::Ignored)]),

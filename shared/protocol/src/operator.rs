@@ -186,7 +186,8 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     if accept_duplicate {
         changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     }
-    Ok(update(record, Purpose::Retry, changes, record.guard().condition([])))
+    let condition = record.guard().condition([Clause::Present(attribute::BODY.into())]);
+    Ok(update(record, Purpose::Retry, changes, condition))
 }
 
 /// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.

@@ -186,11 +186,21 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record, routing: &Routing) -> Planned {
-        let event = match guarded(|| self.read(record)) {
-            Ok(Contained::One(event)) => event,
-            Ok(Contained::Several(events)) => return Planned::Several(events),
+        let Contained { own, others } = match guarded(|| self.read(record)) {
+            Ok(contained) => contained,
             Err(failure) => return Planned::Failed(failure),
         };
+        let own = match own {
+            Some(event) => Some(self.plan_event(event, routing).await),
+            None => None,
+        };
+        match own {
+            Some(own) if others.is_empty() => own,
+            own => Planned::Several { others, own: own.map(Box::new) },
+        }
+    }
+
+    async fn plan_event(&self, event: Event, routing: &Routing) -> Planned {
         let set = match routing {
             // Until the routes are read, nobody guesses where an event goes.
             Routing::Unknown => return Planned::Unavailable,
@@ -218,8 +228,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Reads the body of a record that was claimed as one event.
     ///
     /// The catalog may have changed since: what it splits today may have been one event. The event with the record's own key
-    /// is then the event that was claimed. If none has that key, each event gets a record, as those of an envelope do: a
-    /// handler reads one event at a time and would leave the others out.
+    /// is then the event that was claimed. Every other one gets a record, as those of an envelope do: a handler reads one
+    /// event at a time and would leave the others out.
     fn read(&self, record: &Record) -> Result<Contained, Failure> {
         let (endpoint, _) = record.key.parts();
         let endpoint = EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
@@ -229,21 +239,28 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             record.key == key || record.key == key.alternate()
         };
         let claimed = if parts.len() == 1 { Some(0) } else { parts.iter().position(is_claimed) };
-        let Some(claimed) = claimed else { return Ok(Contained::Several(children(record, parts)?)) };
-        let part = parts.swap_remove(claimed);
-        Ok(Contained::One(Event {
+        let Some(claimed) = claimed else { return Ok(Contained { own: None, others: children(record, parts)? }) };
+        // Handlers know the types of today's catalog. A body that is one event keeps the type under which it was claimed.
+        let single = parts.len() == 1;
+        let part = parts.remove(claimed);
+        let event_type = if single { record.event_type.clone() } else { part.event_type.clone() };
+        // The same event twice in one body is one event.
+        parts.retain(|other| other.key != part.key || other.sha256 != part.sha256);
+        let others = children(record, parts)?;
+        let own = Event {
             version: EVENT_VERSION,
             tenant: record.tenant.clone().unwrap_or_else(|| endpoint.clone().into()),
             endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),
             key: part.key.into(),
-            event_type: record.event_type.clone(),
+            event_type,
             received_at: record.received_at,
             generation: record.generation,
             headers: record.headers.clone(),
             body: part.body,
-        }))
+        };
+        Ok(Contained { own: Some(own), others })
     }
 
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
@@ -264,9 +281,10 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 }
 
 /// What the body of a record that was claimed as one event holds today.
-enum Contained {
-    One(Event),
-    Several(Vec<ChildEvent>),
+struct Contained {
+    /// The event that the record stands for.
+    own: Option<Event>,
+    others: Vec<ChildEvent>,
 }
 
 fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>, Failure> {

@@ -44,6 +44,9 @@ pub fn known_transitions() -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// The transition that only the model takes: it needs records of another catalog, and the simulator has one.
+const OF_ANOTHER_CATALOG: &str = "worker: plan -> several";
+
 /// The scenario of a name.
 pub fn scenario_named(name: &str) -> Option<scenario::Scenario> {
     scenario::all().into_iter().find(|scenario| scenario.name == name)
@@ -254,7 +257,8 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
             say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
         }
     });
-    let wanted = known_transitions();
+    let mut wanted = known_transitions();
+    wanted.remove(OF_ANOTHER_CATALOG);
     let missed: Vec<_> = if done < DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
     for label in &missed {
         say(&format!("not seen: {label}"));

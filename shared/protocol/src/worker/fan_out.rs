@@ -2,7 +2,7 @@
 //! because no provider promises that a retry groups events the same way.
 
 use super::{State, Worker, WorkerStep};
-use crate::call::{Call, ChildEvent, Failure, Reply, Signal, Split, Written};
+use crate::call::{Call, ChildEvent, Failure, Planned, Reply, Signal, Split, Written};
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
@@ -10,7 +10,7 @@ use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, journal_shard};
 use crate::timing::{Moment, Timing};
 
-/// Why an event of an envelope gets no record of its own. Its envelope dies in its place, because only the envelope has
+/// Why an event gets no record of its own from this run. Its envelope dies in its place, because only the envelope has
 /// the event's payload; the siblings are not concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum LeftOut {
@@ -18,41 +18,66 @@ pub(super) enum LeftOut {
     TooLarge,
     /// The store can never take the record.
     Invalid,
+    /// It has one already. The force of the whole cannot repeat the effect of that record, so it must not look as if it
+    /// had.
+    HasRecord,
+}
+
+/// A record whose events get records of their own. It is an envelope, or the record of a single event out of which
+/// today's catalog reads several.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct FanOut {
+    record: Box<Record>,
+    left_out: Option<LeftOut>,
+    own: Option<Own>,
+}
+
+/// The decision about the event with the record's own key. It waits until its siblings have records: once the record is
+/// settled, nobody reads them out of it any more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Own {
+    pub(super) planned: Box<Planned>,
+    pub(super) replans: u8,
 }
 
 impl Worker {
     pub(super) fn split(self, split: Option<Split>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
         match split {
-            Some(Split::Events(events)) => self.fan_out(events, envelope, moment),
+            Some(Split::Events(events)) => self.fan_out(events, envelope, None, moment),
             Some(Split::Failed(failure)) => self.fail(envelope, &failure, moment),
             None => self.transient(envelope.attempts, moment),
         }
     }
 
-    /// Creates a record for each event that fits into one. `envelope` may also be the record of a single event, if
-    /// today's catalog reads several out of its body.
-    pub(super) fn fan_out(self, events: Vec<ChildEvent>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
-        if events.is_empty() {
-            return self.mark(envelope, Outcome::FannedOut, moment);
+    /// Creates a record for each event that fits into one.
+    pub(super) fn fan_out(
+        self,
+        events: Vec<ChildEvent>,
+        record: Box<Record>,
+        own: Option<Own>,
+        moment: Moment,
+    ) -> WorkerStep {
+        let (children, large): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
+        let left_out = (!large.is_empty()).then_some(LeftOut::TooLarge);
+        let fan_out = FanOut { record, left_out, own };
+        if children.is_empty() {
+            return self.hint(fan_out, Vec::new(), moment);
         }
-        let (children, others): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
-        let left_out = (!others.is_empty()).then_some(LeftOut::TooLarge);
-        match records(&envelope, &children, &self.timing, moment) {
+        match records(&fan_out.record, &children, &self.timing, moment) {
             Some(records) => {
                 let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
-                self.call(State::Creating { record: envelope, children, left_out }, Call::WriteEach(writes))
+                self.call(State::Creating { fan_out, children }, Call::WriteEach(writes))
             }
-            None => self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
+            None => self.fail(fan_out.record, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
         }
     }
 
     /// Continues after the children were written. The envelope may only be closed when every child is known to exist.
     pub(super) fn created(
         self,
-        envelope: Box<Record>,
+        mut fan_out: FanOut,
         events: &[ChildEvent],
         written: &[Written],
-        left_out: Option<LeftOut>,
         moment: Moment,
     ) -> WorkerStep {
         let decided = written.iter().all(|written| match written {
@@ -61,14 +86,17 @@ impl Worker {
             Written::TransactionConflict | Written::Unavailable => false,
         });
         if !decided {
-            return self.transient(envelope.attempts, moment);
+            return self.transient(fan_out.record.attempts, moment);
         }
-        let Some(records) = records(&envelope, events, &self.timing, moment) else {
-            return self.fail(envelope, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
+        let Some(records) = records(&fan_out.record, events, &self.timing, moment) else {
+            return self.fail(fan_out.record, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
         };
         let mut fresh = Vec::new();
         let mut other_bodies = Vec::new();
         for (record, written) in records.into_iter().zip(written) {
+            if fan_out.cannot_repeat(&record, written) {
+                fan_out.left_out.get_or_insert(LeftOut::HasRecord);
+            }
             match written {
                 Written::Applied => fresh.push(record.key),
                 Written::ConditionFailed(Found::Record(old)) if old.body_sha256 != record.body_sha256 => {
@@ -82,22 +110,23 @@ impl Worker {
             }
         }
         let mismatch = !other_bodies.is_empty();
-        let left_out = if written.contains(&Written::Invalid) { Some(LeftOut::Invalid) } else { left_out };
-        let step = if mismatch && envelope.quarantine_mismatch {
+        if written.contains(&Written::Invalid) {
+            fan_out.left_out = Some(LeftOut::Invalid);
+        }
+        let step = if mismatch && fan_out.record.quarantine_mismatch {
             let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
             let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
-            self.call(State::Quarantining { record: envelope, fresh, left_out }, call)
+            self.call(State::Quarantining { fan_out, fresh }, call)
         } else {
-            self.hint(envelope, fresh, left_out, moment)
+            self.hint(fan_out, fresh, moment)
         };
         if mismatch { step.signal(Signal::BodyMismatch) } else { step }
     }
 
     pub(super) fn quarantined(
         self,
-        envelope: Box<Record>,
+        mut fan_out: FanOut,
         fresh: Vec<RecordKey>,
-        left_out: Option<LeftOut>,
         reply: Reply,
         moment: Moment,
     ) -> WorkerStep {
@@ -105,47 +134,70 @@ impl Worker {
             Written::Applied | Written::ConditionFailed(_) | Written::Invalid => true,
             Written::TransactionConflict | Written::Unavailable => false,
         };
-        let Reply::WrittenEach(written) = reply else { return self.transient(envelope.attempts, moment) };
+        let Reply::WrittenEach(written) = reply else { return self.transient(fan_out.record.attempts, moment) };
         let died = written.iter().filter(|written| **written == Written::Applied).count();
         let step = if written.iter().all(decided) {
-            let left_out = if written.contains(&Written::Invalid) { Some(LeftOut::Invalid) } else { left_out };
-            self.hint(envelope, fresh, left_out, moment)
+            if written.contains(&Written::Invalid) {
+                fan_out.left_out = Some(LeftOut::Invalid);
+            }
+            self.hint(fan_out, fresh, moment)
         } else {
-            self.transient(envelope.attempts, moment)
+            self.transient(fan_out.record.attempts, moment)
         };
         (0..died).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
     }
 
     /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and the
     /// relay sends the hints of the others.
-    fn hint(
-        self,
-        envelope: Box<Record>,
-        fresh: Vec<RecordKey>,
-        left_out: Option<LeftOut>,
-        moment: Moment,
-    ) -> WorkerStep {
-        match left_out {
-            Some(LeftOut::Invalid) => return self.invalid(envelope, moment),
-            Some(LeftOut::TooLarge) => return self.fail(envelope, &Failure::permanent("EVENT_TOO_LARGE"), moment),
-            None => {}
+    fn hint(self, fan_out: FanOut, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
+        let code = match fan_out.left_out {
+            Some(LeftOut::Invalid) => return self.invalid(fan_out.record, moment),
+            Some(LeftOut::TooLarge) => Some("EVENT_TOO_LARGE"),
+            Some(LeftOut::HasRecord) => Some("EVENT_HAS_RECORD"),
+            None => None,
+        };
+        if let Some(code) = code {
+            return self.fail(fan_out.record, &Failure::permanent(code), moment);
         }
         if fresh.is_empty() {
-            return self.mark(envelope, Outcome::FannedOut, moment);
+            return self.close(fan_out, moment);
         }
         let messages = fresh.into_iter().map(|pk| Message::Ref { pk }).collect();
-        self.call(State::Hinting { record: envelope }, Call::SendEach(messages))
+        self.call(State::Hinting { fan_out }, Call::SendEach(messages))
+    }
+
+    /// Every event has a record. Ends the one that held them, or goes on with its own event.
+    pub(super) fn close(self, fan_out: FanOut, moment: Moment) -> WorkerStep {
+        match fan_out.own {
+            Some(Own { planned, replans }) => self.planned(*planned, fan_out.record, replans, moment),
+            None => self.mark(fan_out.record, Outcome::FannedOut, moment),
+        }
+    }
+}
+
+impl FanOut {
+    /// Whether a forced record meets a child that an earlier generation, or another delivery, created.
+    fn cannot_repeat(&self, child: &Record, written: &Written) -> bool {
+        let forced = self.record.generation > 0 && self.own.is_none();
+        let Written::ConditionFailed(found) = written else { return false };
+        let mine = matches!(found, Found::Record(old) if old.claim_id == child.claim_id);
+        forced && !mine
     }
 }
 
 /// The records of an envelope's events. Every run makes the same claims.
 fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
     let endpoint = EndpointId::parse(envelope.key.parts().0).ok()?;
+    // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
+    let claim = match envelope.generation {
+        0 => envelope.claim_id.clone(),
+        generation => ClaimId(format!("{}#g{generation}", envelope.claim_id.0)),
+    };
     let child = |event: &ChildEvent| {
         let key = RecordKey::event(&endpoint, &event.event_id);
         Record {
             status: Status::Pending,
-            claim_id: ClaimId::of_child(&envelope.key, &envelope.claim_id, &key),
+            claim_id: ClaimId::of_child(&envelope.key, &claim, &key),
             generation: 0,
             event_type: event.event_type.clone(),
             body: Some(event.body.clone()),

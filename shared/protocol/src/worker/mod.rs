@@ -9,7 +9,8 @@
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ ack
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
-//!   │  (likewise a single event that today's catalog reads as several)
+//!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
+//!   │  committed once the others have records)
 //!   └─ anything else ─▶ ack
 //! ```
 //! Acknowledging a `ref` message too early would be safe, because the relay owns the record. Acknowledging a `full`
@@ -38,7 +39,7 @@ use crate::write::Write;
 pub use commit::Cancellation;
 pub(crate) use failure::death;
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
-use fan_out::LeftOut;
+use fan_out::{FanOut, Own};
 
 /// How often one message may plan again after a condition of the plan failed.
 pub const REPLANS_MAX: u8 = 3;
@@ -92,9 +93,9 @@ enum State {
     Confirming { record: Box<Record> },
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
-    Creating { record: Box<Record>, children: Vec<ChildEvent>, left_out: Option<LeftOut> },
-    Quarantining { record: Box<Record>, fresh: Vec<RecordKey>, left_out: Option<LeftOut> },
-    Hinting { record: Box<Record> },
+    Creating { fan_out: FanOut, children: Vec<ChildEvent> },
+    Quarantining { fan_out: FanOut, fresh: Vec<RecordKey> },
+    Hinting { fan_out: FanOut },
     Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
 }
 
@@ -205,7 +206,9 @@ impl Worker {
         match planned {
             Planned::Plan(plan) => self.commit(record, *plan, replans, moment),
             Planned::NoHandler => self.mark(record, Outcome::Ignored, moment),
-            Planned::Several(events) => self.fan_out(events, record, moment),
+            Planned::Several { others, own } => {
+                self.fan_out(others, record, own.map(|planned| Own { planned, replans }), moment)
+            }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             Planned::Unavailable => self.transient(record.attempts, moment),
         }
@@ -326,12 +329,12 @@ impl Machine for Worker {
             },
             State::Marking { record, outcome } => self.marked(&reply.written(), record, outcome, moment),
             State::Splitting { record } => self.split(reply.split(), record, moment),
-            State::Creating { record, children, left_out } => {
+            State::Creating { fan_out, children } => {
                 let written = reply.written_each(children.len());
-                self.created(record, &children, &written, left_out, moment)
+                self.created(fan_out, &children, &written, moment)
             }
-            State::Quarantining { record, fresh, left_out } => self.quarantined(record, fresh, left_out, reply, moment),
-            State::Hinting { record } => self.mark(record, Outcome::FannedOut, moment),
+            State::Quarantining { fan_out, fresh } => self.quarantined(fan_out, fresh, reply, moment),
+            State::Hinting { fan_out } => self.close(fan_out, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
         }
     }

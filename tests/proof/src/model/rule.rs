@@ -4,12 +4,11 @@ use std::fmt;
 
 use hookonce_protocol::ingress::OnBodyMismatch;
 use hookonce_protocol::key::RecordKind;
-use hookonce_protocol::record::{DeadReason, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::timing::Timing;
 
 use super::Model;
 use super::pool::{MessageId, ProcId};
-use super::scenario::Kind;
 use super::state::{Budget, FACTS, SLOTS, State};
 use super::view::{FACT_NAMES, ItemView, fact_of};
 use super::world::World;
@@ -151,7 +150,8 @@ impl Model {
         {
             return Some(Rule::Unapplied);
         }
-        if record.status == Status::Processed && envelope && !self.children_known(state, slot, domain.effects) {
+        let fanned_out = record.outcome == Some(Outcome::FannedOut);
+        if record.status == Status::Processed && fanned_out && !self.children_known(state, slot, domain.effects) {
             return Some(Rule::Unapplied);
         }
         let known_dead = record.status == Status::Dead && !record.dead_reason.is_some_and(DeadReason::effect_unknown);
@@ -196,22 +196,19 @@ impl Model {
         let slot = self.slots[delivery];
         let effects = world.domains.view(state.domain).effects;
         let applied = |slot: usize| self.facts[slot].is_some_and(|fact| effects[fact] > 0);
-        match self.scenario.deliveries[delivery].kind {
-            Kind::Delivery | Kind::Event => {
-                let fact = FACT_NAMES.iter().position(|name| *name == self.scenario.deliveries[delivery].body);
-                // Where another body under a known id counts as a duplicate, the first one stands for it.
-                let strict = self.scenario.on_mismatch == OnBodyMismatch::Quarantine;
-                let wanted = if strict { fact } else { None };
-                fact.is_some_and(|fact| effects[fact] > 0)
-                    || owed(world, state, slot, wanted)
-                    || self.alternates[delivery].is_some_and(|slot| owed(world, state, slot, wanted))
-            }
-            Kind::Envelope => {
-                let children = &self.children[slot];
-                let settled = |child: &usize| applied(*child) || owed(world, state, *child, None);
-                owed(world, state, slot, None) || (!children.is_empty() && children.iter().all(settled))
-            }
+        let made = self.scenario.deliveries[delivery];
+        if made.splits() {
+            let children = &self.children[slot];
+            let settled = |child: &usize| applied(*child) || owed(world, state, *child, None);
+            return owed(world, state, slot, None) || (!children.is_empty() && children.iter().all(settled));
         }
+        let fact = FACT_NAMES.iter().position(|name| *name == made.body);
+        // Where another body under a known id counts as a duplicate, the first one stands for it.
+        let strict = self.scenario.on_mismatch == OnBodyMismatch::Quarantine;
+        let wanted = if strict { fact } else { None };
+        fact.is_some_and(|fact| effects[fact] > 0)
+            || owed(world, state, slot, wanted)
+            || self.alternates[delivery].is_some_and(|slot| owed(world, state, slot, wanted))
     }
 }
 

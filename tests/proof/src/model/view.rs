@@ -56,7 +56,7 @@ impl ItemView {
         self.record.as_ref().is_some_and(|record| match record.status {
             Status::Pending | Status::Dead => record.body.is_some(),
             Status::Discarded => true,
-            Status::Processed => record.outcome == Some(Outcome::Ignored),
+            Status::Processed => record.outcome == Some(Outcome::Ignored) && fact_of(record).is_none(),
         })
     }
 

@@ -8,7 +8,7 @@ use hookonce_protocol::call::{
     Unavailable, Written,
 };
 use hookonce_protocol::item::Item;
-use hookonce_protocol::key::{DomainKey, ItemKey, RecordKey};
+use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
@@ -502,10 +502,25 @@ impl World {
 
     fn plan(&self, call: &Call, domain: DomainId) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
-        let Some(fact) = fact_of(record) else { return Reply::Planned(Planned::NoHandler) };
-        let fact = FACT_NAMES[fact];
+        if record.body.as_ref().is_some_and(|body| body.len() > 1) {
+            return self.plan_several(record, domain);
+        }
+        let fact = fact_of(record).map(|fact| FACT_NAMES[fact]);
+        Reply::Planned(fact.map_or(Planned::NoHandler, |fact| self.plan_fact(record, fact, domain)))
+    }
+
+    /// A record that was claimed as one event, and that the catalog reads several out of.
+    fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
+        let endpoint = EndpointId::parse(record.key.parts().0).expect("a valid endpoint id");
+        let is_own = |event: &ChildEvent| record.key == RecordKey::event(&endpoint, &event.event_id);
+        let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
+        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &event.event_id, domain));
+        Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
+    }
+
+    fn plan_fact(&self, record: &Record, fact: &str, domain: DomainId) -> Planned {
         let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
-        let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.into(), 1)]);
+        let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.to_owned().into(), 1)]);
         if self.contended {
             let item = self.domains.value(domain).get(LEDGER).cloned();
             let snapshot = Snapshot { items: item.map(|item| (LEDGER.to_owned(), item)).into_iter().collect() };
@@ -516,7 +531,7 @@ impl World {
         }
         let plan = Plan::default().with(write);
         let plan = HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan };
-        Reply::Planned(Planned::Plan(Box::new(plan)))
+        Planned::Plan(Box::new(plan))
     }
 
     /// Whether plans depend on the domain table.

@@ -344,7 +344,7 @@ fn costs() -> Vec<Mutant> {
             "second net: the domain key of the earlier generation exists, and cancels its late commit",
             rewrite!(Worker, SETTLE, any_generation);
         "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
-            "second net: an envelope is never forced, so it has only one generation",
+            "in no scenario: only a record that an older catalog settled as one event can be forced and then closed",
             rewrite!(Worker, &[Purpose::CloseEnvelope], any_generation);
         "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
             "second net: a processed record leaves that status only by a new generation, which the condition names too",
@@ -383,25 +383,25 @@ fn trailed() -> Vec<Mutant> {
             "second net: the due time or the time of death that it names belongs to one claim",
             rewrite!(Operator, &[Purpose::Retry], any_claim);
         "retry-any-generation", "1.9: a retry requires the generation that was shown", &["two operators"],
-            "second net: only another operator begins a generation, and then the trail has another count",
+            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
             rewrite!(Operator, &[Purpose::Retry], any_generation);
         "discard-any-claim", "1.9: a discard requires the claim that was shown", &["operators around the expiry"],
             "second net: the time of death that it names belongs to one claim",
             rewrite!(Operator, &[Purpose::Discard], any_claim);
         "discard-any-generation", "1.9: a discard requires the generation that was shown", &["two operators"],
-            "second net: only another operator begins a generation, and then the trail has another count",
+            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
             rewrite!(Operator, &[Purpose::Discard], any_generation);
         "discard-any-status", "1.9: a discard requires DEAD", &["two operators"],
-            "second net: only another operator brings a record back to life, and then the trail has another count",
+            "second net: only another operator brings a record back to life, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
             rewrite!(Operator, &[Purpose::Discard], any_status);
         "operator-any-death", "1.9: a retry and a discard of a DEAD record require the death that was shown", &["two operators"],
-            "second net: a record dies again only after another operator's retry, and then the trail has another count",
+            "second net: a record dies again only after another operator's retry, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
             rewrite!(Operator, &[Purpose::Retry, Purpose::Discard], any_death_time);
         "force-any-generation", "1.9: a force requires the generation that was shown", &["two forces"],
-            "second net: only another operator begins a generation, and then the trail has another count",
+            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
             rewrite!(Operator, &[Purpose::Force], any_generation);
-        "force-any-body", "1.9: a force requires the body", &["two operators"],
-            "second net: only another operator's redaction erases a body, and then the trail has another count",
-            rewrite!(Operator, &[Purpose::Force], any_body);
+        "operator-any-body", "1.9: a retry and a force require the body", &["two operators"],
+            "second net: only another operator's redaction erases a body, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
+            rewrite!(Operator, &[Purpose::Retry, Purpose::Force], any_body);
     }
 }

@@ -143,16 +143,20 @@ impl Drill {
             return self.of_envelope(record).await;
         }
         let settled = record.status == Status::Processed;
-        match self.handlers.plan(record).await {
+        let planned = match self.handlers.plan(record).await {
+            Planned::Several { own: Some(own), .. } => *own,
+            planned => planned,
+        };
+        match planned {
             Planned::Plan(plan) => self.of_plan(record, &plan).await,
             Planned::NoHandler if settled && record.outcome != Some(Outcome::Ignored) => {
                 Ok(Finding::Differs("no handler wants it any more".to_owned()))
             }
             Planned::NoHandler => Ok(Finding::Same),
-            Planned::Several(events) if settled && record.outcome != Some(Outcome::FannedOut) => {
-                Ok(Finding::Differs(format!("the catalog reads {} events out of it", events.len())))
+            Planned::Several { others, .. } if settled && record.outcome != Some(Outcome::FannedOut) => {
+                Ok(Finding::Differs(format!("the catalog reads {} events out of it", others.len())))
             }
-            Planned::Several(_) => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
+            Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
             Planned::Unavailable => Err(store_unavailable()),
         }

@@ -3,7 +3,7 @@
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
-use hookonce_protocol::record::{Found, Record, Status};
+use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
@@ -74,7 +74,7 @@ struct Story {
     record: Record,
     /// What operators did to it. `None` if the domain table is not known.
     trail: Option<Trail>,
-    /// The records of an envelope's events.
+    /// The records of its events, if it is an envelope or holds several events today.
     children: Vec<(RecordKey, Option<Record>)>,
     /// What today's handlers would do with it. `None` for an envelope, and if the domain table is not known.
     plan: Option<Planned>,
@@ -84,7 +84,8 @@ impl Story {
     async fn of(store: &DynamoStore, record: Record, target: &Target) -> Result<Self, Failure> {
         let rehearsal = Rehearsal::of(store.clone(), target).await?;
         let envelope = record.key.kind() == RecordKind::Envelope;
-        let children = if envelope { children(store, &rehearsal, &record).await? } else { Vec::new() };
+        let children =
+            if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
         if !target.knows_domain() {
             return Ok(Self { record, trail: None, children, plan: None });
         }
@@ -94,6 +95,10 @@ impl Story {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
         let plan = if envelope || record.body.is_none() { None } else { Some(rehearsal.plan(&record).await) };
+        let plan = match plan {
+            Some(Planned::Several { own: Some(own), .. }) => Some(*own),
+            plan => plan,
+        };
         Ok(Self { record, trail, children, plan })
     }
 
@@ -217,8 +222,8 @@ impl Story {
                 }
             }
             Some(Planned::NoHandler) => facts.push(("plan today", "no handler wants it".to_owned())),
-            Some(Planned::Several(events)) => {
-                facts.push(("plan today", format!("a record for each of its {} events", events.len())));
+            Some(Planned::Several { others, .. }) => {
+                facts.push(("plan today", format!("a record for each of its {} events", others.len())));
             }
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
             Some(Planned::Unavailable) => facts.push(("plan today", "DynamoDB did not answer".to_owned())),
@@ -236,7 +241,16 @@ impl Story {
     }
 }
 
-/// The records of an envelope's events.
+/// Whether its events may have records of their own: those of an envelope, and those of a single event out of which
+/// today's catalog reads several, unless it was settled as one.
+fn may_have_children(record: &Record) -> bool {
+    match record.outcome {
+        None | Some(Outcome::FannedOut) => true,
+        Some(Outcome::Applied | Outcome::Duplicate | Outcome::Ignored) => false,
+    }
+}
+
+/// The records of its events, but for one under its own key.
 async fn children(
     store: &DynamoStore,
     rehearsal: &Rehearsal,
@@ -245,7 +259,11 @@ async fn children(
     let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
     let (endpoint, _) = envelope.key.parts();
     let Ok(endpoint) = EndpointId::parse(endpoint) else { return Ok(Vec::new()) };
-    let keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+    let mut keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+    if envelope.key.kind() != RecordKind::Envelope && keys.len() == 1 {
+        return Ok(Vec::new());
+    }
+    keys.retain(|key| *key != envelope.key);
     let mut children = Vec::new();
     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
         let record = match found.map_err(|_| store_unavailable())? {
