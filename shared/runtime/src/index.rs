@@ -94,12 +94,11 @@ pub trait IndexStore: Sync {
     /// The ids of all endpoints that have a document, for a shard that has no text yet.
     fn ids(&self) -> impl Future<Output = Result<Vec<EndpointId>, Self::Error>> + Send;
 
-    /// Reads a shard's newest text, or the one with this version. `None` if there is none.
-    fn read(
-        &self,
-        shard: u8,
-        version: Option<i64>,
-    ) -> impl Future<Output = Result<Option<StoredText>, Self::Error>> + Send;
+    /// Reads a shard's newest text. `None` if there is none.
+    fn newest(&self, shard: u8) -> impl Future<Output = Result<Option<StoredText>, Self::Error>> + Send;
+
+    /// Reads a text that was overwritten. It is an error if it cannot be read: it may list ids that have no document yet.
+    fn overwritten(&self, shard: u8, version: i64) -> impl Future<Output = Result<String, Self::Error>> + Send;
 
     /// Writes a shard's text over any other, and returns its version.
     fn write(&self, shard: u8, text: &str) -> impl Future<Output = Result<i64, Self::Error>> + Send;
@@ -113,7 +112,8 @@ pub trait IndexStore: Sync {
 /// missing until they are listed again.
 ///
 /// # Errors
-/// The store's error. What was listed before it stays listed.
+/// The store's error. What was listed before it stays listed, unless it is about an overwritten text: then the ids of
+/// another writer may be missing, until all endpoints are listed again.
 pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId]) -> Result<(), S::Error> {
     for number in 0..SHARDS {
         if ids.iter().any(|id| shard(id) == number) {
@@ -124,7 +124,7 @@ pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId]) -> Result<(), S:
 }
 
 async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Result<(), S::Error> {
-    let stored = store.read(number, None).await?;
+    let stored = store.newest(number).await?;
     let mut seen = stored.as_ref().map_or(0, |stored| stored.version);
     let held = stored.and_then(|stored| IdShard::parse(&stored.text));
     let mut shard = match &held {
@@ -137,12 +137,9 @@ async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Re
         let written = store.write(number, &shard.text()).await?;
         let before = shard.clone();
         for version in seen + 1..written {
-            let overwritten = store.read(number, Some(version)).await?;
-            let overwritten = overwritten.and_then(|stored| IdShard::parse(&stored.text));
-            shard.0.extend(match overwritten {
-                Some(overwritten) => overwritten.0,
-                None => existing(store, number).await?.0,
-            });
+            let overwritten = store.overwritten(number, version).await?;
+            // A text that is no index lists no id.
+            shard.0.extend(IdShard::parse(&overwritten).unwrap_or_default().0);
         }
         (seen, complete) = (written, shard == before);
     }
@@ -164,7 +161,6 @@ fn place(id: &EndpointId) -> (u8, Fingerprint) {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::Mutex;
 
     use super::*;
@@ -179,7 +175,13 @@ mod tests {
         texts: Mutex<Vec<Vec<String>>>,
         documents: Vec<EndpointId>,
         others: Mutex<Vec<Vec<EndpointId>>>,
+        /// Only newest texts can be read.
+        keeps_no_history: bool,
     }
+
+    /// A version that is not there.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Gone;
 
     impl Versions {
         fn of(texts: Vec<String>, documents: Vec<EndpointId>) -> Self {
@@ -199,21 +201,27 @@ mod tests {
     }
 
     impl IndexStore for Versions {
-        type Error = Infallible;
+        type Error = Gone;
 
-        async fn ids(&self) -> Result<Vec<EndpointId>, Infallible> {
+        async fn ids(&self) -> Result<Vec<EndpointId>, Gone> {
             Ok(self.documents.clone())
         }
 
-        async fn read(&self, shard: u8, version: Option<i64>) -> Result<Option<StoredText>, Infallible> {
+        async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Gone> {
             let texts = self.texts.lock().unwrap();
             let versions = &texts[usize::from(shard)];
-            let version = version.map_or(versions.len(), |version| usize::try_from(version).unwrap());
-            let text = version.checked_sub(1).and_then(|index| versions.get(index));
-            Ok(text.map(|text| StoredText { text: text.clone(), version: i64::try_from(version).unwrap() }))
+            let version = i64::try_from(versions.len()).unwrap();
+            Ok(versions.last().map(|text| StoredText { text: text.clone(), version }))
         }
 
-        async fn write(&self, shard: u8, text: &str) -> Result<i64, Infallible> {
+        async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Gone> {
+            let texts = self.texts.lock().unwrap();
+            let index = usize::try_from(version - 1).unwrap();
+            let text = texts[usize::from(shard)].get(index).filter(|_| !self.keeps_no_history);
+            text.cloned().ok_or(Gone)
+        }
+
+        async fn write(&self, shard: u8, text: &str) -> Result<i64, Gone> {
             let other = self.others.lock().unwrap().pop();
             let mut texts = self.texts.lock().unwrap();
             let versions = &mut texts[usize::from(shard)];
@@ -278,5 +286,15 @@ mod tests {
         *store.others.lock().unwrap() = vec![vec![others[1].clone()], vec![others[0].clone()]];
         list(&store, &others[2..3]).await.unwrap();
         assert!(known.iter().chain(&others[..3]).all(|id| store.lists(id)));
+    }
+
+    /// The documents do not stand for a text: an id is listed before its document is written.
+    #[tokio::test]
+    async fn an_overwritten_text_that_cannot_be_read_is_an_error() {
+        let of_shard: Vec<_> = ids("shop", 200).into_iter().filter(|id| shard(id) == 3).collect();
+        let (known, others) = of_shard.split_at(3);
+        let store = Versions { keeps_no_history: true, ..Versions::of(texts(known), known.to_vec()) };
+        *store.others.lock().unwrap() = vec![vec![others[0].clone()]];
+        assert_eq!(list(&store, &others[1..2]).await, Err(Gone));
     }
 }

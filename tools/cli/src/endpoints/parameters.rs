@@ -64,6 +64,10 @@ impl Parameters {
         format!("{}/{id}", self.path)
     }
 
+    fn shard_name(&self, shard: u8) -> String {
+        format!("{}/{}", self.path, index::parameter(shard))
+    }
+
     /// Reads a parameter, or one of its versions, if there is one.
     async fn read(&self, name: &str, version: Option<i64>) -> Result<Option<Parameter>, Failure> {
         let name = version.map_or_else(|| name.to_owned(), |version| format!("{name}:{version}"));
@@ -194,13 +198,24 @@ impl IndexStore for Parameters {
         Ok(self.below(false).await?.into_iter().map(|(id, _)| id).collect())
     }
 
-    async fn read(&self, shard: u8, version: Option<i64>) -> Result<Option<StoredText>, Failure> {
-        let found = self.read(&format!("{}/{}", self.path, index::parameter(shard)), version).await?;
+    async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Failure> {
+        let found = self.read(&self.shard_name(shard), None).await?;
         Ok(found.and_then(|found| Some(StoredText { version: found.version(), text: found.value? })))
     }
 
+    async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Failure> {
+        let name = self.shard_name(shard);
+        let found = self.read(&name, Some(version)).await?;
+        found.and_then(|found| found.value).ok_or_else(|| {
+            Failure::unavailable(
+                format!("version {version} of {name}, which another command wrote, cannot be read"),
+                "run the command again; then list every endpoint with `hookonce endpoint index --stack`",
+            )
+        })
+    }
+
     async fn write(&self, shard: u8, text: &str) -> Result<i64, Failure> {
-        let name = format!("{}/{}", self.path, index::parameter(shard));
+        let name = self.shard_name(shard);
         let written = self.write(&name, text, ParameterType::String, true).await?;
         written.ok_or_else(|| Failure::unavailable(format!("{name} was not written"), "run the command again"))
     }
