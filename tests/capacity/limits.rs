@@ -75,6 +75,6 @@ pub(super) const WRITE_PRICE: f64 = 0.625;
 pub(super) const READ_PRICE: f64 = 0.125;
 pub(super) const GATEWAY_PRICE: f64 = 1.0;
 pub(super) const QUEUE_PRICE: f64 = 0.4;
-/// On top of the queue's price, for requests with messages that name their tenant.
+/// On top of the queue's price, for requests with messages that name their group.
 pub(super) const FAIR_QUEUE_PRICE: f64 = 0.1;
 pub(super) const INVOCATION_PRICE: f64 = 0.2;

@@ -112,7 +112,7 @@ pub(super) fn written(event: &PerEvent) -> String {
         ends(event),
         needs(event),
         hidden(),
-        tenants(),
+        groups(),
         costs(event),
         sources(),
     ]
@@ -244,13 +244,13 @@ fn hidden() -> String {
     )
 }
 
-fn tenants() -> String {
-    "## One tenant among others\n\n\
-     Each message names its endpoint as its tenant (`MessageGroupId`). A standard queue orders nothing by it. When one\n\
-     tenant holds more than a tenth of the messages in flight, and at least thirty, SQS prefers the messages of the others\n\
+fn groups() -> String {
+    "## One endpoint among others\n\n\
+     Each message names its endpoint as its group (`MessageGroupId`). A standard queue orders nothing by it. When one\n\
+     group holds more than a tenth of the messages in flight, and at least thirty, SQS prefers the messages of the others\n\
      ([fair queues](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html)). So\n\
      the ten thousand events of one endpoint's envelope delay its own events, and hardly those of others.\n\n\
-     Nobody has measured this here: no server for a laptop favours quiet tenants. The embedded queue checks the names and\n\
+     Nobody has measured this here: no server for a laptop favours quiet groups. The embedded queue checks the names and\n\
      leaves them out, and ElasticMQ takes them. The workers and the tables are shared as before.\n"
         .to_owned()
 }
@@ -263,7 +263,7 @@ fn costs(event: &PerEvent) -> String {
         ("reads", units(event.read_units), READ_PRICE),
         ("gateway", 1.0, GATEWAY_PRICE),
         ("queue: one send, at most one receive and one delete", requests, QUEUE_PRICE),
-        ("queue: surcharge, because messages name their tenant", requests, FAIR_QUEUE_PRICE),
+        ("queue: surcharge, because messages name their group", requests, FAIR_QUEUE_PRICE),
         ("functions, without their time", 2.0, INVOCATION_PRICE),
     ];
     let row = |(what, count, price): &(&str, f64, f64)| {
@@ -295,7 +295,7 @@ fn sources() -> String {
     format!(
         "## Limits and prices\n\n| | | |\n|---:|---|---|\n{rows}\n\
          Quotas and prices are those of November 2026 in us-east-1 and change: look yours up in Service Quotas. The sources\n\
-         of the prices stand in [deploy.md](deploy.md#what-it-costs). The surcharge for messages with a tenant is what a\n\
+         of the prices stand in [deploy.md](deploy.md#what-it-costs). The surcharge for messages with a group is what a\n\
          third party reports ([cloudburn.io](https://cloudburn.io/blog/amazon-sqs-pricing)), not AWS.\n"
     )
 }

@@ -52,7 +52,7 @@ impl SqsQueue {
     async fn send_batch(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let entries = messages.iter().enumerate().map(|(index, message)| {
             let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode());
-            entry.message_group_id(tenant(message)).build()
+            entry.message_group_id(group(message)).build()
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return vec![Err(Unavailable); messages.len()] };
         match self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await {
@@ -69,10 +69,10 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: its endpoint. On a standard queue a group orders nothing. SQS uses it to keep one tenant's
+/// The group of a message: its endpoint. On a standard queue a group orders nothing. SQS uses it to keep one endpoint's
 /// backlog from delaying the messages of the others (fair queues). An endpoint id has only characters that SQS allows in
 /// a group id.
-fn tenant(message: &Message) -> &str {
+fn group(message: &Message) -> &str {
     message.record_key().parts().0
 }
 
@@ -82,7 +82,7 @@ const _: () = assert!(ENDPOINT_BYTES_MAX <= 128);
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
-        let send = send.message_group_id(tenant(message));
+        let send = send.message_group_id(group(message));
         send.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");
             Unavailable

@@ -36,11 +36,11 @@ const WORKERS: usize = 1;
 /// Pause after a connection was not accepted, usually because file descriptors ran out.
 const ACCEPT_PAUSE_MILLIS: u64 = 50;
 
-type Service = SqsHttpService<Tenants>;
+type Service = SqsHttpService<Groups>;
 
-/// rustack as AWS has been since July 2025: a message of a standard queue may name its tenant (`MessageGroupId`, fair
-/// queues). rustack refuses that, so this checks the name and leaves it out. No queue here favours quiet tenants.
-struct Tenants(RustackSqsHandler);
+/// rustack as AWS has been since July 2025: a message of a standard queue may name its group (`MessageGroupId`, fair
+/// queues). rustack refuses that, so this checks the name and leaves it out. No queue here favours quiet groups.
+struct Groups(RustackSqsHandler);
 
 /// The attribute that names a message's group.
 const GROUP: &str = "MessageGroupId";
@@ -48,7 +48,7 @@ const GROUP: &str = "MessageGroupId";
 /// The longest name of a group, in bytes.
 const GROUP_BYTES_MAX: usize = 128;
 
-impl SqsHandler for Tenants {
+impl SqsHandler for Groups {
     fn handle_operation(
         &self,
         operation: SqsOperation,
@@ -105,7 +105,7 @@ fn service(port: u16) -> Service {
     });
     let config =
         SqsHttpConfig { skip_signature_validation: true, region: REGION.to_owned(), credential_provider: None };
-    SqsHttpService::new(Arc::new(Tenants(RustackSqsHandler::new(Arc::new(provider)))), config)
+    SqsHttpService::new(Arc::new(Groups(RustackSqsHandler::new(Arc::new(provider)))), config)
 }
 
 async fn accept(listener: tokio::net::TcpListener, service: Service, guard: Guard) -> io::Result<()> {
