@@ -76,6 +76,28 @@ async fn one_fact_is_remembered_once_by_each_consumer() {
     assert_eq!(tables.number("standard_webhooks#count#f", "applied"), 3);
 }
 
+/// GitHub signs the body and not the header that names the type. Whoever holds one signed body can send it as another type.
+#[tokio::test]
+async fn a_type_that_is_not_signed_makes_no_second_fact() {
+    let mut harness = Harness::with(counting).await;
+    let routes = MemoryRoutes::default();
+    routes.put(&set(
+        "dead",
+        &json!([{ "name": "all", "consumer": "c", "types": ["count.*"], "fact": ["$.fact"], "handler": {"builtin": "counting"} }]),
+    ));
+    harness.routes = Some(routes);
+    for (id, event_type) in [("1", "count.a"), ("2", "count.b")] {
+        let body = json!({ "type": "count.once", "fact": "f" }).to_string();
+        let delivery = Delivery::new("github", body).header("x-github-delivery", id);
+        harness.deliver(&delivery.header("x-github-event", event_type)).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    let outcome = |record: &str| tables.record(record).outcome;
+    assert_eq!([outcome("#1"), outcome("#2")], [Some(Outcome::Applied), Some(Outcome::Duplicate)]);
+    assert!(tables.domain.contains_key("#dk#github#c#%fact#f"), "{:?}", tables.domain.keys());
+}
+
 #[tokio::test]
 async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
     let asks = |name: &str, event_type: &str| json!({ "name": name, "consumer": "c", "types": [event_type], "handler": {"builtin": "counting"} });

@@ -136,6 +136,10 @@ fn effect() -> impl Strategy<Value = Effect> {
         1 => "[a#%]{0,2}".prop_map(NamedBy::Type),
         1 => Just(NamedBy::AnyType),
     ];
+    // A handler that names its fact as a route does: by the type and a value, or by the value alone.
+    let parts = prop_oneof![1 => parts, 1 => proptest::collection::vec(proptest::sample::select(vec!["a", "b"]).prop_map(str::to_owned), 1..3)];
+    let named_by = prop_oneof![1 => named_by, 1 => proptest::sample::select(vec![NamedBy::Handler, NamedBy::Type("a".to_owned()), NamedBy::AnyType])];
+    let forced = prop_oneof![1 => forced, 1 => Just(None)];
     (tenant, name, parts, named_by, forced).prop_map(|(tenant, name, parts, named_by, forced)| Effect {
         tenant,
         name,

@@ -70,6 +70,14 @@ impl Provider {
         }
     }
 
+    /// True when every scheme of this provider covers what the event type is read from, also those that an endpoint has to
+    /// list.
+    ///
+    /// Where this is false, anyone who holds one signed request can send it again as another type.
+    pub fn type_is_signed(&self) -> bool {
+        self.schemes.iter().all(|entry| self.types_of(entry).all(|source| covers(entry, source)))
+    }
+
     /// The body counts as signed in part when values that matter are signed in it.
     fn body_coverage(&self, entry: &SchemeEntry) -> Extent {
         let keys = self.item_rules.iter().flat_map(|rule| &rule.key).chain(self.keys_of(entry));

@@ -207,7 +207,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Routing::Handlers => None,
             Routing::Set(set) => Some(&**set),
         };
-        let recognised = match guarded(|| route::recognise(&self.handlers, set, &event)) {
+        let recognised = match guarded(|| route::recognise(&self.handlers, set, self.catalog, &event)) {
             Ok(Some(recognised)) => recognised,
             Ok(None) => return Planned::NoHandler,
             Err(failure) => return Planned::Failed(failure),
@@ -231,8 +231,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// is then the event that was claimed. Every other one gets a record, as those of an envelope do: a handler reads one
     /// event at a time and would leave the others out.
     fn read(&self, record: &Record) -> Result<Contained, Failure> {
-        let (endpoint, _) = record.key.parts();
-        let endpoint = EndpointId::parse(endpoint).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
+        let endpoint = EndpointId::parse(record.key.parts().0).ok();
+        let (endpoint, tenant) = endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent("BODY_UNREADABLE"))?;
         let mut parts = self.parts(record)?;
         let is_claimed = |part: &EventPart| {
             let key = part.key.record_key(&endpoint);
@@ -249,7 +249,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         let others = children(record, parts)?;
         let own = Event {
             version: EVENT_VERSION,
-            tenant: record.tenant.clone().unwrap_or_else(|| endpoint.clone().into()),
+            tenant,
             endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),

@@ -14,6 +14,7 @@ mod stored;
 use std::sync::Arc;
 
 use hookonce_protocol::plan::Event;
+use hookonce_providers::{Catalog, Provider};
 
 use crate::handler::{HandlerError, Handlers, Recognised};
 
@@ -50,6 +51,7 @@ pub enum Routing {
 pub fn recognise<'a>(
     handlers: &'a Handlers,
     set: Option<&RouteSet>,
+    catalog: &Catalog,
     event: &'a Event,
 ) -> Result<Option<Recognised<'a>>, HandlerError> {
     let decision = set.map_or(Decision::Otherwise(Otherwise::Builtin), |set| set.decide(event));
@@ -60,7 +62,9 @@ pub fn recognise<'a>(
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
         Decision::Handle(handling) => {
             let recognised = handlers.recognise_by(&handling.handler, event)?;
-            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, handling.domain_key(event)))
+            let type_is_signed = catalog.provider(&event.provider).is_some_and(Provider::type_is_signed);
+            let fact = handling.domain_key(event, type_is_signed);
+            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, fact))
         }
     };
     match recognised {

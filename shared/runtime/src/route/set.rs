@@ -71,10 +71,13 @@ struct FactRule {
 impl Handling {
     /// Names the fact as the route says. `None` if the route leaves it to the handler. The key has no name if the event
     /// lacks one of the values.
-    pub fn domain_key(&self, event: &Event) -> Option<DomainKey> {
+    ///
+    /// A type that is not signed never becomes part of the key: whoever holds one signed body could send it again as
+    /// another type, and it would have a second effect.
+    pub fn domain_key(&self, event: &Event, type_is_signed: bool) -> Option<DomainKey> {
         let FactRule { paths, across_types } = self.fact.as_ref()?;
         let values = paths.iter().map(|path| path.scalar(&event.body).unwrap_or_default());
-        Some(if *across_types {
+        Some(if *across_types || !type_is_signed {
             DomainKey::across_types(values)
         } else {
             DomainKey::of_type(&event.event_type, values)

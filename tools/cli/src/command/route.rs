@@ -10,7 +10,7 @@ use error_reporter::Report;
 use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
-use hookonce_providers::{Catalog, EventPart, Extent, Provider};
+use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
 use hookonce_runtime::handler::HandlerError;
@@ -182,14 +182,12 @@ fn explain(arguments: &Explain) -> Result<Exit, Failure> {
         output::json(&explained);
     } else {
         explained.iter().for_each(print);
-        if provider.coverage().event_type != Extent::Yes {
+        if !provider.type_is_signed() {
             let name = provider.name();
             output::note(&format!(
                 "{name} does not sign the type: whoever holds one signed body can send it as another type"
             ));
-            output::note(
-                "a route whose `types` are more than one should set `across_types`, or ask for signed fields in `when`",
-            );
+            output::note("so a `fact` is one across types here: let its paths tell apart what differs");
         }
     }
     let fails = explained.iter().any(|explained| matches!(explained.outcome, Outcome::FailsWith(_)));
@@ -220,7 +218,7 @@ fn event(
 
 fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
-    let recognised = recognise(&handlers, Some(set), event);
+    let recognised = recognise(&handlers, Some(set), Catalog::built_in(), event);
     let (outcome, domain_key) = match recognised {
         Ok(None) => (Outcome::Ignored, None),
         Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None),
