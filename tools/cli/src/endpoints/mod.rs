@@ -12,7 +12,7 @@ use clap::Args;
 use error_reporter::Report;
 use futures::future::BoxFuture;
 use hookonce_protocol::ingress::OnStoreOutage;
-use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
@@ -132,6 +132,23 @@ pub(crate) fn check(id: &EndpointId, document: &EndpointDocument) -> Result<(), 
     let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
     let endpoint = Endpoint::new(id.clone(), document.clone(), Catalog::built_in());
     endpoint.map(|_| ()).map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
+}
+
+/// Checks that an endpoint does not share facts and items unasked: its id is a tenant of others, and its own document
+/// names none.
+///
+/// # Errors
+/// [`Failure::Usage`] when it does.
+pub(crate) fn check_tenant(id: &EndpointId, document: &EndpointDocument, other: &Tenant) -> Result<(), Failure> {
+    if document.tenant.is_some() || other.as_str() != id.as_str() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!(
+            "the endpoint {id} would share its facts and items with another endpoint, which names it as its tenant"
+        ),
+        format!("choose another tenant; to share on purpose, let the document of {id} say \"tenant\": \"{id}\", too"),
+    ))
 }
 
 /// A document as it is stored.

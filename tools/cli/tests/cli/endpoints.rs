@@ -69,6 +69,29 @@ fn a_broken_document_stands_in_nobodys_way() {
     assert_eq!(run(&workspace, &["endpoint", "remove", "bad"]).0, 2, "it is gone");
 }
 
+/// Whoever named an endpoint as a tenant would read and change its items.
+#[test]
+fn an_endpoint_shares_its_facts_only_if_its_own_document_says_so() {
+    let workspace = Workspace::new();
+    let add =
+        |id: &str, more: &[&str]| run(&workspace, &[&["endpoint", "add", id, "--provider", "stripe"], more].concat());
+    assert_eq!(add("shop", &[]).0, 0);
+    let (code, _, error) = add("eu", &["--tenant", "shop"]);
+    assert!(code == 2 && error.contains("the endpoint shop would share"), "{error}");
+    assert_eq!(add("eu", &["--tenant", "acme"]).0, 0);
+    // Nobody reads every document to add one. The check of all finds it.
+    assert_eq!(add("acme", &[]).0, 0);
+    let (code, checked, error) = run(&workspace, &["endpoint", "check"]);
+    assert!(code == 1 && checked.contains("acme: not valid") && checked.contains("eu: valid"), "{checked}{error}");
+    assert_eq!(run(&workspace, &["endpoint", "remove", "acme"]).0, 0);
+    assert_eq!(add("acme", &["--tenant", "acme"]).0, 0);
+    assert_eq!(add("us", &["--tenant", "acme"]).0, 0, "both documents say so");
+    assert_eq!(run(&workspace, &["endpoint", "check"]).0, 0);
+    let (_, list, _) = run(&workspace, &["endpoint", "list"]);
+    let row = list.lines().find(|row| row.contains("/webhooks/us")).unwrap();
+    assert!(row.contains("acme"), "{list}");
+}
+
 #[test]
 fn the_ninth_secret_costs_the_oldest_which_is_said() {
     let workspace = Workspace::new();

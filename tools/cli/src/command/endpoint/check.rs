@@ -1,13 +1,15 @@
 //! `hookonce endpoint check`: validates documents as the webhook function does.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 use error_reporter::Report;
+use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::document::EndpointDocument;
 
-use crate::endpoints::{Place, check, parse_id};
+use crate::endpoints::{Place, Stored, check, check_tenant, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -37,8 +39,17 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Checks every document that is stored.
 async fn check_all(place: &Place) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
-    for (id, stored) in place.open().await?.all().await? {
-        let checked = stored.document(&id).and_then(|document| check(&id, &document).map(|()| document));
+    let all = place.open().await?.all().await?;
+    let tenant_elsewhere = |(id, stored): (&EndpointId, &Stored)| {
+        stored.document(id).ok()?.tenant.filter(|tenant| tenant.as_str() != id.as_str())
+    };
+    let tenants: BTreeSet<_> = all.iter().filter_map(tenant_elsewhere).collect();
+    for (id, stored) in all {
+        let checked = stored.document(&id).and_then(|document| {
+            check(&id, &document)?;
+            let shared = tenants.iter().try_for_each(|tenant| check_tenant(&id, &document, tenant));
+            shared.map(|()| document)
+        });
         if told(id.as_str(), checked) == Exit::No {
             exit = Exit::No;
         }

@@ -7,14 +7,15 @@ mod rotate;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
-use hookonce_protocol::key::Tenant;
+use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::{Catalog, Provider};
+use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
 use hookonce_runtime::index;
 use serde_json::json;
 
 use super::providers::find;
-use crate::endpoints::{Place, missing, text_of};
+use crate::endpoints::{EndpointStore, Place, check_tenant, missing, text_of};
 pub(crate) use crate::endpoints::{fresh, ids, parse_id, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -50,7 +51,8 @@ pub(crate) struct Add {
     /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Whose events it receives; the endpoint's own id if absent. Endpoints of one tenant share facts and items.
+    /// Whose events it receives; the endpoint's own id if absent. Endpoints of one tenant share facts and items. Choose it
+    /// before the first event: a change forgets the facts of the last 95 days.
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
     tenant: Option<Tenant>,
     /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
@@ -150,6 +152,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_body_mismatch = arguments.on_body_mismatch;
     crate::endpoints::check(&id, &document)?;
     let store = arguments.place.open().await?;
+    check_its_tenant(&*store, &id, &document).await?;
     store.list(std::slice::from_ref(&id)).await?;
     if !store.create(&id, &text_of(&document)).await? {
         return Err(Failure::usage(
@@ -163,6 +166,18 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
         output::line(secret);
     }
     Ok(Exit::Done)
+}
+
+/// Checks that its tenant is not another endpoint that shares nothing. One read; `endpoint check` checks all of them.
+async fn check_its_tenant(
+    store: &dyn EndpointStore,
+    id: &EndpointId,
+    document: &EndpointDocument,
+) -> Result<(), Failure> {
+    let Some(tenant) = document.tenant.as_ref().filter(|tenant| tenant.as_str() != id.as_str()) else { return Ok(()) };
+    let namesake = parse_id(tenant.as_str())?;
+    let Some(stored) = store.get(&namesake).await? else { return Ok(()) };
+    check_tenant(&namesake, &stored.document(&namesake)?, tenant)
 }
 
 /// The failure for a provider that signs with its own private key.
@@ -219,23 +234,29 @@ async fn list(arguments: &List) -> Result<Exit, Failure> {
         }
     }
     if arguments.json {
-        let rows = endpoints.iter().map(
-            |(id, document)| json!({ "id": id, "provider": document.provider, "secrets": document.secrets.len() }),
-        );
+        let rows = endpoints.iter().map(|(id, document)| {
+            json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
+                "secrets": document.secrets.len() })
+        });
         output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
     }
-    let mut table = output::table(&["id", "provider", "secrets", "path"]);
+    let mut table = output::table(&["id", "provider", "tenant", "secrets", "path"]);
     for (id, document) in &endpoints {
         table.add_row([
             id.as_str(),
             document.provider.as_str(),
+            tenant_of(id, document),
             &document.secrets.len().to_string(),
             &format!("/webhooks/{id}"),
         ]);
     }
     output::print(&table);
     Ok(Exit::Done)
+}
+
+fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str {
+    document.tenant.as_ref().map_or(id.as_str(), Tenant::as_str)
 }
 
 async fn show(arguments: &Show) -> Result<Exit, Failure> {
