@@ -133,16 +133,17 @@ impl Provider {
 
     /// Whether it reads or signs what stands at a place, so that nothing could be judged without it.
     fn reads(&self, place: &Source) -> bool {
-        let mut schemes = self.schemes.iter().map(|entry| entry.scheme.kind());
+        let lookups = || self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         match place {
-            Source::Header(name) => schemes.flat_map(|scheme| scheme.lookups()).any(|lookup| match lookup.place {
+            Source::Header(name) => lookups().any(|lookup| match lookup.place {
                 Place::Header(read) => read == *name,
                 Place::Headers(prefix) => name.starts_with(&prefix),
                 Place::Body(_) => false,
             }),
             Source::Query(_) => {
-                let asks = self.handshakes.iter().flat_map(|it| it.when.iter().map(|(source, _)| source));
-                schemes.any(|scheme| scheme.covers_url()) || asks.into_iter().any(|source| source == place)
+                let signs_it = self.schemes.iter().any(|entry| entry.scheme.kind().covers_url());
+                let mut asked = self.handshakes.iter().flat_map(|handshake| &handshake.when);
+                signs_it || asked.any(|(source, _)| source == place)
             }
             _ => true,
         }
