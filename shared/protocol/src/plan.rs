@@ -36,7 +36,8 @@ pub const PLAN_WRITES_MAX: usize = 98;
 const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The most data in one plan, in bytes. Its transaction also holds the record, with the body, and the domain key. Neither
-/// depends on the plan, so every plan of this size can be committed with every record.
+/// depends on the plan, so every plan of this size that only puts items can be committed with every record. An update
+/// counts as the item that it leaves, which the plan does not know: DynamoDB may still refuse it.
 pub const PLAN_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= TRANSACTION_BYTES_MAX);

@@ -47,9 +47,6 @@ const BATCH_KEYS_MAX: usize = 100;
 /// capacity, so asking again at once would fail for the same reason.
 pub const FIRST_PAUSE: Millis = Millis(50);
 
-/// The bound of the longest of these pauses.
-const PAUSE_MAX: Millis = Millis(400);
-
 /// The two tables, by name.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<A = System> {
@@ -246,8 +243,7 @@ impl<A: Ambient> DynamoStore<A> {
 
 /// The bound of the pause before this round of a read, from the second one on.
 fn pause_bound(round: usize) -> Millis {
-    let doublings = u32::try_from(round).unwrap_or(u32::MAX).saturating_sub(1);
-    Millis(FIRST_PAUSE.0.saturating_mul(1_i64.checked_shl(doublings).unwrap_or(i64::MAX)).min(PAUSE_MAX.0))
+    Millis(FIRST_PAUSE.0 << round.clamp(1, READ_ROUNDS_MAX).saturating_sub(1))
 }
 
 /// Limits a read to the key and these attributes. Without attributes, it reads everything.

@@ -35,7 +35,7 @@ impl Model {
                 return carried;
             }
             Some(Fault::Invalid) => Some(Answer::Invalid),
-            Some(Fault::Late) => state.postpone(view.call, part(view)).then_some(Answer::Unavailable),
+            Some(Fault::Late) => state.postpone(view.call, part(view), view.shown).then_some(Answer::Unavailable),
             Some(Fault::Conflict) => Some(Answer::Conflict),
             Some(Fault::Stale) => Some(shown(world, view, &state.before, state.now)),
             Some(Fault::Partial) => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
@@ -47,7 +47,7 @@ impl Model {
             }
             Some(Fault::CrashDuring) => {
                 state.spend(Budget::Late);
-                return state.postpone(view.call, part(view)) && crash(world, state, place, view);
+                return state.postpone(view.call, part(view), view.shown) && crash(world, state, place, view);
             }
             Some(fault @ (Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess)) => not_injected(fault),
         };
@@ -93,7 +93,7 @@ impl Model {
             Class::Commit { slot } => {
                 let (answer, item, domain) = world.commit(view.call, state.items[slot], state.domain);
                 if answer == Answer::Committed {
-                    let overreach = overreach(world, state, view, slot, domain);
+                    let overreach = overreach(world, state, view.shown, slot, domain);
                     state.domain = domain;
                     self.change(world, state, slot, item, view.role);
                     if let Some(rule) = overreach {
@@ -164,8 +164,12 @@ impl Model {
                 let slot = world.slot(&writes[0].key);
                 let (answer, item, domain) = world.commit(late.call, state.items[slot], state.domain);
                 if answer == Answer::Committed {
+                    let overreach = overreach(world, state, late.shown, slot, domain);
                     state.domain = domain;
                     self.change(world, state, slot, item, Role::Worker);
+                    if let Some(rule) = overreach {
+                        state.broken = rule as u8;
+                    }
                 }
             }
             Call::Write(write) | Call::WriteBestEffort(write) => self.land_write(world, state, late, &write.key),
@@ -201,8 +205,9 @@ impl Model {
 }
 
 /// What an operator's transaction does beyond what it may: it must be told in the trail, and the record must be as shown.
-fn overreach(world: &World, state: &State, view: ProcView, slot: usize, domain: DomainId) -> Option<Rule> {
-    if view.role != Role::Operator {
+/// `shown` is that record; nobody else has one.
+fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: DomainId) -> Option<Rule> {
+    if !shown.is_some() {
         return None;
     }
     let told = |domain: DomainId| world.domains.view(domain).trails[slot];
@@ -214,7 +219,7 @@ fn overreach(world: &World, state: &State, view: ProcView, slot: usize, domain: 
         let due = record.due.as_ref().filter(|_| record.status == Status::Pending).map(|due| due.at);
         Some((&record.claim_id, record.generation, record.status, due, record.dead_at, record.body.is_some()))
     };
-    (seen(view.shown) != seen(state.items[slot])).then_some(Rule::Unseen)
+    (seen(shown) != seen(state.items[slot])).then_some(Rule::Unseen)
 }
 
 fn price(fault: Fault) -> Budget {

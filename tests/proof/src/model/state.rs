@@ -106,6 +106,8 @@ pub struct LateWrite {
     pub part: u8,
     /// When it was given up, in milliseconds.
     pub since: i64,
+    /// The record that was shown to the operator whose transaction it is, if it is one.
+    pub shown: ItemId,
 }
 
 /// One state.
@@ -204,12 +206,12 @@ impl State {
     }
 
     /// Leaves a write with the store after its caller gave it up; `false` when too many are under way.
-    pub fn postpone(&mut self, call: CallId, part: u8) -> bool {
+    pub fn postpone(&mut self, call: CallId, part: u8, shown: ItemId) -> bool {
         let since = self.now;
         let free = self.late.iter_mut().find(|late| !late.call.is_some());
         let fits = free.is_some();
         if let Some(free) = free {
-            *free = LateWrite { call, part, since };
+            *free = LateWrite { call, part, since, shown };
         }
         self.late.sort_unstable();
         fits
