@@ -199,7 +199,7 @@ def alarms(stack):
              "ApiId": {stack.ids["Gateway"]}, "function": {"webhook", "worker", "relay"}}
     for alarm in found:
         name = alarm["AlarmName"]
-        yield name, "topics", (alarm["AlarmActions"], alarm["OKActions"]), ([ANSWERS["AlarmTopicArn"]], [ANSWERS["AlarmTopicArn"]])
+        yield name, "topics", alarm["AlarmActions"] + [arn for arn in alarm["OKActions"] if arn not in alarm["AlarmActions"]], [ANSWERS["AlarmTopicArn"]]
         yield name, "names left open", sorted(set(re.findall(r"\$\{.*?\}", name + alarm["AlarmDescription"]))), []
         single = {key: alarm.get(key) for key in ("Namespace", "Dimensions")}
         metrics = [item["MetricStat"]["Metric"] for item in alarm["Metrics"] if "MetricStat" in item] or [single]

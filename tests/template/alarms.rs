@@ -1,4 +1,5 @@
-//! Each alarm says how urgent it is, tells when it is over, and links to the section of the runbook that is about it.
+//! Each alarm says how urgent it is and links to the section of the runbook that is about it. One that watches a state also
+//! tells when it is over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,6 +8,21 @@ use serde_json::Value;
 
 use super::document::Template;
 use super::{changed, none, only, template};
+
+/// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the event
+/// still lost. So none of them says that it is over.
+const COUNT_EVENTS: [&str; 10] = [
+    "BodiesDiffer",
+    "BodiesDifferInBatches",
+    "DeliveriesAreTooLarge",
+    "EventsLackAnId",
+    "GatewayThrottled",
+    "RecordsAreQuarantined",
+    "RecordsDied",
+    "RecordsDiedAsDeadLetters",
+    "RoutesAreRefused",
+    "WebhookFails",
+];
 
 fn runbook() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbook.md")).unwrap()
@@ -42,8 +58,20 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
             None => findings.push(format!("{alarm}: its description links to no section: {description}")),
         }
         let (raised, over) = (template.property(alarm, &["AlarmActions"]), template.property(alarm, &["OKActions"]));
-        if raised == Value::Null || raised != over {
-            findings.push(format!("{alarm}: it does not tell when it is over"));
+        if raised == Value::Null {
+            findings.push(format!("{alarm}: it tells nobody"));
+        }
+        match (over == raised, COUNT_EVENTS.contains(&alarm)) {
+            (true, false) => {}
+            (false, true) if over == Value::Null => {}
+            (false, false) => findings.push(format!("{alarm}: it does not tell when it is over")),
+            (_, true) => findings.push(format!("{alarm}: it counts events, and says that they are over")),
+        }
+        // One event in one period raises it, and a quiet period ends it.
+        let value = |name| template.property(alarm, &[name]);
+        let counts = value("Statistic") == "Sum" && value("Threshold") == 0 && value("EvaluationPeriods") == 1;
+        if counts != COUNT_EVENTS.contains(&alarm) {
+            findings.push(format!("{alarm}: the list of alarms that count events is not right about it"));
         }
     }
     let named = runbook.matches("` (page)").count() + runbook.matches("` (notice)").count();
@@ -62,6 +90,10 @@ fn every_alarm_links_to_the_section_that_is_about_it() {
     only(&planted("#records-died\n", "#records-dead\n"), "links to no section");
     only(&planted("#dead-letters-wait\n", "#records-died\n"), "its section does not name it");
     only(&planted("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", ""), "is over");
+    only(
+        &planted("/page/RecordsDied\n", "/page/RecordsDied\n      OKActions: [!Ref AlarmTopicArn]\n"),
+        "it counts events, and says that they are over",
+    );
     let of_old = runbook() + "\nAlarm `DiskIsFull` (page).\n";
-    only(&findings(&template(), &of_old), "the runbook names 24 alarms, the template has 23");
+    only(&findings(&template(), &of_old), "the runbook names 25 alarms, the template has 24");
 }
