@@ -57,6 +57,12 @@ pub(crate) async fn caller(config: &SdkConfig) -> Result<String, Failure> {
 /// What a refused or failed call of this action means, by the error code of the service.
 pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
     let hint = match code {
+        // Parameter Store says so for the key.
+        Some("AccessDenied" | "AccessDeniedException") if cause.to_string().contains("kms:") => {
+            "ask for the permissions kms:Encrypt, kms:Decrypt and kms:GenerateDataKey on the key of the endpoints \
+             (parameter EndpointKeyArn), or use other credentials (AWS_PROFILE)"
+                .to_owned()
+        }
         Some("AccessDenied" | "AccessDeniedException") => {
             format!("ask for the permission {action}, or use other credentials (AWS_PROFILE)")
         }
@@ -68,7 +74,18 @@ pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Di
             | "SignatureDoesNotMatch"
             | "UnrecognizedClientException",
         ) => format!("AWS rejected the credentials: {SIGN_IN}"),
-        Some("ThrottlingException" | "Throttling") => "wait a moment, then run the command again".to_owned(),
+        Some("InvalidKeyId") => {
+            "check that the key in the stack's parameter EndpointKeyArn exists, is enabled and is in this region"
+                .to_owned()
+        }
+        Some("ParameterLimitExceeded") => {
+            "the region holds no more parameters of this size: remove some, or raise the quota of Parameter Store"
+                .to_owned()
+        }
+        Some("ValidationException") => "the service takes no such name or value: see what it says above".to_owned(),
+        Some("ThrottlingException" | "Throttling" | "TooManyUpdates") => {
+            "wait a moment, then run the command again".to_owned()
+        }
         Some(_) | None => "check the region, the credentials (AWS_PROFILE) and the network".to_owned(),
     };
     Failure::unavailable(format!("{action} failed: {cause}"), hint)

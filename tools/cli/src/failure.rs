@@ -27,7 +27,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// Why a command could not run. The text says what happened, the hint what to do next.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Failure {
     /// The command or its input is wrong.
     #[error("{what}")]
@@ -56,6 +56,14 @@ impl Failure {
     /// Something that the command needs is unavailable.
     pub(crate) fn unavailable(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Unavailable { what: what.into(), hint: hint.into() }
+    }
+
+    /// The same failure, with more to say and more to do.
+    pub(crate) fn with(mut self, more: &str, advice: &str) -> Self {
+        let (Self::Usage { what, hint } | Self::Unavailable { what, hint }) = &mut self;
+        what.push_str(more);
+        hint.push_str(advice);
+        self
     }
 
     /// What to do next.

@@ -209,10 +209,12 @@ impl OpenStack {
 #[cfg(feature = "aws")]
 #[derive(Debug)]
 pub(crate) struct Surroundings {
+    /// The stack's name.
+    pub(crate) stack: String,
     /// Whom AWS takes the caller for.
-    pub(crate) caller: String,
+    pub(crate) caller: Result<String, Failure>,
     /// The release that is deployed. `None` if it is an earlier one that does not say.
-    pub(crate) version: Option<String>,
+    pub(crate) version: Result<Option<String>, Failure>,
     /// What CloudWatch knows.
     pub(crate) watch: Result<Watch, Failure>,
 }
@@ -322,17 +324,19 @@ impl Target {
         Err(without_aws())
     }
 
-    /// What AWS knows of a named stack beside its tables and queues. `None` for any other, which has no alarms.
+    /// What AWS knows of a named stack beside its tables and queues. `None` for any other, which has no alarms. What one
+    /// service does not tell leaves what the others do.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such stack, or AWS does not answer. What CloudWatch refuses is told apart.
+    /// [`Failure`] when there are no credentials or no region.
     #[cfg(feature = "aws")]
     pub(crate) async fn surroundings(&self, now: EpochMs) -> Result<Option<Surroundings>, Failure> {
         let Some(stack) = &self.stack else { return Ok(None) };
         let config = signed_in().await?;
-        let version = Outputs::of(&config, stack).await?.version;
-        let (caller, watch) = futures::join!(caller(&config), Watch::of(&config, stack, now));
-        Ok(Some(Surroundings { caller: caller?, version, watch }))
+        let outputs = Outputs::of(&config, stack);
+        let (caller, outputs, watch) = futures::join!(caller(&config), outputs, Watch::of(&config, stack, now));
+        let version = outputs.map(|outputs| outputs.version);
+        Ok(Some(Surroundings { stack: stack.clone(), caller, version, watch }))
     }
 
     /// Whom AWS takes the caller for. `None` on a local stack, where nobody signs in.

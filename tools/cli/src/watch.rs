@@ -45,11 +45,40 @@ impl Alarm {
     }
 }
 
+/// The alarms of a stack.
+#[derive(Debug)]
+pub(crate) struct Alarms {
+    /// How many there are. Without any, nobody watches the stack.
+    pub(crate) count: usize,
+    /// Those in ALARM, the urgent ones first.
+    pub(crate) raised: Vec<Alarm>,
+    /// Those that tell nobody when they are raised, by severity and name.
+    pub(crate) mute: Vec<String>,
+}
+
+impl Alarms {
+    /// Reads CloudWatch's answer to [`ask_alarms`].
+    pub(crate) fn read(answer: &Value, stack: &str) -> Self {
+        let prefix = prefix(stack);
+        let all: Vec<_> = list(answer, "MetricAlarms").collect();
+        let is_raised = |fields: &&&Value| fields["StateValue"] == "ALARM";
+        let mut raised: Vec<_> = all.iter().filter(is_raised).map(|fields| Alarm::read(fields, &prefix)).collect();
+        raised.sort();
+        let is_mute =
+            |fields: &&&Value| fields["ActionsEnabled"] == false || list(fields, "AlarmActions").next().is_none();
+        let name = |fields: &&Value| {
+            let name = fields["AlarmName"].as_str().unwrap_or_default();
+            name.strip_prefix(&prefix).unwrap_or(name).to_owned()
+        };
+        Self { count: all.len(), raised, mute: all.iter().filter(is_mute).map(name).collect() }
+    }
+}
+
 /// What CloudWatch knows.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The alarms in ALARM, the urgent ones first.
-    pub(crate) alarms: Vec<Alarm>,
+    /// The alarms.
+    pub(crate) alarms: Alarms,
     /// When the relay last ran. `None` if it did not run for hours.
     pub(crate) relay_ran_at: Option<EpochMs>,
 }
@@ -60,10 +89,7 @@ impl Watch {
     /// # Errors
     /// [`Failure::Unavailable`] when it refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
-        let prefix = prefix(stack);
-        let raised = ask_alarms(config, stack).await?.outcome?;
-        let mut alarms: Vec<_> = list(&raised, "MetricAlarms").map(|fields| Alarm::read(fields, &prefix)).collect();
-        alarms.sort();
+        let alarms = Alarms::read(&ask_alarms(config, stack).await?.outcome?, stack);
         let runs = json!({
             "Namespace": format!("hookonce/{stack}"),
             "MetricName": "relay_due",
@@ -79,12 +105,20 @@ impl Watch {
     }
 }
 
-/// Asks for the alarms of a stack that are in ALARM.
+/// The failure of a stack that nothing watches.
+pub(crate) fn no_alarms(stack: &str) -> Failure {
+    Failure::usage(
+        format!("CloudWatch has no alarm whose name begins with {}, so nothing watches this stack", prefix(stack)),
+        "check the stack's name, then deploy it again from this release's template.yaml, which names its alarms so",
+    )
+}
+
+/// Asks for all alarms of a stack: an answer with those in ALARM alone would look the same for a stack that has none.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when CloudWatch does not answer.
 pub(crate) async fn ask_alarms(config: &SdkConfig, stack: &str) -> Result<Answer, Failure> {
-    let input = json!({ "AlarmNamePrefix": prefix(stack), "StateValue": "ALARM", "MaxRecords": ALARMS_MAX });
+    let input = json!({ "AlarmNamePrefix": prefix(stack), "MaxRecords": ALARMS_MAX });
     call(config, "DescribeAlarms", &input).await
 }
 

@@ -17,7 +17,7 @@ use crate::output;
 use crate::target::Surroundings;
 use crate::target::{OpenStack, Target, store_unavailable};
 #[cfg(feature = "aws")]
-use crate::watch::{Alarm, Watch};
+use crate::watch::{Alarm, Watch, no_alarms};
 
 /// The release of this command.
 #[cfg(feature = "aws")]
@@ -47,15 +47,23 @@ struct Depth {
     delayed: u64,
 }
 
-/// Everything that is printed.
+/// The records of a state that are due or dead.
+#[derive(Debug)]
+struct Due {
+    count: u64,
+    /// Since when the oldest of them is.
+    oldest: Option<EpochMs>,
+}
+
+/// Everything that is printed. Whoever asks does so in an outage, so what one service does not tell leaves what the others
+/// do.
 #[derive(Debug)]
 struct Glance {
-    pending: u64,
-    oldest_due: Option<EpochMs>,
-    dead: u64,
-    oldest_dead: Option<EpochMs>,
-    queue: Depth,
-    dead_letters: Option<Depth>,
+    pending: Result<Due, Failure>,
+    dead: Result<Due, Failure>,
+    queue: Result<Depth, Failure>,
+    /// `None` if the queue names none.
+    dead_letters: Result<Option<Depth>, Failure>,
     #[cfg(feature = "aws")]
     aws: Option<Surroundings>,
 }
@@ -64,36 +72,51 @@ struct Glance {
 type Need = (String, String);
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.target.open().await?;
-    let (sqs, queue_url) = arguments.target.queues().await?;
+    let target = &arguments.target;
     let now = System.moment().now;
-    let (queue, dead_letter_url) = queue(&sqs, &queue_url).await?;
-    let (pending, oldest_due) = count(&stack, DueState::Pending, now).await?;
-    let (dead, oldest_dead) = count(&stack, DueState::Dead, now).await?;
+    #[cfg(feature = "aws")]
+    let aws = target.surroundings(now).await?;
+    let ((pending, dead), (queue, dead_letters)) = futures::join!(records(target, now), depths(target));
+    // Nothing at all is known: no stack runs or is named so.
+    if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
+        return Err(failure.clone());
+    }
     let report = Glance {
         pending,
-        oldest_due,
         dead,
-        oldest_dead,
         queue,
-        dead_letters: match dead_letter_url {
-            Some(url) => Some(self::queue(&sqs, &url).await?.0),
-            None => None,
-        },
+        dead_letters,
         #[cfg(feature = "aws")]
-        aws: arguments.target.surroundings(now).await?,
+        aws,
     };
-    let needs = report.needs(now);
+    let unknown = report.unknown();
+    let needs = report.needs(now, &unknown);
     if arguments.json {
         output::json(&report.json(now, &needs));
     } else {
         report.print(now, &needs);
     }
-    Ok(if needs.is_empty() { Exit::Done } else { Exit::No })
+    Ok(match (unknown.is_empty(), needs.is_empty()) {
+        (false, _) => Exit::Unavailable,
+        (true, false) => Exit::No,
+        (true, true) => Exit::Done,
+    })
+}
+
+fn is_usage(known: &Result<Due, Failure>) -> bool {
+    matches!(known, Err(Failure::Usage { .. }))
+}
+
+/// The records that are due, and the dead ones.
+async fn records(target: &Target, now: EpochMs) -> (Result<Due, Failure>, Result<Due, Failure>) {
+    match target.open().await {
+        Ok(stack) => futures::join!(due(&stack, DueState::Pending, now), due(&stack, DueState::Dead, now)),
+        Err(failure) => (Err(failure.clone()), Err(failure)),
+    }
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.
-async fn count(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<(u64, Option<EpochMs>), Failure> {
+async fn due(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<Due, Failure> {
     let (mut count, mut oldest) = (0, None);
     for shard in 0..stack.shards_read {
         let first = DueQuery { state, shard, until: now, after: None, limit: 1 };
@@ -102,10 +125,24 @@ async fn count(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<(u64,
         let page = stack.store.query_due(&first).await.map_err(|_| store_unavailable())?;
         oldest = page.entries.iter().map(|entry| entry.due_at).chain(oldest).min();
     }
-    Ok((count, oldest))
+    Ok(Due { count, oldest })
 }
 
-/// The depth of a queue, and the URL of its dead-letter queue.
+/// The depths of the queue and of its dead-letter queue.
+async fn depths(target: &Target) -> (Result<Depth, Failure>, Result<Option<Depth>, Failure>) {
+    let found = async {
+        let (sqs, url) = target.queues().await?;
+        let (depth, dead_letter_queue) = queue(&sqs, &url).await?;
+        Ok((sqs, depth, dead_letter_queue))
+    };
+    match found.await {
+        Ok((sqs, depth, Some(name))) => (Ok(depth), dead_letters(&sqs, &name).await.map(Some)),
+        Ok((_, depth, None)) => (Ok(depth), Ok(None)),
+        Err::<_, Failure>(failure) => (Err(failure.clone()), Err(failure)),
+    }
+}
+
+/// The depth of a queue, and the name of its dead-letter queue.
 async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failure> {
     let asked = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
     let answer = asked.send().await.map_err(|error| unavailable(&error))?;
@@ -118,13 +155,13 @@ async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failu
     };
     let policy = text(&QueueAttributeName::RedrivePolicy);
     let policy: serde_json::Value = policy.and_then(|policy| serde_json::from_str(policy).ok()).unwrap_or_default();
-    let Some(name) =
-        policy.get("deadLetterTargetArn").and_then(|arn| arn.as_str()).and_then(|arn| arn.rsplit(':').next())
-    else {
-        return Ok((depth, None));
-    };
+    let arn = policy.get("deadLetterTargetArn").and_then(|arn| arn.as_str());
+    Ok((depth, arn.and_then(|arn| arn.rsplit(':').next()).map(str::to_owned)))
+}
+
+async fn dead_letters(sqs: &Client, name: &str) -> Result<Depth, Failure> {
     let found = sqs.get_queue_url().queue_name(name).send().await.map_err(|error| unavailable(&error))?;
-    Ok((depth, found.queue_url))
+    Ok(queue(sqs, &found.queue_url.unwrap_or_default()).await?.0)
 }
 
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -135,19 +172,43 @@ fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
 }
 
 impl Glance {
-    /// What needs a person, and what to do.
-    fn needs(&self, now: EpochMs) -> Vec<Need> {
+    /// What could not be read, and why.
+    fn unknown(&self) -> Vec<Need> {
+        let mut parts = vec![
+            ("pending", self.pending.as_ref().err()),
+            ("dead", self.dead.as_ref().err()),
+            ("queue", self.queue.as_ref().err()),
+            ("dead_letters", self.dead_letters.as_ref().err()),
+        ];
+        #[cfg(feature = "aws")]
+        if let Some(aws) = &self.aws {
+            let watch = ("alarms", aws.watch.as_ref().err());
+            parts.extend([watch, ("release", aws.version.as_ref().err()), ("caller", aws.caller.as_ref().err())]);
+        }
+        let need = |(part, failure): (&str, Option<&Failure>)| {
+            let failure = failure?;
+            Some((format!("{part}_unknown"), format!("not known: {part}: {failure}; {}", failure.hint())))
+        };
+        parts.into_iter().filter_map(need).collect()
+    }
+
+    /// What needs a person, and what to do. What is not known comes last.
+    fn needs(&self, now: EpochMs, unknown: &[Need]) -> Vec<Need> {
         #[cfg(feature = "aws")]
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
         #[cfg(not(feature = "aws"))]
         let mut needs = Vec::new();
-        if self.dead > 0 {
+        if let Some(dead) = self.dead.as_ref().ok().filter(|dead| dead.count > 0) {
             needs.push((
                 "records_died".to_owned(),
-                format!("{} record(s) are DEAD: `hookonce list --state DEAD`, docs/runbook.md#records-died", self.dead),
+                format!(
+                    "{} record(s) are DEAD: `hookonce list --state DEAD`, docs/runbook.md#records-died",
+                    dead.count
+                ),
             ));
         }
-        if let Some(oldest) = self.oldest_due.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
+        let oldest = self.pending.as_ref().ok().and_then(|due| due.oldest);
+        if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
             needs.push((
                 "overdue".to_owned(),
                 format!(
@@ -157,29 +218,33 @@ impl Glance {
                 ),
             ));
         }
-        if let Some(letters) = self.dead_letters.as_ref().filter(|letters| letters.visible > 0) {
+        let letters = self.dead_letters.as_ref().ok().and_then(Option::as_ref);
+        if let Some(letters) = letters.filter(|letters| letters.visible > 0) {
             needs.push((
                 "dead_letters".to_owned(),
                 format!("{} dead letter(s) wait for the relay: docs/runbook.md#dead-letters-wait", letters.visible),
             ));
         }
+        needs.extend_from_slice(unknown);
         needs
     }
 
     fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
         let depth =
             |depth: &Depth| json!({ "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed });
+        let age = |due: &Due| due.oldest.map(|at| now.0 - at.0);
+        let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
         #[cfg(feature = "aws")]
         let aws = self.aws.as_ref().map(|aws| json_of(aws, now));
         #[cfg(not(feature = "aws"))]
         let aws = None::<serde_json::Value>;
         json!({
-            "pending": self.pending,
-            "dead": self.dead,
-            "oldest_due_age_ms": self.oldest_due.map(|at| now.0 - at.0),
-            "oldest_dead_age_ms": self.oldest_dead.map(|at| now.0 - at.0),
-            "queue": depth(&self.queue),
-            "dead_letter_queue": self.dead_letters.as_ref().map(depth),
+            "pending": pending.map(|due| due.count),
+            "dead": dead.map(|due| due.count),
+            "oldest_due_age_ms": pending.and_then(age),
+            "oldest_dead_age_ms": dead.and_then(age),
+            "queue": self.queue.as_ref().ok().map(depth),
+            "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "aws": aws,
             "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
         })
@@ -189,18 +254,22 @@ impl Glance {
         let depth = |depth: &Depth| {
             format!("{} visible, {} in flight, {} delayed", depth.visible, depth.in_flight, depth.delayed)
         };
-        let due = self
-            .oldest_due
-            .map_or("none is due".to_owned(), |at| format!("the oldest has been due for {}", output::between(at, now)));
-        let unknown = || "not known".to_owned();
+        let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
+        let waits = pending.map(|due| {
+            let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
+            due.oldest.map_or("none is due".to_owned(), oldest)
+        });
+        let died =
+            dead.and_then(|due| due.oldest).map(|at| format!("the oldest died {} ago", output::between(at, now)));
+        let (queue, letters) = (self.queue.as_ref().ok(), self.dead_letters.as_ref().ok().and_then(Option::as_ref));
         let mut table = output::table(&[]);
-        table.add_row(["PENDING".to_owned(), self.pending.to_string(), due]);
-        let died = self.oldest_dead.map(|at| format!("the oldest died {} ago", output::between(at, now)));
-        table.add_row(["DEAD".to_owned(), self.dead.to_string(), died.unwrap_or_default()]);
-        table.add_row(["queue".to_owned(), self.queue.visible.to_string(), depth(&self.queue)]);
-        let letters = self.dead_letters.as_ref();
-        let count = letters.map_or_else(unknown, |letters| letters.visible.to_string());
-        table.add_row(["dead letters".to_owned(), count, letters.map(depth).unwrap_or_default()]);
+        let number = |known: Option<u64>| known.map_or("not known".to_owned(), |known| known.to_string());
+        table.add_row(["PENDING".to_owned(), number(pending.map(|due| due.count)), waits.unwrap_or_default()]);
+        table.add_row(["DEAD".to_owned(), number(dead.map(|due| due.count)), died.unwrap_or_default()]);
+        for (name, known) in [("queue", queue), ("dead letters", letters)] {
+            let count = number(known.map(|depth| depth.visible));
+            table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
+        }
         #[cfg(feature = "aws")]
         for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
             table.add_row(row);
@@ -218,19 +287,17 @@ impl Glance {
 
 #[cfg(feature = "aws")]
 fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
-    let watch = match &aws.watch {
-        Ok(watch) => watch,
-        Err(failure) => {
-            let need = format!("the alarms are not known: {failure}; {}", failure.hint());
-            return vec![("alarms_unknown".to_owned(), need)];
-        }
-    };
+    let Ok(watch) = &aws.watch else { return Vec::new() };
     let raised = |alarm: &Alarm| {
         let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
         let need = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
         (format!("alarm:{}", alarm.name), need)
     };
-    let mut needs: Vec<_> = watch.alarms.iter().map(raised).collect();
+    let mut needs: Vec<_> = watch.alarms.raised.iter().map(raised).collect();
+    if watch.alarms.count == 0 {
+        let none = no_alarms(&aws.stack);
+        needs.push(("no_alarms".to_owned(), format!("{none}; {}", none.hint())));
+    }
     if watch.relay_ran_at.is_none_or(|at| now.0 - at.0 > RELAY_AWAY.0) {
         let need = "the relay has not run for ten minutes: docs/runbook.md#the-relay-does-not-run";
         needs.push(("relay_away".to_owned(), need.to_owned()));
@@ -243,12 +310,13 @@ fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
     let watch = aws.watch.as_ref().ok();
     let alarms = |watch: &Watch| {
         let alarm = |alarm: &Alarm| json!({ "name": alarm.name, "severity": alarm.severity() });
-        watch.alarms.iter().map(alarm).collect::<Vec<_>>()
+        watch.alarms.raised.iter().map(alarm).collect::<Vec<_>>()
     };
     json!({
-        "caller": aws.caller,
-        "version": aws.version,
+        "caller": aws.caller.as_ref().ok(),
+        "version": aws.version.as_ref().ok().and_then(Option::as_ref),
         "alarms": watch.map(alarms),
+        "alarms_mute": watch.map(|watch| &watch.alarms.mute),
         "relay_ran_ago_ms": watch.and_then(|watch| watch.relay_ran_at).map(|at| now.0 - at.0),
     })
 }
@@ -261,13 +329,17 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
     let ran = watch.map(|watch| {
         watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
     });
-    let version = aws.version.clone();
+    let version = aws.version.clone().ok().flatten();
     let differs = version.as_deref() != Some(OWN_VERSION);
     let note = if differs { format!("this command is {OWN_VERSION}") } else { String::new() };
+    let alarms = watch.map(|watch| &watch.alarms);
+    let raised = alarms.map(|alarms| format!("{} of {} raised", alarms.raised.len(), alarms.count));
+    let mute = alarms.filter(|alarms| !alarms.mute.is_empty());
+    let mute = mute.map(|alarms| format!("{} tell nobody: docs/alerts.md", alarms.mute.len()));
     vec![
-        row("alarms", watch.map_or_else(unknown, |watch| watch.alarms.len().to_string()), ""),
+        row("alarms", raised.unwrap_or_else(unknown), &mute.unwrap_or_default()),
         row("relay ran", ran.unwrap_or_else(unknown), ""),
         row("release", version.unwrap_or_else(unknown), &note),
-        row("you are", aws.caller.clone(), ""),
+        row("you are", aws.caller.clone().unwrap_or_else(|_| unknown()), ""),
     ]
 }

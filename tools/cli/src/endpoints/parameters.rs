@@ -4,10 +4,12 @@
 //! first, and finds in the version after its write whether another one came in between.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::config::retry::RetryConfig;
 use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ssm::operation::put_parameter::{PutParameterError, PutParameterOutput};
 use aws_sdk_ssm::types::{Parameter, ParameterTier, ParameterType};
 use error_reporter::Report;
 use futures::FutureExt as _;
@@ -26,6 +28,9 @@ use crate::outputs::{DEPLOY_AGAIN, Outputs};
 const CALL_MAX: Millis = Millis::seconds(60);
 const ATTEMPTS_MAX: u32 = 8;
 
+/// How long a write waits when too many of one parameter came at once.
+const UPDATES_PAUSE: Duration = Duration::from_secs(1);
+
 /// The largest value of a standard parameter, in bytes, and of an advanced one.
 const STANDARD_BYTES_MAX: usize = 4 * 1024;
 const ADVANCED_BYTES_MAX: usize = 8 * 1024;
@@ -36,6 +41,7 @@ const PAGE: i32 = 10;
 /// The parameters of one stack.
 pub(super) struct Parameters {
     client: Client,
+    stack: String,
     /// Without the slash at its end.
     path: String,
     /// `None` for the account's own key.
@@ -55,6 +61,7 @@ impl Parameters {
         };
         Ok(Self {
             client: client(&config),
+            stack: stack.to_owned(),
             path: format!("/hookonce/{stack}/endpoints"),
             key: Some(key).filter(|key| !key.is_empty()),
         })
@@ -84,11 +91,14 @@ impl Parameters {
         let put = self.client.put_parameter().name(name).value(text).r#type(kind).overwrite(over);
         let put = put.set_key_id(self.key.clone().filter(|_| secret));
         let put = put.set_tier((text.len() > STANDARD_BYTES_MAX).then_some(ParameterTier::Advanced));
-        match put.send().await {
-            Ok(answer) => Ok(Some(answer.version())),
-            Err(error) if code(&error) == "ParameterAlreadyExists" => Ok(None),
-            Err(error) => Err(failed("ssm:PutParameter", error)),
+        for _ in 1..ATTEMPTS_MAX {
+            match put.clone().send().await {
+                // The SDK does not try this code again.
+                Err(error) if code(&error) == "TooManyUpdates" => tokio::time::sleep(UPDATES_PAUSE).await,
+                sent => return put_outcome(sent),
+            }
         }
+        put_outcome(put.send().await)
     }
 
     /// All parameters below the path, with their values.
@@ -126,8 +136,22 @@ impl Parameters {
     async fn replace_one(&self, id: &EndpointId, read: &Stored, text: &str) -> Result<(), Failure> {
         fits(text)?;
         self.unchanged(id, read).await?;
+        let written = self.overwrite(id, read, text).await;
+        let advice = format!(". `hookonce endpoint show {id} --reveal --stack {}` prints what is in force", self.stack);
+        written.map_err(|failure| failure.with("; the write was sent, so the new secret may be in force", &advice))
+    }
+
+    /// Writes over what was read, and finds out whether somebody else wrote or removed it meanwhile.
+    async fn overwrite(&self, id: &EndpointId, read: &Stored, text: &str) -> Result<(), Failure> {
         let name = self.name(id);
         let written = self.write(&name, text, ParameterType::SecureString, true).await?.unwrap_or(read.version + 1);
+        // A parameter that is removed and written again counts from 1.
+        if written <= read.version {
+            return Err(Failure::usage(
+                format!("endpoint {id} was removed by someone else at the same moment, and this write brought it back"),
+                format!("if it must go, remove it again: `hookonce endpoint remove {id} --stack {}`", self.stack),
+            ));
+        }
         for version in read.version + 1..written {
             let other = self.read(&name, Some(version)).await?;
             // Our own write counts twice if its first reply was lost.
@@ -240,6 +264,18 @@ fn fits(text: &str) -> Result<(), Failure> {
         format!("the document has {} bytes, and a parameter holds {ADVANCED_BYTES_MAX} at most", text.len()),
         "remove older secrets, or split the source ranges over several endpoints",
     ))
+}
+
+/// The version that was written. `None` if the parameter exists and must not.
+fn put_outcome<R>(sent: Result<PutParameterOutput, SdkError<PutParameterError, R>>) -> Result<Option<i64>, Failure>
+where
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    match sent {
+        Ok(answer) => Ok(Some(answer.version())),
+        Err(error) if code(&error) == "ParameterAlreadyExists" => Ok(None),
+        Err(error) => Err(failed("ssm:PutParameter", error)),
+    }
 }
 
 fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> &str {

@@ -48,6 +48,26 @@ pub(crate) enum Fault {
     ReplyLost,
     /// Another process stores this value under the same name first.
     Overtaken(String),
+    /// Another process removes the parameter first.
+    Removed,
+}
+
+/// An alarm of CloudWatch.
+pub(crate) struct Alarm {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// In ALARM, not in OK.
+    pub(crate) is_raised: bool,
+    /// What it tells.
+    pub(crate) actions: Vec<&'static str>,
+}
+
+impl Alarm {
+    /// An alarm that tells a topic.
+    pub(crate) fn new(name: &str, description: &str, is_raised: bool) -> Self {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        Self { name, description, is_raised, actions: vec!["arn:aws:sns:us-east-1:123456789012:hookonce-alarms"] }
+    }
 }
 
 /// The account.
@@ -59,8 +79,8 @@ pub(crate) struct Account {
     pub(crate) asked: Vec<Asked>,
     /// What the next requests of an operation meet.
     pub(crate) faults: VecDeque<(&'static str, Fault)>,
-    /// Names and descriptions of the alarms that are in ALARM.
-    pub(crate) alarms: Vec<(String, String)>,
+    /// The alarms, of every stack.
+    pub(crate) alarms: Vec<Alarm>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// How many seconds the service's clock is ahead.
@@ -150,18 +170,27 @@ impl Account {
         }
     }
 
-    fn cloudwatch(&self, operation: &str) -> Value {
+    fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
         match operation {
             "DescribeAlarms" => {
-                let alarm = |(name, description): &(String, String)| {
+                let prefix = body["AlarmNamePrefix"].as_str().unwrap();
+                assert_eq!(body, &object!({ "AlarmNamePrefix": prefix, "MaxRecords": 100 }));
+                let alarm = |alarm: &Alarm| {
                     object!({
-                        "AlarmName": name, "AlarmDescription": description, "StateValue": "ALARM",
+                        "AlarmName": alarm.name, "AlarmDescription": alarm.description, "ActionsEnabled": true,
+                        "AlarmActions": alarm.actions, "StateValue": if alarm.is_raised { "ALARM" } else { "OK" },
                         "StateTransitionedTimestamp": now() - 630,
                     })
                 };
-                object!({ "MetricAlarms": self.alarms.iter().map(alarm).collect::<Vec<_>>() })
+                let found = self.alarms.iter().filter(|alarm| alarm.name.starts_with(prefix));
+                object!({ "MetricAlarms": found.map(alarm).collect::<Vec<_>>() })
             }
             "GetMetricStatistics" => {
+                assert_eq!(
+                    (&body["Namespace"], &body["MetricName"]),
+                    (&object!("hookonce/inbox"), &object!("relay_due"))
+                );
+                assert_eq!(body["Dimensions"], object!([{ "Name": "function", "Value": "relay" }]));
                 let points = self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }));
                 object!({ "Datapoints": points.into_iter().collect::<Vec<_>>() })
             }
@@ -202,6 +231,11 @@ impl Aws {
     pub(crate) fn with_stack(outputs: &str) -> Self {
         let aws = Self::start();
         aws.account().put("/hookonce/inbox/outputs", outputs);
+        aws.account().alarms.push(Alarm::new(
+            "hookonce/inbox/page/RecordsDied",
+            "See docs/runbook.md#records-died",
+            false,
+        ));
         aws
     }
 
@@ -280,10 +314,13 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         // A version may be named behind a colon.
         account.put(body["Name"].as_str().unwrap().split(':').next().unwrap(), value);
     }
+    if let Some(Fault::Removed) = &fault {
+        account.parameters.remove(body["Name"].as_str().unwrap());
+    }
     let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
         refusal(&operation, code)
     } else if is_cloudwatch {
-        ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation).to_string().into_bytes())
+        ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation, &body).to_string().into_bytes())
     } else if operation == "GetCallerIdentity" {
         let result = format!("<GetCallerIdentityResult><Arn>{CALLER}</Arn></GetCallerIdentityResult>");
         let whole = format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>");
@@ -344,5 +381,5 @@ pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) ->
         ("DomainTable", value("HOOKONCE_DOMAIN_TABLE")),
         ("HintQueue", value("HOOKONCE_QUEUE_URL")),
     ];
-    written_by_the_template(&[&own[..], more].concat())
+    written_by_the_template(&[more, &own[..]].concat())
 }

@@ -1,9 +1,9 @@
 //! The commands on a named stack: by its tables, or by the parameter that the template writes.
 
-use serde_json::json as object;
+use serde_json::{Value, json as object};
 
 use crate::audits::Tables;
-use crate::aws::{Aws, CALLER, Fault, SIGNED_IN, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Fault, SIGNED_IN, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text, wait_until};
 
@@ -166,10 +166,12 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
         assert!(text(&calm).contains(expected), "{expected}: {}", text(&calm));
     }
 
-    let alarm = |name: &str, what: &str| (format!("hookonce/inbox/{name}"), what.to_owned());
+    assert!(text(&calm).contains("0 of 1 raised"), "{}", text(&calm));
+    let alarm = |name: &str, what: &str| Alarm::new(&format!("hookonce/{name}"), what, true);
     let raised = [
-        alarm("notice/BodiesDiffer", "See docs/runbook.md#bodies-differ"),
-        alarm("page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-look"),
+        alarm("inbox-2/page/RecordsDied", "of another stack"),
+        alarm("inbox/notice/BodiesDiffer", "See docs/runbook.md#bodies-differ"),
+        alarm("inbox/page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-look"),
     ];
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
@@ -184,7 +186,36 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
 
     aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
     let blind = status(&[]);
-    assert_eq!(blind.status.code(), Some(1), "{}", text(&blind));
+    assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
     assert!(text(&blind).contains("ask for the permission cloudwatch:DescribeAlarms"), "{}", text(&blind));
     assert!(text(&blind).contains("PENDING"), "the rest is shown: {}", text(&blind));
+
+    aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
+    assert!(text(&status(&[])).contains("3 tell nobody"), "{}", text(&status(&[])));
+    aws.account().alarms.clear();
+    aws.account().relay_ran_at = Some(now() - 20);
+    let unwatched = status(&["--json"]);
+    assert_eq!((unwatched.status.code(), &json(&unwatched)["needs"]), (Some(1), &object!(["no_alarms"])));
+}
+
+/// Whoever looks does so in an outage: what answers is told, and what does not is named.
+#[test]
+fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
+    let stack = Stack::with(1, 0);
+    let mut variables = stack.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&variables, &[("InboxTable", "gone")]));
+    variables.extend(aws.environment(&[]));
+    let status = || stack.workspace.run_with_environment(&["status", "--stack", "inbox", "--json"], &variables);
+    aws.account().relay_ran_at = Some(now() - 20);
+    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
+    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    let told = status();
+    assert_eq!(told.status.code(), Some(3), "{}", text(&told));
+    let needs = ["alarm:WorkerFails", "pending_unknown", "dead_unknown", "caller_unknown"];
+    assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
+    assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&Value::Null, &object!(0)));
+    aws.account().parameters.clear();
+    let absent = status();
+    assert_eq!(absent.status.code(), Some(2), "{}", text(&absent));
+    assert!(text(&absent).contains("check the stack's name"), "{}", text(&absent));
 }

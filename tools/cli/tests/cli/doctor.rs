@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::aws::{Aws, CALLER, Fault, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Fault, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text};
 
@@ -68,6 +68,14 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(3, &["credentials"], "sign in again");
     aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
     told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
+    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
+    assert!(text(&doctor()).contains("2 alarms, raised: page/WorkerFails"), "{}", text(&doctor()));
+    aws.account().alarms[0].actions.clear();
+    told(1, &["alarms"], "1 of 2 alarms tell nobody: page/RecordsDied");
+    let alarms = std::mem::take(&mut aws.account().alarms);
+    told(1, &["alarms"], "nothing watches this stack");
+    aws.account().alarms = alarms;
+    aws.account().alarms.remove(0);
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("Version", "0.0.1")]));
     told(1, &["outputs"], "the stack is of release 0.0.1");
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("InboxTable", "gone")]));

@@ -136,6 +136,85 @@ fn a_rotation_that_meets_another_one_says_so() {
     let said = text(&rotated);
     assert!(said.contains("version 2") && said.contains("version 3, which is in force now"), "{said}");
     assert!(said.contains(&format!("--name {}:2", name("shop"))), "{said}");
+    assert!(said.contains("the new secret may be in force"), "{said}");
+    assert!(said.contains("`hookonce endpoint show shop --reveal --stack inbox`"), "{said}");
+}
+
+#[test]
+fn a_rotation_that_meets_a_removal_says_that_it_brought_the_endpoint_back() {
+    let stack = Deployed::added("shop");
+    stack.aws.account().faults.push_back(("PutParameter", Fault::Removed));
+    let rotated = stack.run(&["rotate", "shop"]);
+    assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
+    assert!(text(&rotated).contains("this write brought it back"), "{}", text(&rotated));
+    assert!(text(&rotated).contains("endpoint remove shop --stack inbox"), "{}", text(&rotated));
+}
+
+#[test]
+fn a_rotation_drops_no_secret_that_may_be_in_use_and_writes_nothing_twice() {
+    let stack = Deployed::added("shop");
+    for secrets in 2..=8 {
+        assert!(stack.run(&["rotate", "shop"]).status.success());
+        assert_eq!(stack.secrets("shop"), secrets);
+    }
+    let before = stack.document("shop");
+    let full = stack.run(&["rotate", "shop"]);
+    assert_eq!(full.status.code(), Some(2), "{}", text(&full));
+    assert!(text(&full).contains("rotate shop --finish --stack inbox"), "{}", text(&full));
+    assert_eq!(stack.document("shop"), before);
+}
+
+#[test]
+fn the_same_secret_again_writes_nothing() {
+    let workspace = Workspace::new();
+    let secret = "whsec_0123456789abcdef";
+    let stdin = |command: &str, more: &[&str]| {
+        workspace.run_with_input(&[&["endpoint", command, "shop", "--secret", "-"], more].concat(), secret)
+    };
+    assert!(stdin("add", &["--provider", "stripe"]).status.success());
+    let again = stdin("rotate", &[]);
+    assert!(again.status.success() && text(&again).contains("nothing was written"), "{}", text(&again));
+    let shown = json(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
+    assert_eq!(shown["secrets"], object!([secret]));
+}
+
+#[test]
+fn secret_settings_are_hidden_and_public_ones_are_not() {
+    let stack = Deployed::new();
+    let settings = r#""settings": {"verify_token": "a-token-of-meta", "public_url": "https://example.com/hook"}"#;
+    let document =
+        format!(r#"{{"provider": "whatsapp", "secrets": ["0123456789abcdef0123456789abcdef"], {settings}}}"#);
+    stack.aws.account().put(&name("chat"), &document);
+    for more in [&[][..], &["--json"]] {
+        let shown = text(&stack.run(&[&["show", "chat"], more].concat()));
+        assert!(shown.contains("verify_token") && shown.contains("https://example.com/hook"), "{shown}");
+        assert!(!shown.contains("a-token-of-meta") && !shown.contains("0123456789abcdef"), "{shown}");
+        let revealed = text(&stack.run(&[&["show", "chat", "--reveal"], more].concat()));
+        assert!(revealed.contains("a-token-of-meta"), "{revealed}");
+    }
+}
+
+#[test]
+fn a_write_that_meets_another_one_waits_and_comes_again() {
+    let stack = Deployed::added("shop");
+    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused("TooManyUpdates")));
+    let rotated = stack.run(&["rotate", "shop"]);
+    assert_eq!((rotated.status.code(), stack.secrets("shop")), (Some(0), 2), "{}", text(&rotated));
+}
+
+#[test]
+fn a_refused_write_says_what_to_do_about_its_cause() {
+    let stack = Deployed::added("shop");
+    for (code, said) in [
+        ("InvalidKeyId", "EndpointKeyArn exists, is enabled"),
+        ("ParameterLimitExceeded", "raise the quota of Parameter Store"),
+        ("ValidationException", "takes no such name or value"),
+    ] {
+        stack.aws.account().faults.push_back(("PutParameter", Fault::Refused(code)));
+        let refused = stack.run(&["rotate", "shop"]);
+        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+        assert!(text(&refused).contains(said), "{said}: {}", text(&refused));
+    }
 }
 
 #[test]

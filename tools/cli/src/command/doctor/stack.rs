@@ -20,7 +20,7 @@ use crate::endpoints::Place;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
-use crate::watch::{ask_alarms, list};
+use crate::watch::{Alarms, ask_alarms, no_alarms};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -82,11 +82,27 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
             return (Err(failure), Err(unknown));
         }
     };
-    let raised = answer.outcome.map(|fields| {
-        let count = list(&fields, "MetricAlarms").count();
-        format!("{count} raised; `hookonce status --stack {stack}` says what to do")
-    });
-    (raised, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
+    let alarms = answer.outcome.and_then(|fields| alarms(&Alarms::read(&fields, stack), stack));
+    (alarms, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
+}
+
+/// There are alarms, and each tells somebody. Those that are raised are named.
+fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
+    if alarms.count == 0 {
+        return Err(no_alarms(stack));
+    }
+    let raised: Vec<_> = alarms.raised.iter().map(|alarm| format!("{}/{}", alarm.severity(), alarm.name)).collect();
+    let raised = match raised.as_slice() {
+        [] => "none is raised".to_owned(),
+        raised => format!("raised: {}; `hookonce status --stack {stack}` says what to do", raised.join(", ")),
+    };
+    if alarms.mute.is_empty() {
+        return Ok(format!("{} alarms, {raised}", alarms.count));
+    }
+    Err(Failure::usage(
+        format!("{} of {} alarms tell nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
+        "deploy with the parameter AlarmTopicArn, and keep it in samconfig.toml: docs/alerts.md",
+    ))
 }
 
 fn no_clock() -> Result<String, Failure> {

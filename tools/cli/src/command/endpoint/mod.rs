@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
+use hookonce_providers::settings::{PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
@@ -27,7 +28,7 @@ pub(crate) enum Command {
     Add(Add),
     /// List the endpoints.
     List(List),
-    /// Show one endpoint; secrets are hidden without --reveal.
+    /// Show one endpoint; secrets and settings are hidden without --reveal.
     Show(Show),
     /// Change the secret in two steps: add a new one, then --finish once the older ones are silent.
     Rotate(rotate::Arguments),
@@ -94,7 +95,7 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// Endpoint id.
     id: String,
-    /// Print the secrets.
+    /// Print the secrets and all settings.
     #[arg(long)]
     reveal: bool,
     /// Print JSON.
@@ -259,13 +260,25 @@ fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str 
     document.tenant.as_ref().map_or(id.as_str(), Tenant::as_str)
 }
 
+/// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
+/// token that answers a subscription request.
+const OPEN_SETTINGS: [&str; 4] = [PUBLIC_URL, WEBHOOK_ID, PUBLIC_KEY, TOPIC_ARNS];
+
+/// Hides what may be secret.
+fn hide(document: &mut EndpointDocument) {
+    let settings = document.settings.iter_mut().filter(|(name, _)| !OPEN_SETTINGS.contains(&name.as_str()));
+    for value in document.secrets.iter_mut().chain(settings.map(|(_, value)| value)) {
+        "<hidden>".clone_into(value);
+    }
+}
+
 async fn show(arguments: &Show) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let store = arguments.place.open().await?;
     let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
     let mut document = stored.document(&id)?;
     if !arguments.reveal {
-        document.secrets = document.secrets.iter().map(|_| "<hidden>".to_owned()).collect();
+        hide(&mut document);
     }
     if arguments.json {
         output::json(&document);
@@ -300,7 +313,9 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let store = arguments.place.open().await?;
     let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
     if let (Some(stack), false) = (&arguments.place.stack, arguments.yes) {
-        output::note(&format!("{stack} will refuse every delivery to {id}, and its secrets are gone for good"));
+        output::note(&format!(
+            "within 5 minutes, {stack} will refuse every delivery to {id}, and its secrets are gone for good"
+        ));
         if !output::confirm("Remove it?") {
             return Err(Failure::usage("nobody agreed to that", "pass --yes to remove it"));
         }

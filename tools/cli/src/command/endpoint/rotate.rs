@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Remove every older secret at once. For a secret that leaked.
+    /// Remove every older secret too. For a secret that leaked; functions forget it within 5 minutes.
     #[arg(long)]
     retire: bool,
     /// The second step: remove the older secrets. Refused while deliveries still use them.
@@ -59,20 +59,26 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = given.is_none();
     let secret = given.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
-    if arguments.retire {
-        document.secrets.clear();
+    let older = document.secrets.iter().filter(|older| !arguments.retire && **older != secret).cloned();
+    let secrets: Vec<_> = std::iter::once(secret.clone()).chain(older).collect();
+    if secrets == document.secrets {
+        output::note(&format!("endpoint {id} has this secret as its newest: nothing was written"));
+        return Ok(Exit::Done);
     }
-    document.secrets.insert(0, secret.clone());
-    let dropped = document.secrets.len().saturating_sub(SECRETS_MAX);
-    document.secrets.truncate(SECRETS_MAX);
+    if secrets.len() > SECRETS_MAX {
+        return Err(full(&id, &arguments.place));
+    }
+    document.secrets = secrets;
     check(&id, &document)?;
     store.replace(&id, &stored, &text_of(&document)).await?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
-    if dropped > 0 {
-        output::note(&format!("the oldest secret was removed: an endpoint holds at most {SECRETS_MAX}"));
-    }
     if made {
         output::line(&secret);
+    }
+    if arguments.retire {
+        output::note(
+            "functions of a deployed stack accept the older secrets for up to 5 minutes more: docs/runbook.md",
+        );
     }
     if document.secrets.len() > 1 {
         output::note("next: give the new secret to the provider. Deliveries with an older one are accepted as well");
@@ -82,6 +88,14 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(&format!("  hookonce endpoint rotate {id} --finish{}", on(&arguments.place)));
     }
     Ok(Exit::Done)
+}
+
+/// The failure when there is no room for another secret. To drop one that may be in use is not this step's business.
+fn full(id: &EndpointId, place: &Place) -> Failure {
+    Failure::usage(
+        format!("endpoint {id} has {SECRETS_MAX} secrets, the most that it can hold; nothing was written"),
+        format!("remove the older ones first: `hookonce endpoint rotate {id} --finish{}`", on(place)),
+    )
 }
 
 /// How to name the place again on the command line.
