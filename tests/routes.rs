@@ -265,6 +265,8 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "types": ["a*b"] })), "routes[0].types: `a*b`"),
         (route(json!({ "types": [""] })), "routes[0].types: `` is empty"),
         (route(json!({ "fact": [] })), "routes[0].fact: must list"),
+        (route(json!({ "types": null })), "invalid type: null"),
+        (route(json!({ "when": null })), "invalid type: null"),
         (route(json!({ "fact": ["$.a[*]"] })), "routes[0].fact[0]: the path `$.a[*]`"),
         (route(json!({ "fact": ["id"] })), "routes[0].fact[0]: the path `id`"),
         (route(json!({ "across_types": true })), "routes[0].across_types: needs `fact`"),

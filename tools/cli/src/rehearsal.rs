@@ -28,19 +28,27 @@ impl Rehearsal {
     /// # Errors
     /// [`Failure`] when the stack has a route set that cannot be read or does not check.
     pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
-        let handlers = handlers::all();
         let routing = match text_of(target).await? {
             None => Routing::Handlers,
             Some(text) => {
-                let set = RouteSet::parse(&text, &handlers.names());
+                let set = RouteSet::parse(&text, &handlers::all().names());
                 Routing::Set(Arc::new(set.map_err(|error| {
                     let hint = "this build of hookonce may lack a handler of the stack's; `hookonce route show` prints the set";
                     Failure::usage(format!("the stack's route set does not check: {error}"), hint)
                 })?))
             }
         };
-        let (catalog, timing) = (Catalog::built_in(), Timing::standard());
-        Ok(Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, catalog, timing }, routing })
+        Ok(Self::with(store, routing))
+    }
+
+    /// The same for a stack whose route set nobody could read. It splits events, and plans nothing.
+    pub(crate) fn without_routes(store: DynamoStore) -> Self {
+        Self::with(store, Routing::Unknown)
+    }
+
+    fn with(store: DynamoStore, routing: Routing) -> Self {
+        let (handlers, catalog, timing) = (handlers::all(), Catalog::built_in(), Timing::standard());
+        Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, catalog, timing }, routing }
     }
 
     /// What a worker would do with a record.

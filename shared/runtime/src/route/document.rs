@@ -1,6 +1,6 @@
 //! The form of a route set, as its author writes it. `schemas/routes.json` describes it to editors.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The version of the form.
@@ -37,29 +37,34 @@ pub struct RouteDocument {
     /// A label for people.
     pub name: String,
     /// Who remembers the facts: the identity in the stored domain keys. It must never change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
     /// Ids of endpoints; `*` at the end stands for any text. Every endpoint if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<Vec<String>>,
     /// Types of events, in the same form. Every type if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
     /// What the body must hold, in EventBridge's pattern language.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub when: Option<Map<String, Value>>,
     /// The paths whose values name the business fact. Without them, the handler names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub fact: Option<Vec<String>>,
     /// Whether events of different types may report one fact.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub across_types: Option<bool>,
     /// Who handles the event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub handler: Option<HandlerDocument>,
     /// The event ends as IGNORED.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub ignore: Option<bool>,
+}
+
+/// Reads a field that may be left out, but not be null: a route that says `"types": null` would take every type.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Who handles an event.

@@ -82,7 +82,15 @@ struct Story {
 
 impl Story {
     async fn of(store: &DynamoStore, record: Record, target: &Target) -> Result<Self, Failure> {
-        let rehearsal = Rehearsal::of(store.clone(), target).await?;
+        // The record is worth a look even if nobody knows today's routes.
+        let rehearsal = match Rehearsal::of(store.clone(), target).await {
+            Ok(rehearsal) => rehearsal,
+            Err(failure) => {
+                output::note(&format!("the plan of today is unknown: {failure}"));
+                output::note(failure.hint());
+                Rehearsal::without_routes(store.clone())
+            }
+        };
         let envelope = record.key.kind() == RecordKind::Envelope;
         let children =
             if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
@@ -226,7 +234,7 @@ impl Story {
                 facts.push(("plan today", format!("a record for each of its {} events", others.len())));
             }
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
-            Some(Planned::Unavailable) => facts.push(("plan today", "DynamoDB did not answer".to_owned())),
+            Some(Planned::Unavailable) => facts.push(("plan today", "unknown".to_owned())),
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
             let state = child.as_ref().map_or("has no record", Record::state_word);
