@@ -53,7 +53,7 @@ fn address(value: &str) -> Option<IpAddr> {
     last_address(value).or_else(|| full_address(value).map(IpAddr::from))
 }
 
-/// The IPv6 address of eight groups before a port. CloudFront writes that port behind one more colon, without brackets.
+/// The `IPv6` address of eight groups before a port. `CloudFront` writes that port behind one more colon, without brackets.
 /// Behind a shortened address, nobody can tell a port from a group.
 fn full_address(value: &str) -> Option<Ipv6Addr> {
     let (address, port) = value.rsplit_once(':')?;

@@ -193,8 +193,11 @@ mod tests {
         format!("{}\n{}{}", captured.url, headers.collect::<String>(), String::from_utf8_lossy(&captured.body))
     }
 
+    /// Provider, query, header, body, and where the credential is.
+    type Case = (&'static str, &'static str, (&'static str, &'static str), &'static str, &'static str);
+
     /// Each credential fits no secret of its endpoint.
-    const CASES: [(&str, &str, (&str, &str), &str, &str); 8] = [
+    const CASES: [Case; 8] = [
         ("gitlab", "", ("X-Gitlab-Token", "LEAKMENOT"), "", "header:x-gitlab-token"),
         (
             "telegram",
