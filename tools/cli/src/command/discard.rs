@@ -6,9 +6,9 @@ use crate::failure::{Exit, Failure};
 use crate::orders::{self, Wish};
 
 pub(crate) async fn run(arguments: orders::OrderArguments) -> Result<Exit, Failure> {
-    orders::run(
+    Box::pin(orders::run(
         arguments,
         Wish { operation: Operation::Discard, accept_duplicate: false, accept_other_body: false, scan: None },
-    )
+    ))
     .await
 }

@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         accept_other_body: false,
         scan: Some(arguments.scan),
     };
-    let exit = orders::run(arguments.order, wish).await?;
+    let exit = Box::pin(orders::run(arguments.order, wish)).await?;
     output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
     output::note("hookonce logs no body. The events of a batch are records of their own: redact them too");
     Ok(exit)

@@ -27,5 +27,5 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let operation = if arguments.force { Operation::Force } else { Operation::Retry };
     let Arguments { accept_duplicate, accept_other_body, .. } = arguments;
     let wish = Wish { operation, accept_duplicate, accept_other_body, scan: None };
-    orders::run(arguments.order, wish).await
+    Box::pin(orders::run(arguments.order, wish)).await
 }

@@ -298,10 +298,9 @@ async fn show(arguments: &Show) -> Result<Exit, Failure> {
     let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     table.add_row(["on store outage", &word(json!(document.on_store_outage))]);
     let provider = Catalog::built_in().provider(&document.provider);
-    match (document.on_body_mismatch, provider.map(on_body_mismatch_default)) {
-        (Some(choice), _) => _ = table.add_row(["on body mismatch", choice.as_str()]),
-        (None, Some(choice)) => _ = table.add_row(["on body mismatch", &format!("{} (default)", choice.as_str())]),
-        (None, None) => {}
+    let default = || provider.map(|it| format!("{} (default)", on_body_mismatch_default(it).as_str()));
+    if let Some(choice) = document.on_body_mismatch.map(|it| it.as_str().to_owned()).or_else(default) {
+        table.add_row(["on body mismatch", &choice]);
     }
     table.add_row(["last written", &output::local_moment(stored.changed_at)]);
     output::print(&table);
