@@ -164,17 +164,14 @@ impl Pattern {
         if !self.asks_absence {
             return Absence::default();
         }
-        let nowhere = |name: &str| {
-            !all.iter().any(|object| object.get(name).is_some_and(|value| any_leaf(value, &|_| true)))
-        };
+        let nowhere =
+            |name: &str| !all.iter().any(|object| object.get(name).is_some_and(|value| any_leaf(value, &|_| true)));
         Absence(
             self.fields
                 .iter()
                 .map(|(name, field)| match field {
                     Field::Leaf(matchers) => Absent::Leaf(matchers.contains(&Matcher::Absent) && nowhere(name)),
-                    Field::Object(pattern) if pattern.asks_absence => {
-                        Absent::Below(pattern.absence(&below(all, name)))
-                    }
+                    Field::Object(pattern) if pattern.asks_absence => Absent::Below(pattern.absence(&below(all, name))),
                     Field::Object(_) => Absent::Below(Absence::default()),
                 })
                 .collect(),
