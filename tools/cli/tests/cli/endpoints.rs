@@ -93,13 +93,14 @@ fn an_endpoint_shares_its_facts_only_if_its_own_document_says_so() {
 }
 
 #[test]
-fn the_ninth_secret_costs_the_oldest_which_is_said() {
+fn the_ninth_secret_is_refused_and_the_way_out_is_said() {
     let workspace = Workspace::new();
     assert_eq!(run(&workspace, &["endpoint", "add", "shop", "--provider", "stripe"]).0, 0);
-    let said: Vec<bool> = (0..8)
-        .map(|_| run(&workspace, &["endpoint", "rotate", "shop"]).2.contains("the oldest secret was removed"))
-        .collect();
-    assert_eq!(said, [false, false, false, false, false, false, false, true]);
+    let rotate = || run(&workspace, &["endpoint", "rotate", "shop"]);
+    let codes: Vec<i32> = (0..7).map(|_| rotate().0).collect();
+    assert_eq!(codes, [0; 7]);
+    let (code, _, error) = rotate();
+    assert!(code == 2 && error.contains("rotate shop --finish"), "{error}");
 }
 
 #[test]
