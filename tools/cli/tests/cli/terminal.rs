@@ -130,10 +130,9 @@ fn a_secret_on_the_command_line_is_refused() {
     let plaid =
         ["endpoint", "add", "bank", "--provider", "plaid", "--setting", "client_id=1", "--setting", "api_secret=-"];
     assert!(workspace.run_with_input(&plaid, "an-api-secret\n").status.success());
-    assert_eq!(
-        parsed(&workspace.run(&["endpoint", "show", "bank", "--json"]))["settings"]["api_secret"],
-        "an-api-secret"
-    );
+    let settings = |show: &[&str]| parsed(&workspace.run(show))["settings"]["api_secret"].clone();
+    assert_eq!(settings(&["endpoint", "show", "bank", "--json"]), "<hidden>");
+    assert_eq!(settings(&["endpoint", "show", "bank", "--json", "--reveal"]), "an-api-secret");
 }
 
 #[test]
