@@ -110,7 +110,12 @@ struct Vectors(BTreeMap<String, EndpointDocument>);
 impl Vectors {
     fn read() -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../events/vectors");
-        Self(Catalog::built_in().iter().map(|provider| (provider.id().to_owned(), document(&folder, provider.id()))).collect())
+        Self(
+            Catalog::built_in()
+                .iter()
+                .map(|provider| (provider.id().to_owned(), document(&folder, provider.id())))
+                .collect(),
+        )
     }
 }
 
@@ -162,11 +167,20 @@ impl Edge {
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
         let endpoints = Endpoints::new(Vectors::read(), Catalog::built_in());
-        let telemetry = Telemetry::new("webhook", "fuzz", Arc::new(|line: &str| {
-            serde_json::from_str::<Value>(line).expect("a metric line is JSON");
-        }));
-        let function =
-            Arc::new(WebhookFunction::new(ingress, endpoints, Materials::new(Nowhere), EdgeConfig::direct(), telemetry));
+        let telemetry = Telemetry::new(
+            "webhook",
+            "fuzz",
+            Arc::new(|line: &str| {
+                serde_json::from_str::<Value>(line).expect("a metric line is JSON");
+            }),
+        );
+        let function = Arc::new(WebhookFunction::new(
+            ingress,
+            endpoints,
+            Materials::new(Nowhere),
+            EdgeConfig::direct(),
+            telemetry,
+        ));
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         Self { runtime, function, counting }
     }

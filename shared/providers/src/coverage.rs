@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::provider::{Provider, SchemeEntry};
 use crate::source::Source;
-use crate::template::TextTemplate;
 
 /// How much of a part is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,14 +69,6 @@ impl Provider {
         }
     }
 
-    /// True when every scheme of this provider covers what the event type is read from, also those that an endpoint has to
-    /// list.
-    ///
-    /// Where this is false, anyone who holds one signed request can send it again as another type.
-    pub fn type_is_signed(&self) -> bool {
-        self.schemes.iter().all(|entry| self.types_of(entry).all(|source| covers(entry, source)))
-    }
-
     /// The body counts as signed in part when values that matter are signed in it.
     fn body_coverage(&self, entry: &SchemeEntry) -> Extent {
         let keys = self.item_rules.iter().flat_map(|rule| &rule.key).chain(self.keys_of(entry));
@@ -89,13 +80,6 @@ impl Provider {
         } else {
             Extent::No
         }
-    }
-
-    /// What the event type is read from.
-    fn types_of<'a>(&'a self, entry: &'a SchemeEntry) -> impl Iterator<Item = &'a Source> {
-        let items = self.item_rules.iter().flat_map(|rule| &rule.event);
-        let own = if self.batches() { &[] } else { self.events_of(entry) };
-        items.chain(own).flat_map(TextTemplate::sources)
     }
 }
 

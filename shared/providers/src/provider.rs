@@ -123,6 +123,14 @@ impl Provider {
         })
     }
 
+    /// True when every scheme of this provider covers what the event type is read from, also those that an endpoint has to
+    /// list.
+    ///
+    /// Where this is false, anyone who holds one signed request can send it again as another type.
+    pub fn type_is_signed(&self) -> bool {
+        self.schemes.iter().all(|entry| self.types_of(entry).all(|source| entry.scheme.kind().covers(source)))
+    }
+
     /// True when a delivery is claimed under a value that its signature covers, because the signature leaves the body free.
     pub fn binds_bodies(&self) -> bool {
         self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
@@ -157,6 +165,13 @@ impl Provider {
     /// The key rules of deliveries that passed this scheme.
     pub(crate) fn keys_of<'a>(&'a self, entry: &'a SchemeEntry) -> &'a [KeyRule] {
         if entry.key.is_empty() { &self.key } else { &entry.key }
+    }
+
+    /// What the event type is read from.
+    pub(crate) fn types_of<'a>(&'a self, entry: &'a SchemeEntry) -> impl Iterator<Item = &'a Source> {
+        let items = self.item_rules.iter().flat_map(|rule| &rule.event);
+        let own = if self.batches() { &[] } else { self.events_of(entry) };
+        items.chain(own).flat_map(TextTemplate::sources)
     }
 
     /// The event rules of deliveries that passed this scheme.

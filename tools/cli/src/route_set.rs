@@ -66,7 +66,6 @@ pub(crate) async fn deployed(stack: &str) -> Result<Option<String>, Failure> {
 }
 
 #[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "with the feature, it waits")]
 pub(crate) async fn deployed(_: &str) -> Result<Option<String>, Failure> {
     Err(crate::target::without_aws())
 }

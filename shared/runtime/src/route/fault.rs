@@ -17,7 +17,7 @@ pub struct RouteFault {
 /// A route set that does not check. It is refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RouteSetError {
-    /// Every fault, the first [`FAULTS_MAX`] at most.
+    /// The faults. Of very many, only the first are told.
     pub faults: Vec<RouteFault>,
 }
 

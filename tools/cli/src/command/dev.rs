@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
-    /// Public address of a tunnel to this machine, such as https://abc.ngrok.app. Providers that sign the URL sign this one.
+    /// Public address of a tunnel to this machine, such as <https://abc.ngrok.app>. Providers that sign the URL sign this one.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
     /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. Credentials in headers and addresses are not kept.

@@ -174,17 +174,17 @@ fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
 impl Glance {
     /// What could not be read, and why.
     fn unknown(&self) -> Vec<Need> {
-        let mut parts = vec![
+        let parts = [
             ("pending", self.pending.as_ref().err()),
             ("dead", self.dead.as_ref().err()),
             ("queue", self.queue.as_ref().err()),
             ("dead_letters", self.dead_letters.as_ref().err()),
         ];
         #[cfg(feature = "aws")]
-        if let Some(aws) = &self.aws {
+        let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let watch = ("alarms", aws.watch.as_ref().err());
-            parts.extend([watch, ("release", aws.version.as_ref().err()), ("caller", aws.caller.as_ref().err())]);
-        }
+            [watch, ("release", aws.version.as_ref().err()), ("caller", aws.caller.as_ref().err())]
+        }));
         let need = |(part, failure): (&str, Option<&Failure>)| {
             let failure = failure?;
             Some((format!("{part}_unknown"), format!("not known: {part}: {failure}; {}", failure.hint())))

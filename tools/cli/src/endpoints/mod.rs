@@ -89,6 +89,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
     pub(crate) async fn open(&self) -> Result<Box<dyn EndpointStore>, Failure> {
         match &self.stack {
             None => Ok(Box::new(Folder(self.folder.clone()))),

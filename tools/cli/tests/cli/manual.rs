@@ -54,7 +54,8 @@ fn every_command_has_a_manual_page_without_a_mistake() {
         assert!(pages.iter().any(|page| page.ends_with(format!("hookonce-{command}.1"))), "{command}");
     }
     for page in pages.iter().map(|page| page.to_str().unwrap()) {
-        for (name, arguments) in [("groff", &["-Kutf8", "-man", "-ww", "-z"][..]), ("mandoc", &["-Tlint", "-Wwarning"])]
+        for (name, arguments) in
+            [("groff", &["-Kutf8", "-man", "-ww", "-z"][..]), ("mandoc", &["-T", "lint", "-W", "warning"])]
         {
             let checked = program(name, &[arguments, &[page]].concat());
             assert!(checked.as_ref().is_none_or(|said| said.trim() == "exit Some(0)"), "{page}: {checked:?}");

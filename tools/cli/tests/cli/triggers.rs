@@ -203,7 +203,7 @@ fn what_cannot_be_triggered_says_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         text(&output)
     };
-    assert!(refused(&["stripe.invoice.payed"]).contains("try: stripe.invoice.paid"));
+    assert!(refused(&["stripe.invoice.pai"]).contains("try: stripe.invoice.paid"));
     assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce dev --public URL"));
     assert!(refused(&["typeform.form_response"]).contains("hookonce send --provider typeform --file FILE"));
     assert!(refused(&["nobody.nothing"]).contains("trigger --list"));
