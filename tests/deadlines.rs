@@ -7,6 +7,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -79,7 +80,11 @@ impl Store for Slow {
         pending().await
     }
 
-    async fn read_domain(&self, _keys: &[String]) -> Result<Snapshot, Unavailable> {
+    async fn read_items(&self, _items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        pending().await
+    }
+
+    async fn key_schema(&self, _table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
         pending().await
     }
 

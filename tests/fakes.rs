@@ -141,7 +141,7 @@ fn inbox_write() -> impl Strategy<Value = Write> {
     let update = (0..4_usize, changes(), condition()).prop_map(|(number, changes, condition)| Write {
         purpose: Purpose::CountDuplicate,
         table: Table::Inbox,
-        key: record_key(number).as_str().to_owned(),
+        key: record_key(number).as_str().into(),
         action: Action::Update(changes),
         condition,
     });
@@ -163,7 +163,7 @@ fn domain_write() -> impl Strategy<Value = Write> {
     (0..3_usize, action, prop::collection::vec(clause, 0..2)).prop_map(|(number, action, clauses)| Write {
         purpose: Purpose::DomainWrite,
         table: Table::Domain,
-        key: domain_key(number),
+        key: domain_key(number).into(),
         action,
         condition: Condition(clauses),
     })
@@ -173,7 +173,7 @@ fn domain_write() -> impl Strategy<Value = Write> {
 /// first; `tests/contract` covers the refusal.
 fn apart(writes: Vec<Write>) -> Vec<Write> {
     let mut seen = BTreeSet::new();
-    writes.into_iter().filter(|write| seen.insert((write.table == Table::Inbox, write.key.clone()))).collect()
+    writes.into_iter().filter(|write| seen.insert((write.table, write.key.clone()))).collect()
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -210,9 +210,10 @@ fn fake_answer(tables: &mut Tables, operation: &Operation) -> Answer {
         Operation::ReadDomain(numbers) => {
             let item = |number: &usize| {
                 let key = domain_key(*number);
-                tables.get(Table::Domain, &key).cloned().map(|item| (key, item))
+                let item = tables.get(Table::Domain, &key).cloned();
+                (key.into(), item)
             };
-            Answer::Snapshot(Snapshot { items: numbers.iter().filter_map(item).collect() })
+            Answer::Snapshot(numbers.iter().map(item).collect())
         }
         Operation::QueryDue { shard, until } => {
             Answer::Due(sorted(tables.query_due(&due(*shard, *until), NOW).entries))
@@ -233,8 +234,8 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
             Answer::Found(store.read_each(&keys).await.into_iter().map(Result::unwrap).collect())
         }
         Operation::ReadDomain(numbers) => {
-            let keys: Vec<_> = numbers.iter().map(|number| domain_key(*number)).collect();
-            Answer::Snapshot(store.read_domain(&keys).await.unwrap())
+            let items: Vec<_> = numbers.iter().map(|number| domain_key(*number).into()).collect();
+            Answer::Snapshot(store.read_items(&items).await.unwrap())
         }
         Operation::QueryDue { shard, until } => {
             Answer::Due(sorted(store.query_due(&due(*shard, *until)).await.unwrap().entries))

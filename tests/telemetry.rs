@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use hookonce_protocol::call::Signal;
-use hookonce_protocol::plan::PlanError;
+use hookonce_protocol::check::PlanError;
 use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::telemetry::{Counts, METRICS, Telemetry};
@@ -66,7 +66,11 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     counts.add("event_applied", 2);
     counts.add("event_applied", 1);
     counts.set("delivery_duration_ms", 12);
-    counts.signals(&[Signal::OwnRetry, Signal::RecordDead(DeadReason::Stale), Signal::PlanRefused(PlanError::Set)]);
+    counts.signals(&[
+        Signal::OwnRetry,
+        Signal::RecordDead(DeadReason::Stale),
+        Signal::PlanRefused(PlanError::TooLarge),
+    ]);
     counts.code("signature_mismatch");
     counts.property("endpoint", "stripe");
     counts.property("header_names", "a\nb\"c");

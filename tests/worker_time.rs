@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hookonce_protocol::key::{DomainKey, ItemKey};
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::deadline::end_of_invocation;
@@ -115,7 +116,7 @@ impl Handler for Panicking {
         DomainKey::of([fact])
     }
 
-    fn reads(&self, _: &Event, fact: &String) -> Vec<ItemKey> {
+    fn reads(&self, _: &Event, fact: &String) -> Vec<ItemRef> {
         Self::at("reads", fact);
         Vec::new()
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -60,7 +61,11 @@ impl Store for Counting {
         unreachable!("the webhook function reads no heads")
     }
 
-    async fn read_domain(&self, _keys: &[String]) -> Result<Snapshot, Unavailable> {
+    async fn read_items(&self, _items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        unreachable!("the webhook function knows no business")
+    }
+
+    async fn key_schema(&self, _table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
         unreachable!("the webhook function knows no business")
     }
 

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_dynamodb::types::ScalarAttributeType;
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Unavailable, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, Value};
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, remove, set};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -25,6 +28,9 @@ use crate::support::stack::{TestStack, urls};
 /// The whole suite on the deployed adapter, against the servers at these addresses.
 async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     let stack = TestStack::at(dynamodb_url, sqs_url).await;
+    let stack =
+        stack.with_table("orders", &[("shop", ScalarAttributeType::S), ("order", ScalarAttributeType::N)]).await;
+    let stack = stack.with_table("blobs", &[("hash", ScalarAttributeType::B)]).await;
     let store = stack.store();
     a_failed_condition_shows_the_item(&store).await;
     a_repeated_write_finds_itself(&store).await;
@@ -36,6 +42,8 @@ async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
     what_can_never_be_carried_out_is_invalid(&store).await;
     domain_items_are_read_in_any_number(&store).await;
+    a_commit_spans_tables_of_ones_own(&store).await;
+    a_check_changes_nothing_and_cancels_everything(&store).await;
 }
 
 #[tokio::test]
@@ -53,7 +61,7 @@ fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
     Write {
         purpose: Purpose::CountDuplicate,
         table: Table::Inbox,
-        key: key.as_str().to_owned(),
+        key: key.as_str().into(),
         action: Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]),
         condition: Condition(clauses),
     }
@@ -249,13 +257,7 @@ async fn the_journal_counts_across_the_hour(store: &impl Store) {
 
 fn put(key: &str, condition: Condition) -> Write {
     let item = Item::from([("n".to_owned(), 1.into())]);
-    Write {
-        purpose: Purpose::DomainWrite,
-        table: Table::Domain,
-        key: key.to_owned(),
-        action: Action::Put(item),
-        condition,
-    }
+    Write { purpose: Purpose::DomainWrite, table: Table::Domain, key: key.into(), action: Action::Put(item), condition }
 }
 
 async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl Store) {
@@ -273,8 +275,9 @@ async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl 
             _ => CancellationReason::ConditionFailed,
         };
         assert_eq!(store.commit(&writes).await, Committed::Cancelled((0..4).map(reason).collect()), "{failing:04b}");
-        let keys: Vec<_> = (0..4).map(|index| format!("commit-{failing}-{index}")).collect();
-        assert!(store.read_domain(&keys).await.unwrap().items.is_empty(), "{failing:04b}: something was written");
+        let items: Vec<_> = (0..4).map(|index| format!("commit-{failing}-{index}").into()).collect();
+        let stored = store.read_items(&items).await.unwrap();
+        assert!(stored.items().all(|(_, item)| item.is_none()), "{failing:04b}: something was written");
     }
     let record = claim("committed");
     assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
@@ -282,8 +285,8 @@ async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl 
     assert_eq!(store.commit(&both).await, Committed::Applied, "across both tables");
     let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("the record is missing") };
     assert_eq!(after.last_seen_at, Some(EpochMs(1)));
-    let both = store.read_domain(&["commit-both".to_owned()]).await.unwrap();
-    assert_eq!(both.items["commit-both"]["n"], 1.into());
+    let both = store.read_items(&["commit-both".into()]).await.unwrap();
+    assert_eq!(both.number("commit-both", "n"), 1);
 }
 
 async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
@@ -305,11 +308,82 @@ async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
 }
 
 async fn domain_items_are_read_in_any_number(store: &impl Store) {
-    let keys: Vec<_> = (0..150).map(|index| format!("invalid-{index}")).collect();
-    let twice: Vec<_> = keys.iter().chain(&keys).cloned().collect();
-    let snapshot = store.read_domain(&twice).await.unwrap();
-    assert_eq!(snapshot.items.len(), 100, "existing items are listed once");
-    assert!(store.read_domain(&[]).await.unwrap().items.is_empty());
+    let items: Vec<ItemRef> = (0..150).map(|index| format!("invalid-{index}").into()).collect();
+    let twice: Vec<_> = items.iter().chain(&items).cloned().collect();
+    let snapshot = store.read_items(&twice).await.unwrap();
+    assert_eq!(snapshot.items().count(), 150, "every item is listed once");
+    assert_eq!(
+        snapshot.items().filter(|(_, item)| item.is_some()).count(),
+        100,
+        "those that exist with what they hold"
+    );
+    assert_eq!(store.read_items(&[]).await, Ok(Snapshot::default()));
+}
+
+fn order(number: &str) -> ItemRef {
+    let number = Value::Number(Number::from_text(number));
+    ItemRef::own(TableAlias::parse("orders").unwrap(), [("shop", "a".into()), ("order", number)])
+}
+
+fn blob(bytes: &[u8]) -> ItemRef {
+    ItemRef::own(TableAlias::parse("blobs").unwrap(), [("hash", Value::Bytes(bytes.to_vec()))])
+}
+
+async fn committed(store: &impl Store, plan: Plan) -> Committed {
+    store.commit(&plan.into_writes().collect::<Vec<_>>()).await
+}
+
+/// Every kind of key, every kind of action, in one transaction with the domain table.
+async fn a_commit_spans_tables_of_ones_own(store: &impl Store) {
+    let kind = |name: &str, kind| KeyAttribute { name: name.to_owned(), kind };
+    let orders = KeySchema { partition: kind("shop", KeyKind::Text), sort: Some(kind("order", KeyKind::Number)) };
+    let blobs = KeySchema { partition: kind("hash", KeyKind::Bytes), sort: None };
+    for (alias, schema) in [("orders", Some(orders)), ("blobs", Some(blobs)), ("unknown", None)] {
+        assert_eq!(store.key_schema(TableAlias::parse(alias).unwrap()).await, Ok(schema), "{alias}");
+    }
+    let missing = |item: ItemRef| {
+        DomainWrite::create_missing(item, Item::from([("n".to_owned(), 1.into())]), &Snapshot::default()).unwrap()
+    };
+    let first = Plan::default()
+        .with(missing(order("1")))
+        .with(missing(blob(&[0, 255])))
+        .with(DomainWrite::update(order("2.50"), vec![Change::Add("n".into(), 2)]))
+        .with(missing("own-tables".into()));
+    assert_eq!(committed(store, first.clone()).await, Committed::Applied);
+    let failed = CancellationReason::ConditionFailed;
+    let none = CancellationReason::None;
+    assert_eq!(committed(store, first).await, Committed::Cancelled(vec![failed, failed, none, failed]));
+    let items = [order("1.0"), order("2.5"), order("3"), blob(&[0, 255]), blob(&[0]), "own-tables".into()];
+    let stored = store.read_items(&items).await.unwrap();
+    let numbers: Vec<_> =
+        items.iter().map(|item| stored.item(item).map(|found| found["n"].as_i64().unwrap())).collect();
+    assert_eq!(numbers, [Some(1), Some(2), None, Some(1), None, Some(1)]);
+    let found = stored.item(order("2.5")).unwrap();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["n", "order", "shop"], "an item holds its key");
+    let second = Plan::default()
+        .with(DomainWrite::delete(order("1")).as_seen(&stored, "n"))
+        .with(DomainWrite::update(blob(&[0, 255]), vec![set("n", 7)]).as_seen(&stored, "n"));
+    assert_eq!(committed(store, second).await, Committed::Applied);
+    let stored = store.read_items(&items).await.unwrap();
+    assert_eq!((stored.item(order("1")), stored.number(blob(&[0, 255]), "n")), (None, 7));
+}
+
+async fn a_check_changes_nothing_and_cancels_everything(store: &impl Store) {
+    let write = || DomainWrite::update(order("10"), vec![Change::Add("n".into(), 1)]);
+    let before = store.read_items(&[order("11"), "checked".into()]).await.unwrap();
+    let plan = Plan::default()
+        .with(write())
+        .with_check(Check::as_seen(order("11"), &before, ["n"]))
+        .with_check(Check::as_seen("checked", &before, ["n"]));
+    assert_eq!(committed(store, plan.clone()).await, Committed::Applied);
+    let checked = [order("11"), "checked".into()];
+    let after = store.read_items(&checked).await.unwrap();
+    assert!(after.items().all(|(_, item)| item.is_none()), "a check creates nothing: {after:?}");
+    let change = Plan::default().with(DomainWrite::update(order("11"), vec![set("n", 1)]));
+    assert_eq!(committed(store, change).await, Committed::Applied);
+    let reasons = [CancellationReason::None, CancellationReason::ConditionFailed, CancellationReason::None];
+    assert_eq!(committed(store, plan).await, Committed::Cancelled(reasons.to_vec()));
+    assert_eq!(store.read_items(&[order("10")]).await.unwrap().number(order("10"), "n"), 1, "nothing was written");
 }
 
 /// The store must do what the protocol says a write does, because the model checker explores just that.
@@ -323,23 +397,24 @@ async fn the_store_does_what_a_write_means() {
     let (mut applied, mut failed, mut itself) = (0, 0, 0);
     for index in 0..240 {
         let write = any_write().new_tree(&mut runner).unwrap().current();
-        let current = model.get(&write.key);
+        let key = write.key.as_str();
+        let current = model.get(key);
         let expected = write.apply(current);
         let case = format!("write {index}, {write:?} on {current:?}");
         match (store.write(&write).await, expected) {
             (Written::Applied, Ok(after)) => {
                 applied += 1;
                 drop(match after {
-                    Some(item) => model.insert(write.key.clone(), item),
-                    None => model.remove(&write.key),
+                    Some(item) => model.insert(key.to_owned(), item),
+                    None => model.remove(key),
                 });
             }
             (Written::Applied, Err(_)) if write.stands_in(current) => itself += 1,
             (Written::ConditionFailed(_), Err(_)) if !write.stands_in(current) => failed += 1,
             (written, expected) => panic!("{case}: {written:?}, not {expected:?}"),
         }
-        let stored = store.read_domain(std::slice::from_ref(&write.key)).await.unwrap();
-        assert_eq!(stored.items.get(&write.key), model.get(&write.key), "{case}");
+        let stored = store.read_items(&[key.into()]).await.unwrap();
+        assert_eq!(stored.item(key), model.get(key), "{case}");
     }
     println!(
         "240 writes as the protocol means them: {applied} applied, {failed} conditions failed, {itself} found themselves"
@@ -429,7 +504,7 @@ fn any_write() -> impl Strategy<Value = Write> {
     ("key-[xyz]", action, condition).prop_map(|(key, action, condition)| Write {
         purpose: Purpose::DomainWrite,
         table: Table::Domain,
-        key,
+        key: key.into(),
         action,
         condition,
     })
@@ -448,7 +523,7 @@ async fn a_store_that_is_not_there_is_unavailable_in_every_call() {
     assert_eq!(store.read(&key).await, Err(Unavailable));
     assert_eq!(store.read_each(&[key.clone(), key]).await, [Err(Unavailable), Err(Unavailable)]);
     assert_eq!(store.read_heads(&[claim("x").key]).await, [Err(Unavailable)]);
-    assert!(store.read_domain(&["x".to_owned()]).await.is_err());
+    assert!(store.read_items(&["x".into()]).await.is_err());
     assert_eq!(store.query_due(&page_of(0, 0, 1)).await, Err(Unavailable));
     assert_eq!(store.count_received(0, EpochMs(0), EpochMs(1)).await, Err(Unavailable));
 }

@@ -7,11 +7,13 @@ mod payments;
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::check::Scope;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::write::ConditionFailed;
+use hookonce_protocol::write::{ConditionFailed, Write};
 use hookonce_runtime::handler::{Handler, HandlerError};
 
 use crate::support::Delivery;
@@ -43,17 +45,20 @@ impl Domain {
     fn try_apply(&mut self, handler: &impl Handler, event: &Event) -> Result<Applied, HandlerError> {
         let wanted = format!("{} does not want {}", handler.name(), event.event_type);
         let fact = handler.recognise(event)?.expect(&wanted);
-        let reads = handler.reads(event, &fact).into_iter().map(String::from);
-        let items = reads.filter_map(|key| Some((key.clone(), self.items.get(&key)?.clone()))).collect();
-        let plan = handler.plan(event, &fact, &Snapshot { items })?;
-        plan.check(&event.tenant).unwrap();
+        let reads = handler.reads(event, &fact);
+        let shown = |item: &ItemRef| (item.clone(), self.items.get(item.key.as_str()).cloned());
+        let snapshot: Snapshot = reads.iter().map(shown).collect();
+        let plan = handler.plan(event, &fact, &snapshot)?;
+        plan.check(&event.tenant, &Scope { shown: reads.into_iter().collect(), ..Scope::default() }).unwrap();
         let fact = handler.domain_key(&fact).item(&event.tenant, handler.name(), &event.record, event.generation);
         if self.facts.contains_key(&fact) {
             return Ok(Applied::Duplicate);
         }
-        let writes: Vec<_> = plan.writes.into_iter().map(hookonce_protocol::plan::DomainWrite::into_write).collect();
-        let after: Result<Vec<_>, ConditionFailed> =
-            writes.iter().map(|write| Ok((write.key.clone(), write.apply(self.items.get(&write.key))?))).collect();
+        let apply = |write: Write| {
+            let key = write.key.as_str();
+            Ok((key.to_owned(), write.apply(self.items.get(key))?))
+        };
+        let after: Result<Vec<_>, ConditionFailed> = plan.into_writes().map(apply).collect();
         for (key, item) in after.expect("nothing else changed the items of the snapshot") {
             match item {
                 Some(item) => drop(self.items.insert(key, item)),

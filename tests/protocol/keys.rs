@@ -200,7 +200,7 @@ proptest! {
                 prop_assert_eq!(known.clone(), effect.clone());
             }
             let key = ItemKey::from(event.once(effect.name, &effect.parts));
-            let is_of = |tenant: &str| key.is_of(&Tenant::parse(tenant).unwrap());
+            let is_of = |tenant: &str| ItemKey::names(&Tenant::parse(tenant).unwrap(), key.as_str());
             prop_assert!(is_of(effect.tenant), "{}", key);
             prop_assert!(!["a", "b", "dk"].iter().any(|other| *other != effect.tenant && is_of(other)), "{}", key);
             let effect = Effect { named_by: NamedBy::Handler, ..effect };

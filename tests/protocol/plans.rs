@@ -1,12 +1,16 @@
-//! Plans: what is refused before the store sees it, and the JSON form that another language may use one day.
+//! Plans: what is refused before the store sees it, and the JSON form that another language uses.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
+use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, Fault, PlanError, Scope};
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Value, size_bytes};
+use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, Value, size_bytes};
 use hookonce_protocol::key::{DomainKey, ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{
-    DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, PlanError, Snapshot, WhenConditionFails,
+    Check, DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, Snapshot, Tie, WhenConditionFails,
 };
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, set};
@@ -34,61 +38,234 @@ fn create(name: &str) -> DomainWrite {
     put(key(name), Item::new())
 }
 
+/// The table `orders`, whose key is a text and a number, and `blobs`, whose key is bytes.
+fn tables() -> BTreeMap<TableAlias, KeySchema> {
+    let part = |name: &str, kind| KeyAttribute { name: name.to_owned(), kind };
+    let orders = KeySchema { partition: part("shop", KeyKind::Text), sort: Some(part("order", KeyKind::Number)) };
+    let blobs = KeySchema { partition: part("hash", KeyKind::Bytes), sort: None };
+    [("orders", orders), ("blobs", blobs)].map(|(name, schema)| (TableAlias::parse(name).unwrap(), schema)).into()
+}
+
+/// Checks a plan of the tenant `e` that has seen the item `e#item#seen` and the order 7 of the shop `a`.
+fn check(plan: &Plan) -> Result<(), PlanError> {
+    let order = json!({ "table": "orders", "key": { "shop": { "S": "a" }, "order": { "N": "7" } } });
+    let shown = [key("seen").into(), serde_json::from_value(order).unwrap()].into();
+    plan.check(&tenant("e"), &Scope { shown, tables: tables() })
+}
+
+fn plan_of(plan: serde_json::Value) -> Plan {
+    serde_json::from_value(plan).unwrap()
+}
+
+/// What is said of a plan with this one write.
+fn said(write: &serde_json::Value) -> String {
+    check(&plan_of(json!({ "writes": [write] }))).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+fn said_of_put(attribute: &str, value: serde_json::Value) -> String {
+    said(&json!({ "key": "e#item#k", "action": { "put": { attribute: value } } }))
+}
+
+fn said_of_update(changes: serde_json::Value) -> String {
+    said(&json!({ "key": "e#item#k", "action": { "update": changes } }))
+}
+
+fn said_of_condition(condition: serde_json::Value) -> String {
+    said(&json!({ "key": "e#item#k", "action": "delete", "condition": condition }))
+}
+
 #[test]
 fn a_plan_is_checked_before_it_is_committed() {
     let many =
         |count: usize| (0..count).fold(Plan::default(), |plan, index| plan.with(create(&format!("item-{index}"))));
-    assert_eq!(Plan::default().check(&tenant("e")), Ok(()), "an event may change nothing");
-    assert_eq!(many(PLAN_WRITES_MAX).check(&tenant("e")), Ok(()));
-    assert_eq!(many(PLAN_WRITES_MAX + 1).check(&tenant("e")), Err(PlanError::TooManyWrites));
-    assert_eq!(many(2).with(create("item-1")).check(&tenant("e")), Err(PlanError::ItemTwice));
-    let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
-    for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", &long] {
-        let plan: Plan = serde_json::from_value(json!({ "writes": [{ "key": key, "action": "delete" }] })).unwrap();
-        assert_eq!(plan.check(&tenant("e")), Err(PlanError::Key), "{key}");
-    }
+    let checked = |plan: Plan, name: &str| plan.with_check(Check::as_seen(&key(name), &Snapshot::default(), ["n"]));
+    assert_eq!(check(&Plan::default()), Ok(()), "an event may change nothing");
+    assert_eq!(check(&many(PLAN_WRITES_MAX)), Ok(()));
+    assert_eq!(check(&many(PLAN_WRITES_MAX + 1)), Err(PlanError::TooManyWrites));
+    assert_eq!(check(&checked(many(PLAN_WRITES_MAX - 1), "x")), Ok(()));
+    assert_eq!(check(&checked(many(PLAN_WRITES_MAX), "x")), Err(PlanError::TooManyWrites), "a check is one of them");
+    let twice = PlanError::Write { index: 2, table: None, fault: Fault::ItemTwice };
+    assert_eq!(check(&many(2).with(create("item-1"))), Err(twice));
+    let twice = PlanError::Check { index: 0, table: None, fault: Fault::ItemTwice };
+    assert_eq!(check(&checked(many(2), "item-1")), Err(twice), "what is written cannot be checked too");
     let heavy = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes]))]);
-    let plan = |bytes: usize| Plan::default().with(put(key("k"), heavy(bytes)));
-    assert_eq!(plan(PLAN_BYTES_MAX - 1 - "e#item#k".len()).check(&tenant("e")), Ok(()));
-    assert_eq!(plan(PLAN_BYTES_MAX - "e#item#k".len()).check(&tenant("e")), Err(PlanError::TooLarge));
+    // The key, the attribute's name, and the condition's.
+    let overhead = "pk".len() + "e#item#k0".len() + "a".len() + "pk".len();
+    let plan = |last: usize| {
+        let full = (0..7).map(|index| put(key(&format!("k{index}")), heavy(PLAN_BYTES_MAX / 8 - overhead)));
+        full.fold(Plan::default(), Plan::with).with(put(key("k7"), heavy(last)))
+    };
+    assert_eq!(check(&plan(PLAN_BYTES_MAX / 8 - overhead)), Ok(()));
+    assert_eq!(check(&plan(PLAN_BYTES_MAX / 8 - overhead + 1)), Err(PlanError::TooLarge));
 }
 
 #[test]
-fn a_set_has_members_and_none_twice() {
-    let plan = |action: serde_json::Value| -> Plan {
-        serde_json::from_value(json!({ "writes": [{ "key": "e#item#k", "action": action }] })).unwrap()
-    };
-    let condition = |clause: serde_json::Value| -> Plan {
-        let write = json!({ "key": "e#item#k", "action": "delete", "condition": [clause] });
-        serde_json::from_value(json!({ "writes": [write] })).unwrap()
-    };
-    for sound in
-        [json!({ "SS": ["b", "a"] }), json!({ "NS": ["1", "10", "-1", "0.1"] }), json!({ "BS": ["AA==", "AQ=="] })]
-    {
-        assert_eq!(plan(json!({ "put": { "a": sound } })).check(&tenant("e")), Ok(()), "{sound}");
+fn a_key_is_the_tenants_or_that_of_a_table_of_ones_own() {
+    let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
+    for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", "#trail#x", &long] {
+        let said = said(&json!({ "key": key, "action": "delete" }));
+        assert!(
+            said.starts_with("writes[0]: a key of the domain table must be text that begins with the tenant"),
+            "{key}: {said}"
+        );
     }
-    for faulty in [
-        json!({ "SS": [] }),
-        json!({ "SS": ["a", "b", "a"] }),
-        json!({ "NS": [] }),
-        json!({ "NS": ["1", "1.0"] }),
-        json!({ "NS": ["-0.50", "-5e-1"] }),
-        json!({ "NS": ["0", "-0.0"] }),
-        json!({ "NS": ["1e2", "100"] }),
-        json!({ "BS": [] }),
-        json!({ "BS": ["AA==", "AA=="] }),
+    let order = |key: serde_json::Value| said(&json!({ "table": "orders", "key": key, "action": "delete" }));
+    assert_eq!(order(json!({ "shop": { "S": "a" }, "order": { "N": "8" } })), "");
+    for key in [
+        json!("e#item#x"),
+        json!("#dk#e#payments#x"),
+        json!({ "shop": { "S": "a" } }),
+        json!({ "shop": { "S": "a" }, "order": { "S": "8" } }),
+        json!({ "shop": { "S": "a" }, "number": { "N": "8" } }),
+        json!({ "shop": { "S": "a" }, "order": { "N": "8" }, "more": { "N": "8" } }),
+        json!({ "pk": { "S": "e#item#x" } }),
     ] {
-        for plan in [
-            plan(json!({ "put": { "a": faulty } })),
-            plan(json!({ "put": { "a": { "L": [{ "M": { "b": faulty } }] } } })),
-            plan(json!({ "update": [{ "add": ["n", 1] }, { "set": ["a", faulty] }] })),
-            condition(json!({ "equals": ["a", faulty] })),
-            condition(json!({ "differs": ["a", faulty] })),
-            condition(json!({ "one_of": ["a", [{ "N": "1" }, faulty]] })),
-        ] {
-            assert_eq!(plan.check(&tenant("e")), Err(PlanError::Set), "{plan:?}");
-        }
+        let said = order(key.clone());
+        assert_eq!(
+            said, "writes[0] in table orders: the key must have the attributes of the table's key, each of its type",
+            "{key}"
+        );
     }
+    for key in [
+        json!({ "shop": { "S": "" }, "order": { "N": "8" } }),
+        json!({ "shop": { "S": "a".repeat(2_049) }, "order": { "N": "8" } }),
+        json!({ "shop": { "S": "a" }, "order": { "N": "eight" } }),
+    ] {
+        assert!(order(key.clone()).contains("a part of the key is empty"), "{key}");
+    }
+    let blob = |bytes: usize| {
+        DomainWrite::delete(ItemRef::own(TableAlias::parse("blobs").unwrap(), [("hash", Value::Bytes(vec![7; bytes]))]))
+    };
+    assert_eq!(check(&Plan::default().with(blob(2_048))), Ok(()));
+    for bytes in [0, 2_049] {
+        assert!(check(&Plan::default().with(blob(bytes))).is_err(), "{bytes}");
+    }
+    // Neither does a key of attributes reach the domain table, where the domain keys are, nor an alias another table.
+    let reach = json!({ "key": { "pk": { "S": "#dk#e#payments#x" } }, "action": "delete" });
+    assert!(said(&reach).contains("must be text that begins with the tenant"), "{}", said(&reach));
+    let unknown = json!({ "table": "inbox", "key": { "pk": { "S": "in#e#x" } }, "action": "delete" });
+    assert_eq!(said(&unknown), "writes[0] in table inbox: the worker has no table of this alias for this handler");
+    for alias in ["", "Orders", "or ders", "e#x", &"o".repeat(33)] {
+        let write = json!({ "table": alias, "key": "e#item#x", "action": "delete" });
+        assert!(serde_json::from_value::<DomainWrite>(write).is_err(), "{alias}");
+    }
+    let one = json!({ "table": "orders", "key": { "shop": { "S": "a" }, "order": { "N": "8" } }, "action": "delete" });
+    let same =
+        json!({ "table": "orders", "key": { "order": { "N": "8.0e0" }, "shop": { "S": "a" } }, "action": "delete" });
+    let error = check(&plan_of(json!({ "writes": [one, same] }))).unwrap_err().to_string();
+    assert_eq!(
+        error, "writes[1] in table orders: the plan writes or checks this item twice",
+        "8 and 8.0 are one number"
+    );
+}
+
+#[test]
+fn what_was_seen_is_not_overwritten_unawares() {
+    let seen = |more: serde_json::Value| {
+        let mut write = json!({ "key": "e#item#seen", "action": "delete" });
+        write.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        said(&write)
+    };
+    let refused = "writes[0]: the handler has seen this item: the write needs a condition, or \"blind\": true";
+    assert_eq!(seen(json!({})), refused);
+    assert_eq!(seen(json!({ "blind": false })), refused);
+    assert_eq!(seen(json!({ "blind": true })), "");
+    assert_eq!(seen(json!({ "condition": [{ "present": "pk" }] })), "");
+    assert_eq!(said(&json!({ "key": "e#item#unseen", "action": "delete" })), "");
+    let order =
+        json!({ "table": "orders", "key": { "shop": { "S": "a" }, "order": { "N": "7.0" } }, "action": "delete" });
+    assert!(said(&order).contains("has seen this item"));
+    let check_of = |condition: serde_json::Value| {
+        check(&plan_of(json!({ "writes": [], "checks": [{ "key": "e#item#seen", "condition": condition }] })))
+    };
+    assert_eq!(check_of(json!([{ "present": "pk" }])), Ok(()));
+    let nothing = PlanError::Check { index: 0, table: None, fault: Fault::NoCondition };
+    assert_eq!(check_of(json!([])), Err(nothing));
+}
+
+/// DynamoDB would refuse each of these for good, without a word about which attribute it is.
+#[test]
+fn what_dynamodb_refuses_is_refused_before_it() {
+    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    for sound in [
+        json!({ "SS": ["b", "a"] }),
+        json!({ "NS": ["1", "10", "-1", "0.1"] }),
+        json!({ "BS": ["AA==", "AQ=="] }),
+        json!({ "N": format!("-{}", "9".repeat(38)) }),
+        json!({ "N": "9.99e125" }),
+        json!({ "N": "1e-130" }),
+        json!({ "N": format!("{}.50", "0".repeat(50)) }),
+        json!({ "S": "" }),
+        json!({ "NULL": true }),
+        json!({ "M": {} }),
+    ] {
+        assert_eq!(put("a", sound.clone()), "", "{sound}");
+    }
+    let set = "holds a set that is empty or has a member twice";
+    let number = "holds a number that is none, or has more than 38 digits or a power of ten beyond 125";
+    for (faulty, expected) in [
+        (json!({ "SS": [] }), set),
+        (json!({ "SS": ["a", "b", "a"] }), set),
+        (json!({ "NS": [] }), set),
+        (json!({ "NS": ["1", "1.0"] }), set),
+        (json!({ "NS": ["-0.50", "-5e-1"] }), set),
+        (json!({ "NS": ["0", "-0.0"] }), set),
+        (json!({ "NS": ["1e2", "100"] }), set),
+        (json!({ "BS": [] }), set),
+        (json!({ "BS": ["AA==", "AA=="] }), set),
+        (json!({ "N": "" }), number),
+        (json!({ "N": "1.2.3" }), number),
+        (json!({ "N": "9".repeat(39) }), number),
+        (json!({ "N": "1e126" }), number),
+        (json!({ "N": "1e-131" }), number),
+        (json!({ "NS": ["1", "x"] }), number),
+        (json!({ "NULL": false }), "holds a NULL that is not true"),
+        (json!({ "M": { "": { "S": "x" } } }), "holds a map with a name that is empty or too long"),
+    ] {
+        let expected = format!("writes[0]: attribute `a` {expected}");
+        assert_eq!(put("a", faulty.clone()), expected);
+        assert_eq!(put("a", json!({ "L": [{ "M": { "b": faulty } }] })), expected);
+        assert_eq!(update(json!([{ "add": ["n", 1] }, { "set": ["a", faulty] }])), expected);
+        assert_eq!(when(json!([{ "equals": ["a", faulty] }])), expected);
+        assert_eq!(when(json!([{ "differs": ["a", faulty] }])), expected);
+        assert_eq!(when(json!([{ "one_of": ["a", [{ "N": "1" }, faulty]] }])), expected);
+    }
+    let nested = |levels: usize| (0..levels).fold(json!({ "S": "x" }), |inner, _| json!({ "L": [inner] }));
+    assert_eq!(put("a", nested(32)), "");
+    assert_eq!(put("a", nested(33)), "writes[0]: attribute `a` holds lists and maps in more than 32 levels");
+    let secret = put("a name\nof a provider", json!({ "SS": [] }));
+    assert_eq!(secret, format!("writes[0]: attribute (not shown) {set}"), "nothing that a provider may have sent");
+}
+
+#[test]
+fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
+    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    assert_eq!(put("", json!({ "S": "x" })), "writes[0]: the name of an attribute is empty or too long");
+    assert_eq!(update(json!([])), "writes[0]: an update needs a change");
+    assert_eq!(update(json!([{ "remove": "pk" }])), "writes[0]: attribute `pk` is part of the key, and cannot change");
+    assert_eq!(
+        put("pk", json!({ "S": "e#item#other" })),
+        "writes[0]: attribute `pk` is part of the key, and cannot change"
+    );
+    assert_eq!(put("pk", json!({ "S": "e#item#k" })), "", "an item that was read comes back as it is");
+    assert_eq!(update(json!([{ "add": ["n", 1] }, { "remove": "n" }])), "writes[0]: attribute `n` changes twice");
+    assert_eq!(when(json!([{ "one_of": ["a", []] }])), "writes[0]: attribute `a` is compared with no value");
+    let long = |count: usize| json!(vec![json!({ "present": "a" }); count]);
+    assert_eq!(when(long(CLAUSES_MAX)), "");
+    assert!(when(long(CLAUSES_MAX + 1)).contains("the condition has more than"));
+    let changes = |count: usize| json!((0..count).map(|at| json!({ "remove": format!("a{at}") })).collect::<Vec<_>>());
+    assert_eq!(update(changes(CHANGES_MAX)), "");
+    assert!(update(changes(CHANGES_MAX + 1)).contains("the update has more than"));
+    let fits = ITEM_BYTES_MAX - "pk".len() - "e#item#k".len() - "a".len();
+    assert_eq!(put("a", json!({ "S": "x".repeat(fits) })), "");
+    assert!(put("a", json!({ "S": "x".repeat(fits + 1) })).contains("the item has more than 409600 bytes"));
+    let order = json!({ "shop": { "S": "a" }, "order": { "N": "8" } });
+    let key = json!({ "table": "orders", "key": order, "action": { "update": [{ "set": ["order", { "N": "9" }] }] } });
+    assert_eq!(said(&key), "writes[0] in table orders: attribute `order` is part of the key, and cannot change");
+}
+
+#[test]
+fn a_set_is_a_set() {
     let [one, other] = [json!({ "SS": ["a", "b"] }), json!({ "SS": ["b", "a"] })]
         .map(|set| serde_json::from_value::<Value>(set).unwrap());
     assert_eq!(one, other, "a set has no order");
@@ -97,6 +274,44 @@ fn a_set_has_members_and_none_twice() {
         serde_json::from_value::<Value>(json!({ "L": [{ "S": "a" }, { "S": "b" }] })).unwrap(),
         "and is no list"
     );
+}
+
+#[test]
+fn an_older_version_never_replaces_a_newer_one() {
+    let stored = |version: Option<Value>| -> Snapshot {
+        let item = version.map(|version| Item::from([("version".to_owned(), version)]));
+        [(key("doc").into(), item)].into_iter().collect()
+    };
+    let write = |seen: Option<Value>, version: Value, tie| {
+        let update = DomainWrite::update(&key("doc"), vec![set("text", "new")]);
+        update.newer_than(&stored(seen), "version", version, tie)
+    };
+    let number = |text: &str| Value::Number(Number::from_text(text));
+    let first = write(None, 5.into(), Tie::Skip).unwrap();
+    assert_eq!(first.condition.0, [Clause::Absent("version".into())], "a race plans again");
+    assert_eq!(first.action, Action::Update(vec![set("text", "new"), set("version", 5)]));
+    for (seen, version, written) in [
+        (number("4"), number("5"), true),
+        (number("6"), number("5"), false),
+        (number("-1"), number("0"), true),
+        (number("-10"), number("-9"), true),
+        (number("9"), number("10"), true),
+        (number("1e3"), number("999"), false),
+        (number("0.1"), number("0.09"), false),
+        ("2026-01-02".into(), "2026-01-03".into(), true),
+        ("2026-01-02".into(), "2026-01-01".into(), false),
+        ("five".into(), number("1"), true),
+    ] {
+        let planned = write(Some(seen.clone()), version.clone(), Tie::Skip);
+        assert_eq!(planned.is_some(), written, "{version:?} after {seen:?}");
+        if let Some(planned) = planned {
+            assert_eq!(planned.condition.0, [Clause::Equals("version".into(), seen)]);
+        }
+    }
+    assert_eq!(write(Some(number("5.0")), 5.into(), Tie::Skip), None);
+    assert!(write(Some(number("5.0")), 5.into(), Tie::Write).is_some());
+    let put = put(key("doc"), Item::new()).newer_than(&stored(None), "version", 5, Tie::Skip).unwrap();
+    assert_eq!(put.action, Action::Put(Item::from([("version".to_owned(), 5.into())])));
 }
 
 /// The record counts with its body towards the limit of a transaction, although the plan does not show it.
@@ -114,17 +329,20 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
         else {
             panic!("it plans")
         };
-        let item = Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes - 1 - "e#item#k".len()]))]);
-        let plan = Plan::default().with(put(key("k"), item));
-        let plan = HandlerPlan { consumer: "h".repeat(64), domain_key: DomainKey::of(["d".repeat(512)]), plan };
+        let item = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes - "pke#item#k0apk".len()]))]);
+        let part = |index: usize| if index == 0 { bytes - PLAN_BYTES_MAX / 8 * 7 } else { PLAN_BYTES_MAX / 8 };
+        let puts = (0..8).map(|index| put(key(&format!("k{index}")), item(part(index))));
+        let plan = puts.fold(Plan::default(), Plan::with);
+        let (consumer, domain_key) = ("h".repeat(64), DomainKey::of(["d".repeat(512)]));
+        let plan = HandlerPlan { consumer, domain_key, plan, scope: Scope::default() };
         (record, worker.step(Reply::Planned(Planned::Plan(Box::new(plan))), moment))
     };
     let (record, step) = worker(PLAN_BYTES_MAX);
     let Next::Call(_, Call::Commit(writes)) = step.next else { panic!("{step:?}") };
     let size = |write: &Write| match &write.action {
-        Action::Put(item) => write.key.len() + size_bytes(item),
+        Action::Put(item) => write.key.size_bytes() + size_bytes(item),
         Action::Update(_) => size_bytes(&write.apply(Some(&record.encode())).unwrap().unwrap()),
-        Action::Delete => 0,
+        Action::Delete | Action::Check => 0,
     };
     let total: usize = writes.iter().map(size).sum();
     println!("a plan of {PLAN_BYTES_MAX} bytes is a transaction of {total} bytes");
@@ -141,7 +359,7 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
 #[test]
 fn a_write_requires_what_its_snapshot_showed() {
     let item = Item::from([("total".to_owned(), 5.into())]);
-    let snapshot = Snapshot { items: [(key("balance").into(), item)].into() };
+    let snapshot: Snapshot = [(key("balance").into(), Some(item))].into_iter().collect();
     let write = |name: &str| DomainWrite::update(key(name), vec![set("total", 6)]).as_seen(&snapshot, "total");
     assert_eq!(write("balance").condition.0, [Clause::Equals("total".into(), 5.into())]);
     assert_eq!(write("another").condition.0, [Clause::Absent("total".into())]);
@@ -164,9 +382,15 @@ fn the_json_form_is_stable() {
 
     let balance = read.item_key("balance", ["acme"]);
     let item = json!({ "pk": { "S": "stripe#balance#acme" }, "minor": { "N": "500" } });
-    let snapshot = json!({ "items": { "stripe#balance#acme": item } });
+    let order = json!({ "shop": { "S": "acme" }, "order": { "N": "17" } });
+    let snapshot = json!({ "items": [
+        { "key": "stripe#balance#acme", "item": item },
+        { "table": "orders", "key": order, "item": null },
+    ] });
     let read: Snapshot = serde_json::from_value(snapshot.clone()).unwrap();
     assert_eq!(read.number(&balance, "minor"), 500);
+    let own = ItemRef::own(TableAlias::parse("orders").unwrap(), [("order", 17.into()), ("shop", "acme".into())]);
+    assert_eq!((read.item(&own), read.items().map(|(name, _)| name.clone()).nth(1)), (None, Some(own)));
     assert_eq!(serde_json::to_value(&read).unwrap(), snapshot);
 
     let plan = json!({
@@ -175,16 +399,52 @@ fn the_json_form_is_stable() {
             { "key": "stripe#balance#acme", "action": { "update": [
                 { "add": ["minor", 500] }, { "set": ["at", { "S": "now" }] }, { "remove": "stale" }
             ] }, "condition": [{ "equals": ["v", { "N": "1" }] }, { "one_of": ["s", [{ "BOOL": true }, { "NULL": true }]] }] },
-            { "key": "stripe#old#x", "action": "delete", "condition": [{ "present": "pk" }] }
+            { "key": "stripe#old#x", "action": "delete", "condition": [{ "present": "pk" }] },
+            { "table": "orders", "key": order, "action": { "update": [{ "set": ["paid", { "BOOL": true }] }] },
+              "condition": [], "blind": true }
         ],
+        "checks": [{ "table": "orders", "key": { "shop": { "S": "acme" }, "order": { "N": "18" } }, "condition": [{ "present": "shop" }] }],
         "when_condition_fails": "permanent"
     });
     let read: Plan = serde_json::from_value(plan.clone()).unwrap();
-    assert_eq!((read.when_condition_fails, read.check(&tenant("stripe"))), (WhenConditionFails::Permanent, Ok(())));
+    let scope = Scope { shown: BTreeSet::new(), tables: tables() };
+    assert_eq!(
+        (read.when_condition_fails, read.check(&tenant("stripe"), &scope)),
+        (WhenConditionFails::Permanent, Ok(()))
+    );
     assert_eq!(serde_json::to_value(&read).unwrap(), plan);
     let short: Plan =
         serde_json::from_value(json!({ "writes": [{ "key": "e#item#k", "action": { "put": {} } }] })).unwrap();
     assert_eq!(short, Plan::default().with(DomainWrite { condition: Condition::default(), ..create("k") }));
+}
+
+/// A misspelt word never becomes a plan that does less, or more.
+#[test]
+fn what_is_not_in_the_form_is_refused() {
+    let write = json!({ "key": "e#item#k", "action": "delete" });
+    let with = |base: &serde_json::Value, name: &str, value: serde_json::Value| {
+        let mut changed = base.clone();
+        changed[name] = value;
+        changed
+    };
+    let check = json!({ "key": "e#item#k", "condition": [] });
+    for faulty in [
+        with(&json!({ "writes": [] }), "effect", json!([])),
+        json!({}),
+        json!({ "writes": [with(&write, "conditions", json!([]))] }),
+        json!({ "writes": [with(&write, "key", json!({}))] }),
+        json!({ "writes": [with(&write, "key", json!(7))] }),
+        json!({ "writes": [with(&write, "action", json!("check"))] }),
+        json!({ "writes": [with(&write, "action", json!({ "append": {} }))] }),
+        json!({ "writes": [], "checks": [with(&check, "action", json!("delete"))] }),
+        json!({ "writes": [], "checks": [{ "key": "e#item#k" }] }),
+        json!({ "writes": [], "when_condition_fails": "later" }),
+    ] {
+        assert!(serde_json::from_value::<Plan>(faulty.clone()).is_err(), "{faulty}");
+    }
+    for faulty in [json!({ "items": {} }), json!({ "items": [{ "key": "a", "item": null, "more": 1 }] })] {
+        assert!(serde_json::from_value::<Snapshot>(faulty.clone()).is_err(), "{faulty}");
+    }
 }
 
 #[test]
@@ -201,4 +461,57 @@ fn numbers_and_bytes_keep_every_digit() {
         serde_json::from_value::<Change>(json!({ "rename": ["a", "b"] })).is_err(),
         "an unknown change is no change"
     );
+}
+
+/// The fields of an object in the schema.
+fn properties(schema: &serde_json::Value) -> BTreeSet<String> {
+    assert_eq!(schema["additionalProperties"], json!(false), "the types refuse unknown fields, and so does the schema");
+    schema["properties"].as_object().unwrap().keys().cloned().collect()
+}
+
+/// What the schema tells another language is what the types read.
+#[test]
+fn the_schema_describes_the_types() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/plan.json");
+    let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let fields = |value: serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let orders = Some(TableAlias::parse("orders").unwrap());
+    let check = Check { table: orders, ..Check::as_seen(&key("k"), &Snapshot::default(), ["n"]) };
+    let write = DomainWrite { table: orders, ..create("k").blind() };
+    let plan = Plan::default().with(write.clone()).with_check(check.clone());
+    let of = |name: &str| properties(&schema["$defs"][name]);
+    assert_eq!(properties(&schema), fields(json!(plan)));
+    assert_eq!(of("write"), fields(json!(write)));
+    assert_eq!(of("check"), fields(json!(check)));
+    assert_eq!(of("read"), fields(json!(check.item())));
+    let snapshot: Snapshot = [(check.item(), None)].into_iter().collect();
+    assert_eq!(of("snapshot"), fields(json!(snapshot)));
+    assert_eq!(of("shown"), fields(json!(snapshot)["items"][0].clone()));
+    let word = |value: serde_json::Value| fields(value).into_iter().next().unwrap();
+    let (name, value) = (|| "a".into(), || Value::from(1));
+    let changes = [Change::Set(name(), value()), Change::Remove(name()), Change::Add(name(), 1)];
+    assert_eq!(of("change"), changes.map(|change| word(json!(change))).into());
+    let clauses = [
+        Clause::Absent(name()),
+        Clause::Present(name()),
+        Clause::Equals(name(), value()),
+        Clause::OneOf(name(), vec![value()]),
+        Clause::Differs(name(), value()),
+    ];
+    assert_eq!(of("clause"), clauses.map(|clause| word(json!(clause))).into());
+    let values: [serde_json::Value; 10] =
+        ["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"].map(|kind| match kind {
+            "BOOL" | "NULL" => json!({ kind: true }),
+            "SS" | "NS" | "BS" | "L" => json!({ kind: [] }),
+            "M" => json!({ kind: {} }),
+            _ => json!({ kind: "" }),
+        });
+    assert_eq!(of("value"), values.iter().cloned().map(word).collect());
+    assert!(values.into_iter().all(|value| serde_json::from_value::<Value>(value).is_ok()));
+    let limit = |place: &str| schema.pointer(place).unwrap().as_u64().unwrap() as usize;
+    assert_eq!([limit("/properties/writes/maxItems"), limit("/properties/checks/maxItems")], [PLAN_WRITES_MAX; 2]);
+    assert_eq!(limit("/$defs/condition/maxItems"), CLAUSES_MAX);
+    assert_eq!(schema.pointer("/$defs/action/oneOf/2/properties/update/maxItems").unwrap(), CHANGES_MAX);
+    let words = [WhenConditionFails::Retry, WhenConditionFails::Permanent];
+    assert_eq!(schema["properties"]["when_condition_fails"]["enum"], json!(words));
 }

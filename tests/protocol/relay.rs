@@ -253,7 +253,7 @@ fn a_re_arm_of_unknown_outcome_is_repaired() {
     };
     assert_eq!(repairs.iter().map(|it| &it.key).collect::<Vec<_>>(), [&rearms[0].key, &rearms[2].key]);
     for (repair, rearm) in repairs.iter().zip([&rearms[0], &rearms[2]]) {
-        let before = a_record(&rearm.key).encode();
+        let before = a_record(rearm.key.as_str()).encode();
         let due_at = entry(rearms.iter().position(|it| it.key == rearm.key).unwrap()).due_at;
         let before: Item = before.into_iter().chain([(attribute::DUE_AT.to_owned(), due_at.0.into())]).collect();
         assert_eq!(repair.apply(Some(&before)), Err(ConditionFailed), "what was not moved stays");

@@ -3,16 +3,21 @@
 //! The backends are the embedded ones, unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as
 //! `scripts/real-backends test` does.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, TimeToLiveSpecification, WriteRequest};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, DeleteRequest, KeySchemaElement, KeyType, ScalarAttributeType,
+    TimeToLiveSpecification, WriteRequest,
+};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
 use hookonce_local::tables::{StackResources, StackShape, create_stack};
 use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
@@ -64,6 +69,7 @@ pub(crate) struct TestStack {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) resources: StackResources,
+    own_tables: BTreeMap<TableAlias, String>,
 }
 
 impl TestStack {
@@ -88,7 +94,7 @@ impl TestStack {
         let mut shape = StackShape::deployed(&name);
         change(&mut shape);
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
-        let stack = Self { dynamodb, sqs, resources };
+        let stack = Self { dynamodb, sqs, resources, own_tables: BTreeMap::new() };
         stack.keep_expired().await;
         stack
     }
@@ -108,10 +114,25 @@ impl TestStack {
 
     pub(crate) fn store(&self) -> DynamoStore {
         DynamoStore::new(self.dynamodb.clone(), &self.resources.inbox_table, &self.resources.domain_table)
+            .with_tables(self.own_tables.clone())
     }
 
     pub(crate) fn queue(&self) -> SqsQueue {
         SqsQueue::new(self.sqs.clone(), &self.resources.queue.url)
+    }
+
+    /// The stack with a further table, whose key has these attributes.
+    pub(crate) async fn with_table(mut self, alias: &str, key: &[(&str, ScalarAttributeType)]) -> Self {
+        let name = format!("{}-{alias}", self.resources.domain_table);
+        let mut create = self.dynamodb.create_table().table_name(&name).billing_mode(BillingMode::PayPerRequest);
+        for ((attribute, kind), part) in key.iter().zip([KeyType::Hash, KeyType::Range]) {
+            let defined = AttributeDefinition::builder().attribute_name(*attribute).attribute_type(kind.clone());
+            let element = KeySchemaElement::builder().attribute_name(*attribute).key_type(part);
+            create = create.attribute_definitions(defined.build().unwrap()).key_schema(element.build().unwrap());
+        }
+        create.send().await.unwrap();
+        self.own_tables.insert(TableAlias::parse(alias).unwrap(), name);
+        self
     }
 
     /// Every item of a table, straight from the server.
@@ -154,6 +175,7 @@ impl TestStack {
         match table {
             Table::Inbox => &self.resources.inbox_table,
             Table::Domain => &self.resources.domain_table,
+            Table::Own(alias) => &self.own_tables[&alias],
         }
     }
 

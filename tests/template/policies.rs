@@ -6,7 +6,6 @@ use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::write::{Action, Condition};
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_worker::handlers;
 use serde_json::Value;
@@ -117,7 +116,7 @@ impl Handler for Forgetting {
 
     fn plan(&self, event: &Event, fact: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
         let key = event.item_key("forgotten", [fact]);
-        Ok(Plan::default().with(DomainWrite { key, action: Action::Delete, condition: Condition::none() }))
+        Ok(Plan::default().with(DomainWrite::delete(key)))
     }
 }
 

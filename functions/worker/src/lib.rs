@@ -98,7 +98,7 @@ fn count(counts: &mut Counts, processed: &Processed) {
         }
     };
     let told = |signal: &Signal| matches!(signal, Signal::RecordDead(_));
-    counts.signals(&driven.signals.iter().copied().filter(|signal| !told(signal)).collect::<Vec<_>>());
+    counts.signals(&driven.signals.iter().filter(|signal| !told(signal)).cloned().collect::<Vec<_>>());
     match &driven.output {
         Settled::Ack(Done::Settled(outcome)) => counts.add(metric(*outcome), 1),
         Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead | Done::Deferred) => {

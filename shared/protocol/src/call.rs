@@ -2,10 +2,11 @@
 //!
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
+use crate::check::{PlanError, Scope};
 use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
 use crate::record::{DeadReason, Found, Record, dead_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
 use crate::write::Write;
@@ -223,6 +224,8 @@ pub struct HandlerPlan {
     pub domain_key: DomainKey,
     /// The changes.
     pub plan: Plan,
+    /// What the handler may write, and what it has seen.
+    pub scope: Scope,
 }
 
 /// Why a handler failed, or why the body could not be read for it.
@@ -308,7 +311,7 @@ impl<State, Output> Step<State, Output> {
 }
 
 /// Something that is counted but changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
     /// A known id came with another body.
     BodyMismatch,
@@ -344,7 +347,7 @@ pub enum Signal {
 
 impl Signal {
     /// The metric's stable name.
-    pub const fn metric(self) -> &'static str {
+    pub const fn metric(&self) -> &'static str {
         match self {
             Self::BodyMismatch => "body_mismatch",
             Self::SuspectedReplay => "suspected_replay",

@@ -132,7 +132,7 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
     Write {
         purpose: if dies { Purpose::DieOfDeadLetter } else { Purpose::RearmDeadLetter },
         table: Table::Inbox,
-        key: record.key.as_str().to_owned(),
+        key: record.key.as_str().into(),
         action: Action::Update(changes),
         condition: record.guard().condition([seen]),
     }

@@ -105,7 +105,7 @@ pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
     Write {
         purpose,
         table: Table::Inbox,
-        key: record.key.as_str().to_owned(),
+        key: record.key.as_str().into(),
         action: Action::Put(record.encode()),
         condition: Condition::item_absent(),
     }
@@ -196,7 +196,7 @@ impl Ingress {
         let write = Write {
             purpose: Purpose::CountDuplicate,
             table: Table::Inbox,
-            key: old.key.as_str().to_owned(),
+            key: old.key.as_str().into(),
             action: Action::Update(vec![
                 Change::Add(attribute::DUPLICATE_COUNT.into(), 1),
                 set(attribute::LAST_SEEN_AT, moment.now.0),
@@ -217,7 +217,7 @@ impl Ingress {
         let write = Write {
             purpose: Purpose::MarkDue,
             table: Table::Inbox,
-            key: self.claim.pk.as_str().to_owned(),
+            key: self.claim.pk.as_str().into(),
             action: Action::Update(vec![set(attribute::DUE_AT, moment.now.0)]),
             condition: guard.condition([equals(attribute::DUE_AT, Value::from(mine.0))]),
         };

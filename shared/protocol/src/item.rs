@@ -1,5 +1,6 @@
 //! Stored items as plain data, with DynamoDB's types.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -14,6 +15,40 @@ pub type Item = BTreeMap<String, Value>;
 /// Makes an item from names and values.
 pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Item {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The most digits of a number.
+const NUMBER_DIGITS_MAX: usize = 38;
+
+/// The most levels of lists and maps in a value.
+const DEPTH_MAX: usize = 32;
+
+/// The longest name of an attribute, in bytes.
+const NAME_BYTES_MAX: usize = 65_535;
+
+/// Whether an attribute can have this name.
+pub fn is_attribute_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+}
+
+/// Why DynamoDB refuses a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum ValueFault {
+    /// A set without a member, or with one twice.
+    #[error("holds a set that is empty or has a member twice")]
+    Set,
+    /// A number that is none, or that has too many digits.
+    #[error("holds a number that is none, or has more than {NUMBER_DIGITS_MAX} digits or a power of ten beyond 125")]
+    Number,
+    /// A null that is not `true`.
+    #[error("holds a NULL that is not true")]
+    Null,
+    /// Too many levels.
+    #[error("holds lists and maps in more than {DEPTH_MAX} levels")]
+    Depth,
+    /// A name in a map that DynamoDB refuses.
+    #[error("holds a map with a name that is empty or too long")]
+    Name,
 }
 
 /// The name of the partition key attribute in both tables.
@@ -108,8 +143,32 @@ impl Number {
 
     /// The same for every text of one number: `10`, `10.0` and `1e1`. The sign, the digits without zeros around them,
     /// and the power of ten. A text that is no number stands for itself.
-    fn identity(&self) -> (bool, String, i64) {
+    pub(crate) fn identity(&self) -> (bool, String, i64) {
         self.decimal().unwrap_or_else(|| (false, self.0.clone(), 0))
+    }
+
+    /// Whether the store keeps it: a number of at most 38 digits between 1e-130 and 9.99e125, of either sign.
+    pub fn is_sound(&self) -> bool {
+        self.decimal().is_some_and(|(_, digits, exponent)| {
+            let first = i64::try_from(digits.len()).unwrap_or(i64::MAX).saturating_add(exponent).saturating_sub(1);
+            digits.is_empty() || (digits.len() <= NUMBER_DIGITS_MAX && (-130..=125).contains(&first))
+        })
+    }
+
+    /// Whether it is less than the other one, equal or greater. `None` if one of them is no number.
+    pub fn order(&self, other: &Self) -> Option<Ordering> {
+        let (one, two) = (self.decimal()?, other.decimal()?);
+        // The sign, then where the first digit stands, then the digits. Zero has no digits and no sign.
+        let rank = |(negative, digits, _): &(bool, String, i64)| match (negative, digits.is_empty()) {
+            (_, true) => 0,
+            (true, false) => -1,
+            (false, false) => 1,
+        };
+        let first = |(_, digits, exponent): &(bool, String, i64)| {
+            i64::try_from(digits.len()).unwrap_or(i64::MAX).saturating_add(*exponent)
+        };
+        let size = first(&one).cmp(&first(&two)).then_with(|| one.1.cmp(&two.1));
+        Some(rank(&one).cmp(&rank(&two)).then(if one.0 { size.reverse() } else { size }))
     }
 
     fn decimal(&self) -> Option<(bool, String, i64)> {
@@ -174,15 +233,36 @@ impl Value {
         if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 
-    /// Whether every set in the value has a member and none twice. DynamoDB refuses any other.
-    pub fn holds_only_sets(&self) -> bool {
+    /// Whether it is less than the other one, equal or greater. `None` unless both are numbers or both are text.
+    pub fn order(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Number(one), Self::Number(two)) => one.order(two),
+            (Self::Text(one), Self::Text(two)) => Some(one.cmp(two)),
+            _ => None,
+        }
+    }
+
+    /// What DynamoDB refuses in the value, if it refuses it.
+    pub fn fault(&self) -> Option<ValueFault> {
+        self.fault_at(0)
+    }
+
+    fn fault_at(&self, depth: usize) -> Option<ValueFault> {
+        if depth > DEPTH_MAX {
+            return Some(ValueFault::Depth);
+        }
+        let set = |is_set: bool| (!is_set).then_some(ValueFault::Set);
         match self {
-            Self::TextSet(texts) => texts.is_set(Clone::clone),
-            Self::NumberSet(numbers) => numbers.is_set(Number::identity),
-            Self::BytesSet(blobs) => blobs.is_set(Clone::clone),
-            Self::List(values) => values.iter().all(Self::holds_only_sets),
-            Self::Map(values) => values.values().all(Self::holds_only_sets),
-            Self::Text(_) | Self::Number(_) | Self::Bytes(_) | Self::Flag(_) | Self::Null(_) => true,
+            Self::TextSet(texts) => set(texts.is_set(Clone::clone)),
+            Self::NumberSet(numbers) if !numbers.0.iter().all(Number::is_sound) => Some(ValueFault::Number),
+            Self::NumberSet(numbers) => set(numbers.is_set(Number::identity)),
+            Self::BytesSet(blobs) => set(blobs.is_set(Clone::clone)),
+            Self::List(values) => values.iter().find_map(|value| value.fault_at(depth + 1)),
+            Self::Map(values) if values.keys().any(|name| !is_attribute_name(name)) => Some(ValueFault::Name),
+            Self::Map(values) => values.values().find_map(|value| value.fault_at(depth + 1)),
+            Self::Number(number) => (!number.is_sound()).then_some(ValueFault::Number),
+            Self::Null(true) | Self::Text(_) | Self::Bytes(_) | Self::Flag(_) => None,
+            Self::Null(false) => Some(ValueFault::Null),
         }
     }
 

@@ -277,10 +277,11 @@ impl ItemKey {
         Self(format!("{tenant}#{}#{}", escaped(kind), joined(parts)))
     }
 
-    /// Whether it belongs to this tenant and is not too long.
-    pub fn is_of(&self, tenant: &Tenant) -> bool {
-        let rest = self.0.strip_prefix(tenant.as_str()).and_then(|rest| rest.strip_prefix('#'));
-        self.0.len() <= ITEM_KEY_BYTES_MAX && rest.is_some_and(|rest| !rest.is_empty())
+    /// Whether a text is the key of an item of this tenant. The keys of the protocol's own items begin with `#`, so no
+    /// tenant's name is before it.
+    pub fn names(tenant: &Tenant, text: &str) -> bool {
+        let rest = text.strip_prefix(tenant.as_str()).and_then(|rest| rest.strip_prefix('#'));
+        text.len() <= ITEM_KEY_BYTES_MAX && rest.is_some_and(|rest| !rest.is_empty())
     }
 
     /// The key as text.

@@ -14,13 +14,14 @@
 //! | [`time`], [`timing`] | units, the protocol's durations and the inequalities between them |
 //! | [`key`], [`item`], [`write`](mod@write), [`claim`], [`record`], [`message`] | what is claimed, stored and sent, and the language of conditions |
 //! | [`purpose`] | what each write is for |
-//! | [`plan`] | what a handler sees and returns: event, snapshot, plan |
+//! | [`place`], [`plan`], [`check`] | what a handler names, sees and returns: items, event, snapshot, plan; and what is refused of it |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
 //! | [`trail`] | what operators did to a record |
 //! | [`invariant`] | checks that hold for every stored record |
 
 pub mod call;
+pub mod check;
 pub mod claim;
 pub mod dead_letter;
 pub mod ingress;
@@ -29,6 +30,7 @@ pub mod item;
 pub mod key;
 pub mod message;
 pub mod operator;
+pub mod place;
 pub mod plan;
 pub mod purpose;
 pub mod record;

@@ -253,6 +253,6 @@ fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
 }
 
 fn update(record: &Record, purpose: Purpose, changes: Vec<Change>, condition: Condition) -> Write {
-    let key = record.key.as_str().to_owned();
+    let key = record.key.as_str().into();
     Write { purpose, table: Table::Inbox, key, action: Action::Update(changes), condition }
 }

@@ -8,20 +8,28 @@
 //!  "type": "invoice.paid", "received_at_ms": 1767225600000, "generation": 0, "headers": {}, "body_base64": "e30="}
 //! ```
 //! ```json
-//! {"items": {"stripe#balance#acme": {"pk": {"S": "stripe#balance#acme"}, "minor": {"N": "500"}}}}
+//! {"items": [{"key": "stripe#balance#acme", "item": {"pk": {"S": "stripe#balance#acme"}, "minor": {"N": "500"}}},
+//!            {"table": "orders", "key": {"shop": {"S": "acme"}, "order": {"N": "17"}}, "item": null}]}
 //! ```
 //! ```json
-//! {"writes": [{"key": "stripe#ledger#in_1", "action": {"put": {"minor": {"N": "500"}}}, "condition": [{"absent": "pk"}]}],
-//!  "when_condition_fails": "retry"}
+//! {"writes": [{"key": "stripe#ledger#in_1", "action": {"put": {"minor": {"N": "500"}}}, "condition": [{"absent": "pk"}]},
+//!             {"table": "orders", "key": {"shop": {"S": "acme"}, "order": {"N": "17"}},
+//!              "action": {"update": [{"set": ["paid", {"BOOL": true}]}]}, "blind": true}],
+//!  "checks": [{"key": "stripe#customer#acme", "condition": [{"present": "pk"}]}], "when_condition_fails": "retry"}
 //! ```
+//!
+//! A key that is text names an item of the domain table; a key of attributes names one of a table of one's own. Unknown
+//! fields are refused. `schemas/plan.json` describes both forms to other languages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::{ITEM_BYTES_MAX, Item, Value, base64_bytes, size_bytes};
-use crate::key::{EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, RecordKey, Tenant};
+use crate::item::{ITEM_BYTES_MAX, Item, Value, base64_bytes};
+use crate::key::{EndpointId, ItemKey, OnceKey, RecordKey, Tenant};
+use crate::place::{ItemRef, Key, TableAlias};
 use crate::purpose::Purpose;
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
@@ -29,7 +37,7 @@ use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Writ
 /// The version of the JSON form.
 pub const EVENT_VERSION: u32 = 1;
 
-/// The most writes in one plan. A transaction holds 100 actions; two are the protocol's own.
+/// The most writes and checks in one plan. A transaction holds 100 actions; two are the protocol's own.
 pub const PLAN_WRITES_MAX: usize = 98;
 
 /// The most data in one transaction, in bytes.
@@ -86,22 +94,63 @@ impl Event {
     }
 }
 
-/// The domain items that a handler asked for, as of one moment. Items that do not exist are missing.
+/// The items that a handler asked for, as of one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "SnapshotForm", into = "SnapshotForm")]
 pub struct Snapshot {
-    /// By partition key.
-    pub items: BTreeMap<String, Item>,
+    /// What was asked for, with what was there.
+    items: BTreeMap<ItemRef, Option<Item>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SnapshotForm {
+    items: Vec<Shown>,
+}
+
+/// One item of a snapshot.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<TableAlias>,
+    key: Key,
+    item: Option<Item>,
+}
+
+impl From<SnapshotForm> for Snapshot {
+    fn from(form: SnapshotForm) -> Self {
+        form.items.into_iter().map(|Shown { table, key, item }| (ItemRef { table, key }, item)).collect()
+    }
+}
+
+impl From<Snapshot> for SnapshotForm {
+    fn from(snapshot: Snapshot) -> Self {
+        let shown = |(ItemRef { table, key }, item)| Shown { table, key, item };
+        Self { items: snapshot.items.into_iter().map(shown).collect() }
+    }
+}
+
+impl FromIterator<(ItemRef, Option<Item>)> for Snapshot {
+    fn from_iter<I: IntoIterator<Item = (ItemRef, Option<Item>)>>(items: I) -> Self {
+        Self { items: items.into_iter().collect() }
+    }
 }
 
 impl Snapshot {
-    /// The item with this key, if it exists.
-    pub fn item(&self, key: &ItemKey) -> Option<&Item> {
-        self.items.get(key.as_str())
+    /// The item of this name, if it exists: `snapshot.item(&key)`.
+    pub fn item(&self, item: impl Into<ItemRef>) -> Option<&Item> {
+        self.items.get(&item.into())?.as_ref()
     }
 
     /// A whole number of an item. Zero if the item or the attribute does not exist.
-    pub fn number(&self, key: &ItemKey, attribute: &str) -> i64 {
-        self.item(key).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
+    pub fn number(&self, item: impl Into<ItemRef>, attribute: &str) -> i64 {
+        self.item(item).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    /// Every item that was asked for, with what was there.
+    pub fn items(&self) -> impl Iterator<Item = (&ItemRef, Option<&Item>)> {
+        self.items.iter().map(|(name, item)| (name, item.as_ref()))
     }
 }
 
@@ -118,44 +167,58 @@ pub enum WhenConditionFails {
 
 /// The changes of one event. One transaction commits all of them with the record and the domain key, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The writes, each on a different item.
     pub writes: Vec<DomainWrite>,
+    /// What must hold of items that the plan does not write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// What to do if a condition fails.
     #[serde(default)]
     pub when_condition_fails: WhenConditionFails,
 }
 
-/// One write of a handler. It always goes to the domain table.
+/// One write of a handler, in the domain table or in a table of one's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DomainWrite {
-    /// The partition key.
-    pub key: ItemKey,
+    /// The table of one's own. None is the domain table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableAlias>,
+    /// The key.
+    pub key: Key,
     /// The action.
     pub action: Action,
     /// The condition that must hold before the write.
     #[serde(default)]
     pub condition: Condition,
+    /// Whether it may be unconditional although the handler has seen the item. Without this word, such a write is
+    /// refused: it would overwrite what another event has changed since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blind: bool,
 }
 
-/// Why a plan cannot be committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum PlanError {
-    /// More than [`PLAN_WRITES_MAX`] writes.
-    #[error("the plan has more than {PLAN_WRITES_MAX} writes")]
-    TooManyWrites,
-    /// More than [`PLAN_BYTES_MAX`] bytes.
-    #[error("the plan holds more than {PLAN_BYTES_MAX} bytes")]
-    TooLarge,
-    /// Two writes of one item. A transaction allows one.
-    #[error("the plan writes one item twice")]
-    ItemTwice,
-    /// A key does not begin with the event's tenant, or is too long.
-    #[error("a plan key does not begin with the tenant, or is longer than {ITEM_KEY_BYTES_MAX} bytes")]
-    Key,
-    /// A set that the store refuses.
-    #[error("a set of the plan is empty or has a member twice")]
-    Set,
+/// A condition on an item that the plan does not write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// The table of one's own. None is the domain table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableAlias>,
+    /// The key.
+    pub key: Key,
+    /// The condition that must hold at commit.
+    pub condition: Condition,
+}
+
+/// What a write does if its version is the one that the item already has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tie {
+    /// It is left out.
+    Skip,
+    /// It is carried out.
+    Write,
 }
 
 impl Plan {
@@ -166,101 +229,134 @@ impl Plan {
         self
     }
 
-    /// Checks the store's limits, and that the plan writes only items of this tenant.
-    ///
-    /// # Errors
-    /// [`PlanError`] names the first limit that the plan breaks.
-    pub fn check(&self, tenant: &Tenant) -> Result<(), PlanError> {
-        if self.writes.len() > PLAN_WRITES_MAX {
-            return Err(PlanError::TooManyWrites);
-        }
-        let mut keys = BTreeSet::new();
-        for write in &self.writes {
-            if !write.key.is_of(tenant) {
-                return Err(PlanError::Key);
-            }
-            if !keys.insert(&write.key) {
-                return Err(PlanError::ItemTwice);
-            }
-        }
-        if !self.writes.iter().flat_map(DomainWrite::values).all(Value::holds_only_sets) {
-            return Err(PlanError::Set);
-        }
-        if self.writes.iter().map(DomainWrite::size_bytes).sum::<usize>() > PLAN_BYTES_MAX {
-            return Err(PlanError::TooLarge);
-        }
-        Ok(())
+    /// Adds a check.
+    #[must_use]
+    pub fn with_check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// The writes and checks of the transaction, in the order of the plan.
+    pub fn into_writes(self) -> impl Iterator<Item = Write> {
+        let table = |table: Option<TableAlias>| table.map_or(Table::Domain, Table::Own);
+        let writes = self.writes.into_iter().map(move |write| Write {
+            purpose: Purpose::DomainWrite,
+            table: table(write.table),
+            key: write.key,
+            action: write.action,
+            condition: write.condition,
+        });
+        writes.chain(self.checks.into_iter().map(move |check| Write {
+            purpose: Purpose::DomainCheck,
+            table: table(check.table),
+            key: check.key,
+            action: Action::Check,
+            condition: check.condition,
+        }))
+    }
+}
+
+impl Check {
+    /// The item that it is about.
+    pub fn item(&self) -> ItemRef {
+        ItemRef { table: self.table, key: self.key.clone() }
+    }
+
+    /// Requires that the attributes of an item that was only read still are as in the snapshot.
+    pub fn as_seen<'a>(
+        item: impl Into<ItemRef>,
+        snapshot: &Snapshot,
+        attributes: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let item = item.into();
+        let seen = snapshot.item(&item);
+        let clauses = attributes.into_iter().map(|attribute| clause_as_seen(seen, attribute.to_owned().into()));
+        let condition = Condition(clauses.collect());
+        Self { table: item.table, key: item.key, condition }
     }
 }
 
 impl DomainWrite {
+    fn new(item: ItemRef, action: Action, condition: Condition) -> Self {
+        Self { table: item.table, key: item.key, action, condition, blind: false }
+    }
+
     /// Creates the item of one effect. The commit fails if the item exists.
     pub fn create(key: OnceKey, item: Item) -> Self {
-        Self { key: key.into(), action: Action::Put(item), condition: Condition::item_absent() }
+        let name = ItemRef::from(key);
+        let condition = Condition::absent(&name.key);
+        Self::new(name, Action::Put(item), condition)
     }
 
     /// Creates an item that outlives the event, unless the snapshot has it. The handler must have asked for it.
-    pub fn create_missing(key: ItemKey, item: Item, snapshot: &Snapshot) -> Option<Self> {
-        let missing = snapshot.item(&key).is_none();
-        missing.then(|| Self { key, action: Action::Put(item), condition: Condition::item_absent() })
+    pub fn create_missing(name: impl Into<ItemRef>, item: Item, snapshot: &Snapshot) -> Option<Self> {
+        let name = name.into();
+        let condition = Condition::absent(&name.key);
+        snapshot.item(&name).is_none().then(|| Self::new(name, Action::Put(item), condition))
     }
 
     /// Changes attributes. Creates the item if it does not exist.
-    pub fn update(key: ItemKey, changes: Vec<Change>) -> Self {
-        Self { key, action: Action::Update(changes), condition: Condition::none() }
+    pub fn update(item: impl Into<ItemRef>, changes: Vec<Change>) -> Self {
+        Self::new(item.into(), Action::Update(changes), Condition::none())
+    }
+
+    /// Deletes the item, if it exists.
+    pub fn delete(item: impl Into<ItemRef>) -> Self {
+        Self::new(item.into(), Action::Delete, Condition::none())
     }
 
     /// Requires that one attribute still is as in the snapshot.
     #[must_use]
     pub fn as_seen(mut self, snapshot: &Snapshot, attribute: impl Into<AttributeName>) -> Self {
-        let attribute = attribute.into();
-        let seen = snapshot.item(&self.key).and_then(|item| item.get(attribute.as_ref())).cloned();
-        self.condition.0.push(match seen {
-            Some(value) => Clause::Equals(attribute, value),
-            None => Clause::Absent(attribute),
-        });
+        self.condition.0.push(clause_as_seen(snapshot.item(&self.item()), attribute.into()));
         self
     }
 
-    /// The write on the domain table.
-    pub fn into_write(self) -> Write {
-        Write {
-            purpose: Purpose::DomainWrite,
-            table: Table::Domain,
-            key: self.key.into(),
-            action: self.action,
-            condition: self.condition,
+    /// Allows the write to be unconditional although the handler has seen the item: for changes that are right whatever
+    /// the item holds, such as a sum.
+    #[must_use]
+    pub fn blind(mut self) -> Self {
+        self.blind = true;
+        self
+    }
+
+    /// Lets a newer event never be overwritten by an older one: keeps the version in this attribute, and leaves the write
+    /// out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the attribute
+    /// still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as numbers, texts
+    /// byte by byte. A stored version of another type counts as older.
+    #[must_use]
+    pub fn newer_than(
+        mut self,
+        snapshot: &Snapshot,
+        attribute: impl Into<AttributeName>,
+        version: impl Into<Value>,
+        tie: Tie,
+    ) -> Option<Self> {
+        let (attribute, version) = (attribute.into(), version.into());
+        let seen = snapshot.item(&self.item()).and_then(|item| item.get(attribute.as_ref()));
+        match seen.and_then(|seen| seen.order(&version)) {
+            Some(Ordering::Greater) => return None,
+            Some(Ordering::Equal) if tie == Tie::Skip => return None,
+            Some(Ordering::Equal | Ordering::Less) | None => {}
         }
+        match &mut self.action {
+            Action::Put(item) => drop(item.insert(attribute.to_string(), version)),
+            Action::Update(changes) => changes.push(Change::Set(attribute.clone(), version)),
+            Action::Delete | Action::Check => {}
+        }
+        Some(self.as_seen(snapshot, attribute))
     }
 
-    /// Every value that it writes or compares with.
-    fn values(&self) -> impl Iterator<Item = &Value> {
-        let (item, changes) = match &self.action {
-            Action::Put(item) => (Some(item), [].as_slice()),
-            Action::Update(changes) => (None, changes.as_slice()),
-            Action::Delete => (None, [].as_slice()),
-        };
-        let compared = self.condition.0.iter().flat_map(|clause| match clause {
-            Clause::Equals(_, value) | Clause::Differs(_, value) => std::slice::from_ref(value),
-            Clause::OneOf(_, values) => values.as_slice(),
-            Clause::Absent(_) | Clause::Present(_) => &[],
-        });
-        item.into_iter().flat_map(Item::values).chain(changes.iter().filter_map(Change::value)).chain(compared)
+    /// The item that it writes.
+    pub fn item(&self) -> ItemRef {
+        ItemRef { table: self.table, key: self.key.clone() }
     }
+}
 
-    fn size_bytes(&self) -> usize {
-        let content = match &self.action {
-            Action::Put(item) => size_bytes(item),
-            Action::Update(changes) => changes
-                .iter()
-                .map(|change| match change {
-                    Change::Set(name, value) => name.len() + value.size_bytes(),
-                    Change::Remove(name) => name.len(),
-                    Change::Add(name, _) => name.len() + 20,
-                })
-                .sum(),
-            Action::Delete => 0,
-        };
-        self.key.as_str().len() + content
+/// Requires that an attribute is as it was seen.
+fn clause_as_seen(item: Option<&Item>, attribute: AttributeName) -> Clause {
+    match item.and_then(|item| item.get(attribute.as_ref())).cloned() {
+        Some(value) => Clause::Equals(attribute, value),
+        None => Clause::Absent(attribute),
     }
 }

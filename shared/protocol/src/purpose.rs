@@ -26,6 +26,8 @@ words! {
         DomainKey = "domain key",
         /// A write of the handler: W4\[2..\].
         DomainWrite = "domain write",
+        /// A check of the handler, on an item that its plan does not write: W4\[2..\].
+        DomainCheck = "domain check",
         /// Ends a record whose fact was applied before: W4.
         MarkDuplicate = "mark duplicate",
         /// Ends a record that no handler wants: W3.

@@ -111,7 +111,7 @@ impl Trail {
         Write {
             purpose: Purpose::NoteOperation,
             table: Table::Domain,
-            key: trail_item(&record.key),
+            key: trail_item(&record.key).into(),
             action: Action::Put(item),
             condition,
         }

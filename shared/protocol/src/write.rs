@@ -8,18 +8,21 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::item::{Item, PARTITION_KEY, Value};
+use crate::place::{Key, TableAlias};
 use crate::purpose::Purpose;
 
 /// An attribute name: static for the protocol's own, owned for a handler's.
 pub type AttributeName = Cow<'static, str>;
 
-/// The two tables of a stack.
+/// A table: one of the two of a stack, or one of the user's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// The records of deliveries and events.
     Inbox,
     /// The business data, and the domain keys.
     Domain,
+    /// A table of one's own. Only handlers write there.
+    Own(TableAlias),
 }
 
 /// One requirement on the item before the write.
@@ -50,6 +53,15 @@ impl Clause {
         }
     }
 
+    /// The values that the clause compares with.
+    pub(crate) fn values(&self) -> &[Value] {
+        match self {
+            Self::Equals(_, value) | Self::Differs(_, value) => std::slice::from_ref(value),
+            Self::OneOf(_, values) => values,
+            Self::Absent(_) | Self::Present(_) => &[],
+        }
+    }
+
     fn holds(&self, item: Option<&Item>) -> bool {
         let value = |name: &AttributeName| item.and_then(|item| item.get(name.as_ref()));
         match self {
@@ -77,6 +89,11 @@ impl Condition {
     /// The item does not exist. An expired item that is not deleted yet counts as existing, which is the safe side.
     pub fn item_absent() -> Self {
         Self(vec![Clause::Absent(PARTITION_KEY.into())])
+    }
+
+    /// No item with this key exists.
+    pub fn absent(key: &Key) -> Self {
+        Self(vec![Clause::Absent(key.attribute().to_owned().into())])
     }
 
     /// Whether all clauses hold for this item.
@@ -127,12 +144,15 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Replaces the item. The write adds the partition key.
+    /// Replaces the item. The write adds the key.
     Put(Item),
     /// Changes attributes. Creates the item if it is absent and the condition allows that.
     Update(Vec<Change>),
     /// Deletes the item.
     Delete,
+    /// Changes nothing: only the condition counts. A plan names it as a check, never as a write.
+    #[serde(skip)]
+    Check,
 }
 
 /// One conditional write of one item.
@@ -142,8 +162,8 @@ pub struct Write {
     pub purpose: Purpose,
     /// The table.
     pub table: Table,
-    /// The partition key.
-    pub key: String,
+    /// The key.
+    pub key: Key,
     /// The action.
     pub action: Action,
     /// The condition that must hold before the write.
@@ -174,6 +194,7 @@ impl Write {
                 Some(item)
             }
             Action::Delete => None,
+            Action::Check => current.cloned(),
         };
         Ok(after.map(|item| self.with_key(item)))
     }
@@ -208,12 +229,12 @@ impl Write {
                     && changes.iter().all(|change| change.shows_in(item))
                     && others.all(|clause| clause.holds(Some(item)))
             }
-            Action::Delete => false,
+            Action::Delete | Action::Check => false,
         }
     }
 
     fn with_key(&self, mut item: Item) -> Item {
-        item.insert(PARTITION_KEY.to_owned(), Value::Text(self.key.clone()));
+        item.extend(self.key.stored());
         item
     }
 }

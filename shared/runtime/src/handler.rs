@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use hookonce_protocol::call::Failure;
-use hookonce_protocol::key::{DomainKey, ItemKey};
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use serde::de::DeserializeOwned;
 
@@ -38,8 +39,8 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
     /// Names the business fact, not the delivery: providers report one fact under several delivery ids.
     fn domain_key(&self, fact: &Self::Fact) -> DomainKey;
 
-    /// The domain items that the handler needs to see. None by default.
-    fn reads(&self, event: &Event, fact: &Self::Fact) -> Vec<ItemKey> {
+    /// The items that the handler needs to see. None by default.
+    fn reads(&self, event: &Event, fact: &Self::Fact) -> Vec<ItemRef> {
         let _ = (event, fact);
         Vec::new()
     }
@@ -135,8 +136,8 @@ pub struct Recognised<'a> {
     pub consumer: Cow<'a, str>,
     /// The business fact.
     pub domain_key: DomainKey,
-    /// The domain items that the handler needs to see.
-    pub reads: Vec<ItemKey>,
+    /// The items that the handler needs to see.
+    pub reads: Vec<ItemRef>,
     plan: PlanStep<'a>,
 }
 

@@ -34,9 +34,9 @@ pub enum Operated {
 
 /// Reads the trails of these records, in order. `None` where the store did not answer.
 pub async fn trails<S: Store>(store: &S, records: &[&Record]) -> Option<Vec<Trail>> {
-    let keys: Vec<_> = records.iter().map(|record| trail_item(&record.key)).collect();
-    let found = store.read_domain(&keys).await.ok()?;
-    Some(keys.iter().map(|key| Trail::decode(found.items.get(key))).collect())
+    let items: Vec<_> = records.iter().map(|record| trail_item(&record.key).into()).collect();
+    let found = store.read_items(&items).await.ok()?;
+    Some(items.iter().map(|item| Trail::decode(found.item(item))).collect())
 }
 
 /// Carries out an order on a record as it was read. The record's change and the entry of its trail are one transaction.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -20,7 +21,7 @@ use crate::document::{EndpointDocument, FetchError};
 /// pause.
 pub const READ_ROUNDS_MAX: usize = 3;
 
-/// The two tables.
+/// The two tables, and those of one's own that handlers use.
 pub trait Store: Send + Sync + 'static {
     /// Carries out one conditional write. If the condition fails, returns the item as it was.
     fn write(&self, write: &Write) -> impl Future<Output = Written> + Send;
@@ -40,11 +41,17 @@ pub trait Store: Send + Sync + 'static {
     /// Reads records without their bodies, because many bodies may not fit into memory.
     fn read_heads(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
 
-    /// Reads domain items, strongly consistent.
+    /// Reads items of the domain table and of tables of one's own, strongly consistent.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer for all of them.
-    fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
+    fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
+
+    /// The key of a table of one's own. `None` if the configuration has no table of this alias.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not say.
+    fn key_schema(&self, table: TableAlias) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send;
 
     /// Reads one page of a shard of the index of due records. The result may be stale.
     ///
@@ -127,8 +134,12 @@ impl<S: Store> Store for Arc<S> {
         (**self).read_heads(keys)
     }
 
-    fn read_domain(&self, keys: &[String]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send {
-        (**self).read_domain(keys)
+    fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send {
+        (**self).read_items(items)
+    }
+
+    fn key_schema(&self, table: TableAlias) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send {
+        (**self).key_schema(table)
     }
 
     fn query_due(&self, query: &DueQuery) -> impl Future<Output = Result<DuePage, Unavailable>> + Send {

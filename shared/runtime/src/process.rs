@@ -1,16 +1,18 @@
 //! Processes a batch: each message independently of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 
 use error_reporter::Report;
 use futures::FutureExt as _;
 use hookonce_protocol::call::{
-    Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Split, Written,
+    Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Split, Unavailable, Written,
 };
-use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind, Tenant};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::{DeadReason, Record};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -28,7 +30,7 @@ use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
 use crate::route::{self, Routing};
 
-/// The most domain items that a handler may ask for.
+/// The most items that a handler may ask for.
 pub const READS_MAX: usize = 100;
 
 /// The parts that the worker needs.
@@ -175,7 +177,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     async fn came_with_another(&self, note: &Write) -> bool {
         match self.store.write(note).await {
             Written::ConditionFailed(_) => {
-                let known = self.store.read_domain(std::slice::from_ref(&note.key)).await;
+                let known = self.store.read_items(&[note.key.clone().into()]).await;
                 known.is_ok_and(|known| first_seen::is_of_another(note, &known))
             }
             Written::Applied | Written::TransactionConflict | Written::Invalid | Written::Unavailable => false,
@@ -212,17 +214,39 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Ok(None) => return Planned::NoHandler,
             Err(failure) => return Planned::Failed(failure),
         };
-        let reads = &recognised.reads;
-        if reads.len() > READS_MAX || !reads.iter().all(|key| key.is_of(&event.tenant)) {
+        let reads = recognised.reads.clone();
+        let mut scope = Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new() };
+        let Ok(()) = self.describe(&mut scope, reads.iter().map(|item| item.table)).await else {
+            return Planned::Unavailable;
+        };
+        if let Err(fault) = asked(&reads, &event.tenant, &scope) {
+            tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
             return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
         }
-        let keys: Vec<_> = reads.iter().map(ToString::to_string).collect();
-        let Ok(snapshot) = self.store.read_domain(&keys).await else { return Planned::Unavailable };
+        let Ok(snapshot) = self.store.read_items(&reads).await else { return Planned::Unavailable };
         let (consumer, domain_key) = (recognised.consumer.clone().into_owned(), recognised.domain_key.clone());
-        match guarded(|| recognised.plan(&snapshot)) {
-            Ok(plan) => Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan })),
-            Err(failure) => Planned::Failed(failure),
+        let plan = match guarded(|| recognised.plan(&snapshot)) {
+            Ok(plan) => plan,
+            Err(failure) => return Planned::Failed(failure),
+        };
+        let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
+        let Ok(()) = self.describe(&mut scope, named).await else { return Planned::Unavailable };
+        Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, scope }))
+    }
+
+    /// Learns the keys of these tables. One that the configuration does not have stays unknown, and its items are refused.
+    async fn describe(
+        &self,
+        scope: &mut Scope,
+        tables: impl Iterator<Item = Option<TableAlias>>,
+    ) -> Result<(), Unavailable> {
+        let unknown: BTreeSet<_> = tables.flatten().filter(|table| !scope.tables.contains_key(table)).collect();
+        for table in unknown {
+            if let Some(schema) = self.store.key_schema(table).await? {
+                scope.tables.insert(table, schema);
+            }
         }
+        Ok(())
     }
 
     /// Reads the body of a record that was claimed as one event.
@@ -278,6 +302,17 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Err(failure) => Split::Failed(failure),
         }
     }
+}
+
+/// Checks what a handler asks for, and says what is wrong with it.
+fn asked(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
+    if reads.len() > READS_MAX {
+        return Err(format!("it asks for more than {READS_MAX} items"));
+    }
+    for (index, item) in reads.iter().enumerate() {
+        item.check(tenant, &scope.tables).map_err(|fault| format!("reads[{index}]: {fault}"))?;
+    }
+    Ok(())
 }
 
 /// What the body of a record that was claimed as one event holds today.

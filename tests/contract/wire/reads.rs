@@ -6,6 +6,7 @@ use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, 
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Number, Value as ItemValue};
 use hookonce_protocol::key::{ClaimId, ItemKey, RecordKey, Tenant};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -189,8 +190,8 @@ async fn a_set_comes_back_as_a_set() {
     });
     let body = json!({ "Responses": { "domain": [sets] }, "UnprocessedKeys": {} });
     let server = ScriptedServer::start(move |_, _| answer(&body)).await;
-    let snapshot = store_at(&server, AMPLE).read_domain(&["e#item#k".to_owned()]).await.unwrap();
-    let item = &snapshot.items["e#item#k"];
+    let snapshot = store_at(&server, AMPLE).read_items(&["e#item#k".into()]).await.unwrap();
+    let item = snapshot.item("e#item#k").unwrap();
     assert_eq!(item["texts"], ItemValue::TextSet(vec!["a".to_owned(), "b".to_owned()].into()));
     assert_eq!(item["numbers"], ItemValue::NumberSet(["2.5", "10"].map(Number::from_text).to_vec().into()));
     assert_eq!(item["blobs"], ItemValue::BytesSet(vec![vec![0, 1], vec![255]].into()));
@@ -231,11 +232,12 @@ async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {
 /// A handler must not plan on a part of what it asked for.
 #[tokio::test]
 async fn domain_items_are_read_all_or_not_at_all() {
-    let keys = ["in#shop#a", "in#shop#b"].map(str::to_owned);
-    let read = async |server: &ScriptedServer, total| store_at(server, total).read_domain(&keys).await;
+    let items = ["in#shop#a", "in#shop#b"].map(ItemRef::from);
+    let read = async |server: &ScriptedServer, total| store_at(server, total).read_items(&items).await;
+    let nothing: Snapshot = items.iter().map(|item| (item.clone(), None)).collect();
     let mut cases = failing(STORE, &Err(Unavailable));
     cases.extend([
-        Case::new("nothing there", answer(&json!({ "Responses": {} })), Ok(Snapshot::default()), 1),
+        Case::new("nothing there", answer(&json!({ "Responses": {} })), Ok(nothing), 1),
         throttled(Err(Unavailable)),
     ]);
     hold(async |server: &ScriptedServer| read(server, AMPLE).await, cases).await;
@@ -246,7 +248,10 @@ async fn domain_items_are_read_all_or_not_at_all() {
     assert_eq!(read(&server, AMPLE).await, Err(Unavailable));
     let server = table_that_leaves(records.to_vec(), "domain", |index, key| index == 0 && key.ends_with("#b")).await;
     let snapshot = read(&server, AMPLE).await.unwrap();
-    assert_eq!(snapshot.items.keys().collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
+    assert_eq!(
+        snapshot.items().filter(|(_, item)| item.is_some()).map(|(name, _)| name).collect::<Vec<_>>(),
+        [&items[0], &items[1]]
+    );
 }
 
 fn entry(key: &str, due_at: &str) -> Value {

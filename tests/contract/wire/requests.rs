@@ -11,10 +11,12 @@ use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, TableAlias};
+use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{IndexQuery, SqsQueue};
+use hookonce_runtime::aws::{DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
 use serde_json::{Value, json};
 
@@ -100,7 +102,32 @@ fn every_clause() -> Condition {
 }
 
 fn write(table: Table, action: Action, condition: Condition) -> Write {
-    Write { purpose: Purpose::DomainWrite, table, key: "key".to_owned(), action, condition }
+    Write { purpose: Purpose::DomainWrite, table, key: "key".into(), action, condition }
+}
+
+/// The same store with two tables of one's own, one of them by its ARN.
+fn own_store(store: &DynamoStore) -> DynamoStore {
+    let arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/blobs";
+    let names = [("orders", "prod-orders"), ("blobs", arn)];
+    store.clone().with_tables(names.map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.to_owned())))
+}
+
+/// An item of a table whose key is a text and a number, or bytes.
+fn own_item(alias: &str, name: &str) -> ItemRef {
+    let table = TableAlias::parse(alias).unwrap();
+    match alias {
+        "orders" => ItemRef::own(table, [("shop", name.into()), ("order", 17.into())]),
+        _ => ItemRef::own(table, [("hash", ItemValue::Bytes(name.as_bytes().to_vec()))]),
+    }
+}
+
+/// Every kind of action and a check, in two tables of one's own.
+fn own_writes() -> Vec<Write> {
+    let put = DomainWrite::create_missing(own_item("orders", "a"), every_value(), &Snapshot::default()).unwrap();
+    let update = DomainWrite { action: every_change(), ..DomainWrite::update(own_item("orders", "b"), Vec::new()) };
+    let plan = Plan::default().with(put).with(update).with(DomainWrite::delete(own_item("blobs", "a")));
+    let check = Check::as_seen(own_item("blobs", "b"), &Snapshot::default(), ["n"]);
+    plan.with_check(check).into_writes().collect()
 }
 
 fn every_change() -> Action {
@@ -143,6 +170,8 @@ async fn writes_on_the_wire() {
     recorded.call("delete", &server, store.write(&delete)).await;
     let all = [put(every_clause()), update(every_clause()), delete, put(unconditional())];
     recorded.call("commit", &server, store.commit(&all)).await;
+    let own = own_writes();
+    recorded.call("commit in tables of one's own", &server, own_store(&store).commit(&own)).await;
     recorded.compare("writes");
 }
 
@@ -154,9 +183,16 @@ async fn reads_on_the_wire() {
     recorded.call("read", &server, store.read(&keys[0])).await.unwrap();
     recorded.call("read each", &server, store.read_each(&keys)).await;
     recorded.call("read heads", &server, store.read_heads(&keys)).await;
-    let domain = ["b", "a"].map(str::to_owned);
-    recorded.call("read domain items", &server, store.read_domain(&domain)).await.unwrap();
-    recorded.call("read no domain items", &server, store.read_domain(&[])).await.unwrap();
+    let domain = ["b", "a"].map(ItemRef::from);
+    recorded.call("read domain items", &server, store.read_items(&domain)).await.unwrap();
+    let own = ["orders", "blobs"].map(|alias| own_item(alias, "a"));
+    let items = [own[0].clone(), own_item("orders", "b"), own[1].clone(), "a".into(), own[0].clone()];
+    let several = own_store(&store);
+    recorded.call("read items of several tables", &server, several.read_items(&items)).await.unwrap();
+    let orders = TableAlias::parse("orders").unwrap();
+    let described = recorded.call("read the key of a table", &server, several.key_schema(orders)).await;
+    assert!(described.is_err(), "an answer without a key");
+    recorded.call("read no domain items", &server, store.read_items(&[])).await.unwrap();
     let first = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(1_000), after: None, limit: 100 };
     recorded.call("query due", &server, store.query_due(&first)).await.unwrap();
     let after = DueCursor { key: "in#shop#evt_1".to_owned(), due_at: EpochMs(999) };

@@ -53,7 +53,7 @@ fn claim_of_another() -> (Record, Item) {
 fn left_by(write: &Write) -> Value {
     let (_, another) = claim_of_another();
     let before = (write.purpose != Purpose::Claim).then_some(&another);
-    on_the_wire(&write.key, &write.apply(before).unwrap().unwrap())
+    on_the_wire(write.key.as_str(), &write.apply(before).unwrap().unwrap())
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};
-use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
+use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, Tie};
 use hookonce_protocol::record::set;
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError, read};
@@ -149,32 +150,27 @@ fn plan_message(event: &Event, sent: &Sent, snapshot: &Snapshot) -> Result<Plan,
         ("sent_at", sent_at.into()),
     ]);
     let conversation = conversation_key(event, sent);
-    let mut changes = vec![Change::Add("messages".into(), 1)];
-    let moves_on = sent_at > snapshot.number(&conversation, LAST_MESSAGE_AT);
-    if moves_on {
-        changes.push(set(LAST_MESSAGE_AT, sent_at));
-    }
-    let update = DomainWrite::update(conversation, changes);
+    // A message that comes late is counted, but never becomes the last one.
+    let counted = DomainWrite::update(conversation, vec![Change::Add("messages".into(), 1)]);
+    let last = counted.clone().newer_than(snapshot, LAST_MESSAGE_AT, sent_at, Tie::Skip);
     let profile = sent.contacts.iter().find(|contact| contact.wa_id == message.from);
     let name = profile.and_then(|contact| contact.profile.as_ref()?.name.as_deref()).unwrap_or_default();
     let lead = fields([("name", name.into()), ("first_message", message.id.as_str().into())]);
     Ok(Plan::default()
         .with(DomainWrite::create(event.once("message", [&message.id]), kept))
-        .with(if moves_on { update.as_seen(snapshot, LAST_MESSAGE_AT) } else { update })
+        .with(last.unwrap_or_else(|| counted.blind()))
         .with(DomainWrite::create_missing(lead_key(event, sent), lead, snapshot)))
 }
 
 fn plan_status(event: &Event, status: &Status, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
     let key = status_key(event, status);
-    let forward = rank(&status.word).filter(|rank| *rank > snapshot.number(&key, RANK));
-    let Some(rank) = forward else { return Ok(Plan::default()) };
+    let Some(rank) = rank(&status.word) else { return Ok(Plan::default()) };
     let changes = vec![
-        set(RANK, rank),
         set("status", status.word.as_str()),
         set("at", seconds(&status.timestamp)?),
         Change::Add("changes".into(), 1),
     ];
-    Ok(Plan::default().with(DomainWrite::update(key, changes).as_seen(snapshot, RANK)))
+    Ok(Plan::default().with(DomainWrite::update(key, changes).newer_than(snapshot, RANK, rank, Tie::Skip)))
 }
 
 impl Handler for Messages {
@@ -202,10 +198,10 @@ impl Handler for Messages {
         }
     }
 
-    fn reads(&self, event: &Event, update: &Update) -> Vec<ItemKey> {
+    fn reads(&self, event: &Event, update: &Update) -> Vec<ItemRef> {
         match update {
-            Update::Message(sent) => vec![conversation_key(event, sent), lead_key(event, sent)],
-            Update::Status(status) => vec![status_key(event, status)],
+            Update::Message(sent) => vec![conversation_key(event, sent).into(), lead_key(event, sent).into()],
+            Update::Status(status) => vec![status_key(event, status).into()],
         }
     }
 

@@ -6,6 +6,7 @@
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::record::set;
 use hookonce_protocol::write::Change;
@@ -130,10 +131,10 @@ impl Handler for Payments {
         DomainKey::of(payment.parts())
     }
 
-    fn reads(&self, event: &Event, payment: &Payment) -> Vec<ItemKey> {
+    fn reads(&self, event: &Event, payment: &Payment) -> Vec<ItemRef> {
         match payment {
             Payment::Paid(_) => Vec::new(),
-            Payment::Refunded(charge) => vec![refund_key(event, charge)],
+            Payment::Refunded(charge) => vec![refund_key(event, charge).into()],
         }
     }
 

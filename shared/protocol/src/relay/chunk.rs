@@ -173,7 +173,7 @@ pub fn rearm_write(record: &Record, observed: EpochMs, due_at: EpochMs, timing: 
     Write {
         purpose: Purpose::Rearm,
         table: Table::Inbox,
-        key: record.key.as_str().to_owned(),
+        key: record.key.as_str().into(),
         action: Action::Update(vec![
             set(attribute::DUE_AT, due_at.0),
             Change::Set(attribute::RESENDS.into(), (record.resends + 1).into()),
@@ -187,7 +187,7 @@ fn repair_write(rearm: &Rearm, soon: EpochMs) -> Write {
     Write {
         purpose: Purpose::RepairDueTime,
         table: Table::Inbox,
-        key: rearm.key.as_str().to_owned(),
+        key: rearm.key.as_str().into(),
         action: Action::Update(vec![set(attribute::DUE_AT, soon.0)]),
         condition: rearm.guard.condition([equals(attribute::DUE_AT, rearm.due_at.0)]),
     }

@@ -3,7 +3,6 @@
 use crate::call::{CancellationReason, HandlerPlan};
 use crate::item::{Item, Value};
 use crate::key::{RecordKind, Tenant};
-use crate::plan::DomainWrite;
 use crate::purpose::Purpose;
 use crate::record::{Outcome, Record, Status, attribute, remove, set};
 use crate::time::{EpochMs, Millis};
@@ -59,7 +58,7 @@ pub(super) fn writes(
 ) -> Vec<Write> {
     let key = plan.domain_key.item(tenant, &plan.consumer, &record.key, record.generation);
     let mut writes = vec![settle(record, Outcome::Applied, timing, moment), domain_key(record, key, timing, moment)];
-    writes.extend(plan.plan.writes.into_iter().map(DomainWrite::into_write));
+    writes.extend(plan.plan.into_writes());
     writes
 }
 
@@ -75,7 +74,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
     Write {
         purpose,
         table: Table::Inbox,
-        key: record.key.as_str().to_owned(),
+        key: record.key.as_str().into(),
         action: Action::Update(vec![
             set(attribute::STATUS, Status::Processed.as_str()),
             set(attribute::OUTCOME, outcome.as_str()),
@@ -98,7 +97,7 @@ fn domain_key(record: &Record, key: String, timing: &Timing, moment: Moment) -> 
     Write {
         purpose: Purpose::DomainKey,
         table: Table::Domain,
-        key,
+        key: key.into(),
         action: Action::Put(item),
         condition: Condition::item_absent(),
     }

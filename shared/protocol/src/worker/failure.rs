@@ -75,7 +75,7 @@ impl Worker {
         let write = Write {
             purpose,
             table: Table::Inbox,
-            key: record.key.as_str().to_owned(),
+            key: record.key.as_str().into(),
             action: Action::Update(changes),
             // The condition includes the count, so that two copies that fail at the same time count once.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),

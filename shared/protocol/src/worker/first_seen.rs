@@ -23,7 +23,7 @@ pub fn note(record: &Record, timing: &Timing, moment: Moment) -> Write {
     Write {
         purpose: Purpose::NoteBody,
         table: Table::Domain,
-        key: first_seen_item(endpoint, &record.body_sha256),
+        key: first_seen_item(endpoint, &record.body_sha256).into(),
         action: Action::Put(item),
         condition: Condition::item_absent(),
     }
@@ -32,5 +32,5 @@ pub fn note(record: &Record, timing: &Timing, moment: Moment) -> Write {
 /// Whether an existing note is for another record.
 pub fn is_of_another(note: &Write, known: &Snapshot) -> bool {
     let Action::Put(mine) = &note.action else { return false };
-    known.items.get(&note.key).is_some_and(|known| known.get(RECORD) != mine.get(RECORD))
+    known.item(note.key.clone()).is_some_and(|known| known.get(RECORD) != mine.get(RECORD))
 }

@@ -218,7 +218,7 @@ impl Worker {
         let Some(tenant) = record.owner() else {
             return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::HandlerFailed);
         };
-        if let Err(error) = plan.plan.check(&tenant) {
+        if let Err(error) = plan.plan.check(&tenant, &plan.scope) {
             return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::PlanRefused(error));
         }
         let when_condition_fails = plan.plan.when_condition_fails;

@@ -1,29 +1,31 @@
 //! The store on DynamoDB.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::builders::KeysAndAttributesBuilder;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem,
-    Update,
+    AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem, Update,
 };
 use error_reporter::Report;
 use hookonce_protocol::call::{
     CancellationReason, Committed, DueCursor, DueEntry, DuePage, DueQuery, Unavailable, Written,
 };
-use hookonce_protocol::item::{PARTITION_KEY, Value};
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::{Found, attribute, journal_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Table, Write};
 
-use super::render::{Expression, from_attributes, to_attributes};
+use super::batch_get::{self, Read, Wanted};
+use super::own_table::OwnTable;
+use super::render::{Expression, from_attributes, key_of, to_attributes};
 use crate::ambient::{Ambient, System};
 use crate::drive::duration;
 use crate::port::{READ_ROUNDS_MAX, Store};
@@ -47,25 +49,34 @@ const BATCH_KEYS_MAX: usize = 100;
 /// capacity, so asking again at once would fail for the same reason.
 pub const FIRST_PAUSE: Millis = Millis(50);
 
-/// The two tables, by name.
+/// The two tables and those of one's own, by name.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<A = System> {
     client: Client,
     inbox_table: String,
     domain_table: String,
+    own_tables: Arc<BTreeMap<TableAlias, OwnTable>>,
     ambient: A,
 }
 
 impl DynamoStore {
     /// Creates the store for these two tables.
     pub fn new(client: Client, inbox_table: impl Into<String>, domain_table: impl Into<String>) -> Self {
-        Self { client, inbox_table: inbox_table.into(), domain_table: domain_table.into(), ambient: System }
+        let (inbox_table, domain_table) = (inbox_table.into(), domain_table.into());
+        Self { client, inbox_table, domain_table, own_tables: Arc::default(), ambient: System }
     }
 
     /// The same store, with pauses drawn elsewhere.
     pub fn with_ambient<A: Ambient>(self, ambient: A) -> DynamoStore<A> {
-        let Self { client, inbox_table, domain_table, ambient: System } = self;
-        DynamoStore { client, inbox_table, domain_table, ambient }
+        let Self { client, inbox_table, domain_table, own_tables, ambient: System } = self;
+        DynamoStore { client, inbox_table, domain_table, own_tables, ambient }
+    }
+
+    /// The same store, with these tables of one's own. What their keys are is read when a handler first names them.
+    #[must_use]
+    pub fn with_tables(self, names: impl IntoIterator<Item = (TableAlias, String)>) -> Self {
+        let tables = names.into_iter().map(|(alias, name)| (alias, OwnTable::new(name)));
+        Self { own_tables: Arc::new(tables.collect()), ..self }
     }
 }
 
@@ -75,23 +86,24 @@ impl<A: Ambient> DynamoStore<A> {
         &self.client
     }
 
-    /// The name of a table.
+    /// The name of a table. Empty for an alias that the configuration does not have, which DynamoDB refuses.
     pub fn table(&self, table: Table) -> &str {
         match table {
             Table::Inbox => &self.inbox_table,
             Table::Domain => &self.domain_table,
+            Table::Own(alias) => self.own_tables.get(&alias).map_or("", OwnTable::name),
         }
     }
 
     /// Opens the connection ahead of the first delivery. The result does not matter.
     pub async fn warm_up(&self) {
-        let read = self.client.get_item().table_name(&self.inbox_table).set_key(Some(key_of("warm-up")));
+        let read = self.client.get_item().table_name(&self.inbox_table).set_key(Some(text_key("warm-up")));
         if let Err(error) = read.send().await {
             tracing::warn!(error = %Report::new(&error), "opening the DynamoDB connection failed");
         }
     }
 
-    async fn put(&self, write: &Write, item: &hookonce_protocol::item::Item) -> Written {
+    async fn put(&self, write: &Write, item: &Item) -> Written {
         let mut expression = Expression::default();
         let condition = expression.condition(&write.condition);
         let put = self
@@ -165,6 +177,16 @@ impl<A: Ambient> DynamoStore<A> {
                     .build()
                     .ok()?,
             ),
+            Action::Check => item.condition_check(
+                ConditionCheck::builder()
+                    .table_name(table)
+                    .set_key(Some(key_of(&write.key)))
+                    .set_condition_expression(condition)
+                    .set_expression_attribute_names(expression.take_names())
+                    .set_expression_attribute_values(expression.take_values())
+                    .build()
+                    .ok()?,
+            ),
             Action::Delete => item.delete(
                 Delete::builder()
                     .table_name(table)
@@ -179,14 +201,10 @@ impl<A: Ambient> DynamoStore<A> {
         Some(item.build())
     }
 
-    /// Reads up to [`BATCH_KEYS_MAX`] items of one table by key, strongly consistent. If `attributes` is not empty,
-    /// reads only those and the key. Keys that could not be read are not in `read.answered`.
-    async fn batch_get(&self, table: Table, keys: &[&str], attributes: &[&str]) -> BatchRead {
-        let mut read = BatchRead::default();
-        let mut wanted: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        // DynamoDB refuses a request that lists a key twice.
-        wanted.sort_unstable();
-        wanted.dedup();
+    /// Reads up to [`BATCH_KEYS_MAX`] items by key, strongly consistent. If `attributes` is not empty, reads only those
+    /// and the key. Items that could not be read are not in the answer.
+    async fn batch_get(&self, mut wanted: Wanted, attributes: &[&str]) -> Read {
+        let mut read = Read::new();
         for round in 0..READ_ROUNDS_MAX {
             if wanted.is_empty() {
                 break;
@@ -194,27 +212,9 @@ impl<A: Ambient> DynamoStore<A> {
             if round > 0 {
                 tokio::time::sleep(duration(self.ambient.moment().uniform(pause_bound(round)))).await;
             }
-            let request = KeysAndAttributes::builder()
-                .set_keys(Some(wanted.iter().map(|key| key_of(key)).collect()))
-                .consistent_read(true);
-            let request = projected(request, attributes);
-            let Ok(request) = request.build() else { break };
-            match self.client.batch_get_item().request_items(self.table(table), request).send().await {
-                Ok(output) => {
-                    let left: Vec<_> = output
-                        .unprocessed_keys()
-                        .and_then(|tables| tables.get(self.table(table)))
-                        .map(|left| left.keys().iter().filter_map(text_key).collect())
-                        .unwrap_or_default();
-                    let items = output.responses().and_then(|tables| tables.get(self.table(table)));
-                    for item in items.into_iter().flatten() {
-                        if let Some(key) = text_key(item) {
-                            read.items.insert(key, from_attributes(item));
-                        }
-                    }
-                    read.answered.extend(wanted.into_iter().filter(|key| !left.contains(key)));
-                    wanted = left;
-                }
+            let request = batch_get::request(&wanted, attributes, |table| self.table(table));
+            match self.client.batch_get_item().set_request_items(request).send().await {
+                Ok(output) => wanted = batch_get::answered(wanted, &output, &mut read, |table| self.table(table)),
                 Err(error) => {
                     log_failure("BatchGetItem", &error);
                     break;
@@ -227,15 +227,13 @@ impl<A: Ambient> DynamoStore<A> {
     async fn read_records(&self, keys: &[RecordKey], attributes: &[&str]) -> Vec<Result<Found, Unavailable>> {
         let mut found = Vec::with_capacity(keys.len());
         for chunk in keys.chunks(BATCH_KEYS_MAX) {
-            let names: Vec<_> = chunk.iter().map(RecordKey::as_str).collect();
-            let read = self.batch_get(Table::Inbox, &names, attributes).await;
-            found.extend(names.iter().map(|name| {
-                if read.answered.contains(*name) {
-                    Ok(Found::from_item(read.items.get(*name)))
-                } else {
-                    Err(Unavailable)
-                }
-            }));
+            let places: Vec<_> = chunk.iter().map(|key| (Table::Inbox, Key::from(key.as_str()))).collect();
+            let read = self.batch_get(places.iter().cloned().collect(), attributes).await;
+            found.extend(
+                places
+                    .iter()
+                    .map(|place| read.get(place).map(|item| Found::from_item(item.as_ref())).ok_or(Unavailable)),
+            );
         }
         found
     }
@@ -246,31 +244,13 @@ fn pause_bound(round: usize) -> Millis {
     Millis(FIRST_PAUSE.0 << round.clamp(1, READ_ROUNDS_MAX).saturating_sub(1))
 }
 
-/// Limits a read to the key and these attributes. Without attributes, it reads everything.
-fn projected(request: KeysAndAttributesBuilder, attributes: &[&str]) -> KeysAndAttributesBuilder {
-    if attributes.is_empty() {
-        return request;
-    }
-    let named =
-        |request: KeysAndAttributesBuilder, name: &&str| request.expression_attribute_names(format!("#{name}"), *name);
-    let names: Vec<_> = std::iter::once(&PARTITION_KEY).chain(attributes).map(|name| format!("#{name}")).collect();
-    let request = std::iter::once(&PARTITION_KEY).chain(attributes).fold(request, named);
-    request.projection_expression(names.join(", "))
-}
-
-#[derive(Debug, Default)]
-struct BatchRead {
-    items: HashMap<String, hookonce_protocol::item::Item>,
-    answered: std::collections::HashSet<String>,
-}
-
 impl<A: Ambient> Store for DynamoStore<A> {
     async fn write(&self, write: &Write) -> Written {
         match &write.action {
             Action::Put(item) => self.put(write, item).await,
             Action::Update(changes) => self.update(write, changes).await,
-            // Only a handler's transaction contains deletes.
-            Action::Delete => match self.commit(std::slice::from_ref(write)).await {
+            // Only a handler's transaction contains these.
+            Action::Delete | Action::Check => match self.commit(std::slice::from_ref(write)).await {
                 Committed::Applied => Written::Applied,
                 Committed::Cancelled(reasons) => match reasons.first() {
                     Some(CancellationReason::ConditionFailed) => Written::ConditionFailed(Found::Nothing),
@@ -310,7 +290,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
             .client
             .get_item()
             .table_name(&self.inbox_table)
-            .set_key(Some(key_of(key.as_str())))
+            .set_key(Some(text_key(key.as_str())))
             .consistent_read(true);
         match read.send().await {
             Ok(output) => Ok(Found::from_item(output.item().map(from_attributes).as_ref())),
@@ -329,17 +309,25 @@ impl<A: Ambient> Store for DynamoStore<A> {
         self.read_records(keys, &attribute::HEAD).await
     }
 
-    async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
-        let mut snapshot = Snapshot::default();
-        let names: Vec<_> = keys.iter().map(String::as_str).collect();
-        for chunk in names.chunks(BATCH_KEYS_MAX) {
-            let read = self.batch_get(Table::Domain, chunk, &[]).await;
-            if !chunk.iter().all(|name| read.answered.contains(*name)) {
-                return Err(Unavailable);
+    async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        let place = |item: &ItemRef| (item.table.map_or(Table::Domain, Table::Own), item.key.clone());
+        let mut snapshot = Vec::with_capacity(items.len());
+        for chunk in items.chunks(BATCH_KEYS_MAX) {
+            let read = self.batch_get(chunk.iter().map(place).collect(), &[]).await;
+            for item in chunk {
+                // An item that is asked for twice is read once.
+                let found = read.get(&place(item)).ok_or(Unavailable)?;
+                snapshot.push((item.clone(), found.clone()));
             }
-            snapshot.items.extend(read.items);
         }
-        Ok(snapshot)
+        Ok(snapshot.into_iter().collect())
+    }
+
+    async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+        match self.own_tables.get(&table) {
+            Some(table) => table.schema(&self.client).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
@@ -398,26 +386,22 @@ impl<A: Ambient> Store for DynamoStore<A> {
     }
 }
 
-fn key_of(key: &str) -> HashMap<String, AttributeValue> {
-    HashMap::from([(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()))])
+fn text_key(key: &str) -> HashMap<String, AttributeValue> {
+    key_of(&key.into())
 }
 
 /// The key of an index entry, for a query that continues after it.
 fn index_key(partition: &str, place: &DueCursor) -> HashMap<String, AttributeValue> {
-    let mut key = key_of(&place.key);
+    let mut key = text_key(&place.key);
     key.insert(attribute::DUE_SHARD.to_owned(), AttributeValue::S(partition.to_owned()));
     key.insert(attribute::DUE_AT.to_owned(), AttributeValue::N(place.due_at.0.to_string()));
     key
 }
 
-fn with_key(item: &hookonce_protocol::item::Item, key: &str) -> HashMap<String, AttributeValue> {
+fn with_key(item: &Item, key: &Key) -> HashMap<String, AttributeValue> {
     let mut attributes = to_attributes(item);
-    attributes.insert(PARTITION_KEY.to_owned(), AttributeValue::S(key.to_owned()));
+    attributes.extend(key_of(key));
     attributes
-}
-
-fn text_key(item: &HashMap<String, AttributeValue>) -> Option<String> {
-    item.get(PARTITION_KEY)?.as_s().ok().cloned()
 }
 
 fn due_cursor(item: &HashMap<String, AttributeValue>) -> Option<DueCursor> {

@@ -3,9 +3,11 @@
 
 #[cfg(feature = "account")]
 mod account;
+mod batch_get;
 mod dynamodb;
 mod https;
 mod inspect;
+mod own_table;
 mod render;
 mod sqs;
 #[cfg(feature = "account")]

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_protocol::item::{Item, Number, Value};
+use hookonce_protocol::place::Key;
 use hookonce_protocol::write::{Change, Clause, Condition};
 
 /// An expression with its names and values. Every name and value is a placeholder, so that nothing needs escaping and
@@ -111,6 +112,11 @@ fn to_attribute(value: &Value) -> AttributeValue {
 /// Converts an item to the SDK's type.
 pub fn to_attributes(item: &Item) -> HashMap<String, AttributeValue> {
     item.iter().map(|(name, value)| (name.clone(), to_attribute(value))).collect()
+}
+
+/// Converts a key to the SDK's type.
+pub(super) fn key_of(key: &Key) -> HashMap<String, AttributeValue> {
+    to_attributes(&key.stored())
 }
 
 fn from_attribute(value: &AttributeValue) -> Value {

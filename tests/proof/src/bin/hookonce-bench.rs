@@ -17,6 +17,7 @@ use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::relay::Budget;
@@ -75,8 +76,12 @@ impl Store for FarTables {
         self.read_each(keys).await
     }
 
-    async fn read_domain(&self, _: &[String]) -> Result<Snapshot, Unavailable> {
+    async fn read_items(&self, _: &[ItemRef]) -> Result<Snapshot, Unavailable> {
         Err(Unavailable) // The relay reads none.
+    }
+
+    async fn key_schema(&self, _: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+        Err(Unavailable)
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {

@@ -161,7 +161,7 @@ impl Model {
         let call = std::sync::Arc::clone(world.call(late.call));
         match call.as_ref() {
             Call::Commit(writes) => {
-                let slot = world.slot(&writes[0].key);
+                let slot = world.slot(writes[0].key.as_str());
                 let (answer, item, domain) = world.commit(late.call, state.items[slot], state.domain);
                 if answer == Answer::Committed {
                     let overreach = overreach(world, state, late.shown, slot, domain);
@@ -172,8 +172,10 @@ impl Model {
                     }
                 }
             }
-            Call::Write(write) | Call::WriteBestEffort(write) => self.land_write(world, state, late, &write.key),
-            Call::WriteEach(writes) => self.land_write(world, state, late, &writes[usize::from(late.part)].key),
+            Call::Write(write) | Call::WriteBestEffort(write) => {
+                self.land_write(world, state, late, write.key.as_str())
+            }
+            Call::WriteEach(writes) => self.land_write(world, state, late, writes[usize::from(late.part)].key.as_str()),
             _ => {}
         }
         true

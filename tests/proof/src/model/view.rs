@@ -107,7 +107,7 @@ pub(super) fn plain_write(write: &mut Write) {
                 }
             }
         }
-        Action::Delete => {}
+        Action::Delete | Action::Check => {}
     }
 }
 

@@ -7,6 +7,7 @@ use hookonce_protocol::call::{
     Call, CancellationReason, ChildEvent, Committed, DueEntry, DuePage, Failure, HandlerPlan, Planned, Reply, Split,
     Unavailable, Written,
 };
+use hookonce_protocol::check::Scope;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::message::Message;
@@ -309,13 +310,13 @@ impl World {
     }
 
     fn class(&self, call: CallId, part: usize) -> Class {
-        let write = |write: &Write, best_effort| Class::Write { slot: self.slot(&write.key), best_effort };
+        let write = |write: &Write, best_effort| Class::Write { slot: self.slot(write.key.as_str()), best_effort };
         match self.calls.value(call).as_ref() {
             Call::Write(one) => write(one, false),
             Call::WriteBestEffort(one) => write(one, true),
             Call::WriteEach(each) => write(&each[part], false),
             Call::Read(_) | Call::ReadHeads(_) => Class::Read,
-            Call::Commit(writes) => Class::Commit { slot: self.slot(&writes[0].key) },
+            Call::Commit(writes) => Class::Commit { slot: self.slot(writes[0].key.as_str()) },
             Call::Send(_) | Call::SendEach(_) => Class::Send,
             Call::QueryDue(_) => Class::Query,
             Call::Plan(_) => Class::Plan,
@@ -375,10 +376,11 @@ impl World {
         for (index, write) in writes.iter().enumerate() {
             let applied = match write.table {
                 Table::Inbox => write.apply(record.as_ref()).map(|after| record = after),
-                Table::Domain => write.apply(table.get(&write.key)).map(|after| {
-                    table.remove(&write.key);
-                    table.extend(after.map(|item| (write.key.clone(), item)));
+                Table::Domain => write.apply(table.get(write.key.as_str())).map(|after| {
+                    table.remove(write.key.as_str());
+                    table.extend(after.map(|item| (write.key.as_str().to_owned(), item)));
                 }),
+                Table::Own(_) => unreachable!("the handler of the model uses the domain table alone"),
             };
             reasons[index] = u8::from(applied.is_err());
         }
@@ -523,14 +525,15 @@ impl World {
         let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.to_owned().into(), 1)]);
         if self.contended {
             let item = self.domains.value(domain).get(LEDGER).cloned();
-            let snapshot = Snapshot { items: item.map(|item| (LEDGER.to_owned(), item)).into_iter().collect() };
+            let snapshot: Snapshot = [(LEDGER.into(), item)].into_iter().collect();
             write = write.as_seen(&snapshot, "total");
             if let Action::Update(changes) = &mut write.action {
                 changes.push(Change::Set("total".into(), (snapshot.number(&ledger, "total") + 1).into()));
             }
         }
         let plan = Plan::default().with(write);
-        let plan = HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan };
+        let plan =
+            HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan, scope: Scope::default() };
         Planned::Plan(Box::new(plan))
     }
 

@@ -62,7 +62,7 @@ fn without_change(write: &mut Write, names: &[&str]) {
     match &mut write.action {
         Action::Update(changes) => changes.retain(|change| !names.contains(&change.attribute())),
         Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
-        Action::Delete => {}
+        Action::Delete | Action::Check => {}
     }
 }
 
@@ -206,7 +206,7 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, &[Purpose::DomainKey], unconditional);
         "domain-key-without-generation", "1.2: a forced generation has a domain key of its own", &["two forces"],
             rewrite!(Worker, &[Purpose::DomainKey], |write| {
-                if let Some(end) = write.key.find("##in#") { write.key.truncate(end); }
+                if let Some((plain, _)) = write.key.as_str().split_once("##in#") { write.key = plain.to_owned().into(); }
             });
         "mark-unconditional", "W4: the duplicate mark names the state that it starts from", &["one fact under two ids, forced"],
             rewrite!(Worker, MARK, unconditional);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use hookonce_protocol::key::{DomainKey, ItemKey};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
@@ -79,8 +80,8 @@ impl Handler for Ledger {
         DomainKey::of([fact])
     }
 
-    fn reads(&self, event: &Event, fact: &String) -> Vec<ItemKey> {
-        total(event, fact).into_iter().collect()
+    fn reads(&self, event: &Event, fact: &String) -> Vec<ItemRef> {
+        total(event, fact).into_iter().map(ItemRef::from).collect()
     }
 
     fn plan(&self, event: &Event, fact: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {

@@ -34,7 +34,7 @@ const DEAD_LETTERS_MAX: usize = 4;
 pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
         let Some(wish) = wish(world, about_to) else { return };
-        let Some(key) = RecordKey::parse(&about_to.key) else { return };
+        let Some(key) = RecordKey::parse(about_to.key.as_str()) else { return };
         match wish {
             0 => work(world, &key).await,
             1 => die(world, &key).await,

@@ -65,19 +65,19 @@ impl InvariantChecker {
 
     /// A write met the item as it leaves it, and was taken for another's or changed the item once more.
     pub fn disowned(&mut self, write: &Write) {
-        self.break_rule(Rule::Disowned, &write.key);
+        self.break_rule(Rule::Disowned, write.key.as_str());
     }
 
     /// A write was carried out, alone or in a transaction.
     pub fn intent(&mut self, write: &Write) {
         match write.purpose {
-            Purpose::Rearm => *self.rearmed.entry(write.key.clone()).or_default() += 1,
+            Purpose::Rearm => *self.rearmed.entry(write.key.as_str().to_owned()).or_default() += 1,
             Purpose::MarkDue
             | Purpose::RepairDueTime
             | Purpose::CountFailure
             | Purpose::RearmDeadLetter
             | Purpose::Retry
-            | Purpose::Force => *self.excused.entry(write.key.clone()).or_default() += 1,
+            | Purpose::Force => *self.excused.entry(write.key.as_str().to_owned()).or_default() += 1,
             Purpose::Claim
             | Purpose::ClaimChild
             | Purpose::ClaimDead
@@ -86,6 +86,7 @@ impl InvariantChecker {
             | Purpose::Settle
             | Purpose::DomainKey
             | Purpose::DomainWrite
+            | Purpose::DomainCheck
             | Purpose::MarkDuplicate
             | Purpose::MarkIgnored
             | Purpose::CloseEnvelope

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{MESSAGE_VERSION, Message};
+use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
@@ -339,7 +340,7 @@ fn only_write(call: &Call) -> Option<&Write> {
 /// so, and change nothing more.
 fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &Write) -> Written {
     let seen_at = inner.index_seen_at(now);
-    let before = inner.tables.get(write.table, &write.key).cloned();
+    let before = inner.tables.get(write.table, write.key.as_str()).cloned();
     let itself = write.stands_in(before.as_ref());
     if itself && release == Release::Current {
         inner.labels.insert(label::repeated(role, write));
@@ -460,14 +461,18 @@ impl Store for Ports {
         noted.collect()
     }
 
-    async fn read_domain(&self, keys: &[String]) -> Result<Snapshot, Unavailable> {
-        if keys.is_empty() {
+    async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        if items.is_empty() {
             return Ok(Snapshot::default());
         }
-        let keys = keys.to_vec();
+        let items = items.to_vec();
         let effect = move |inner: &mut Inner, _| {
-            let item = |key: &String| Some((key.clone(), inner.tables.get(Table::Domain, key)?.clone()));
-            Ok(Snapshot { items: keys.iter().filter_map(item).collect() })
+            let read = |item: ItemRef| {
+                let table = item.table.map_or(Table::Domain, Table::Own);
+                let found = inner.tables.get(table, item.key.as_str()).cloned();
+                (item, found)
+            };
+            Ok(items.into_iter().map(read).collect())
         };
         let read =
             self.call(self.edge("read domain", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
@@ -475,6 +480,11 @@ impl Store for Ports {
             self.saw("plan -> unavailable");
         }
         read
+    }
+
+    /// The handler of a day uses the domain table alone.
+    async fn key_schema(&self, _: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+        Ok(None)
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {

@@ -1,4 +1,4 @@
-//! The two tables in memory: as much of DynamoDB as the protocol depends on.
+//! The tables in memory: as much of DynamoDB as the protocol depends on.
 //!
 //! [`Write::apply`] defines what a write means; this module only holds the items and the two indexes. The `fakes` part
 //! of the proof checks against real servers that the answers are DynamoDB's.
@@ -9,6 +9,7 @@ use std::ops::Bound;
 use hookonce_protocol::call::{CancellationReason, Committed, DueCursor, DueEntry, DuePage, DueQuery};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::record::{attribute, journal_shard};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Table, Write};
@@ -18,7 +19,7 @@ use hookonce_protocol::write::{Table, Write};
 pub struct Changed {
     /// The table.
     pub table: Table,
-    /// The partition key.
+    /// The text of its key.
     pub key: String,
     /// As it was.
     pub before: Option<Item>,
@@ -34,6 +35,7 @@ type Entry = (String, i64, String);
 pub struct Tables {
     inbox: BTreeMap<String, Item>,
     domain: BTreeMap<String, Item>,
+    own: BTreeMap<TableAlias, BTreeMap<String, Item>>,
     due: BTreeSet<Entry>,
     journal: BTreeSet<Entry>,
     /// Changes of the index that cannot be seen yet: from when on, the entry that goes and the one that comes.
@@ -45,12 +47,16 @@ pub struct Tables {
     first_expiry: i64,
 }
 
+/// A table without items.
+static EMPTY: BTreeMap<String, Item> = BTreeMap::new();
+
 impl Tables {
-    /// The items of a table.
+    /// The items of a table, by the texts of their keys.
     pub fn items(&self, table: Table) -> &BTreeMap<String, Item> {
         match table {
             Table::Inbox => &self.inbox,
             Table::Domain => &self.domain,
+            Table::Own(alias) => self.own.get(&alias).unwrap_or(&EMPTY),
         }
     }
 
@@ -64,25 +70,25 @@ impl Tables {
     /// # Errors
     /// The item as it was, where the condition does not hold.
     pub fn write(&mut self, write: &Write, seen_at: i64) -> Result<Changed, Option<Item>> {
-        let before = self.get(write.table, &write.key).cloned();
+        let before = self.get(write.table, write.key.as_str()).cloned();
         match write.apply(before.as_ref()) {
-            Ok(after) => Ok(self.change(write.table, &write.key, before, after, seen_at)),
+            Ok(after) => Ok(self.change(write.table, write.key.as_str(), before, after, seen_at)),
             Err(_) => Err(before),
         }
     }
 
     /// All writes, or none and the reasons, one for each.
     pub fn commit(&mut self, writes: &[Write], seen_at: i64) -> (Committed, Vec<Changed>) {
-        let items: BTreeSet<_> = writes.iter().map(|write| (write.table == Table::Inbox, &write.key)).collect();
+        let items: BTreeSet<_> = writes.iter().map(|write| (write.table, &write.key)).collect();
         if items.len() < writes.len() {
             return (Committed::Invalid, Vec::new()); // One item twice.
         }
-        let each = writes.iter().map(|write| write.apply(self.get(write.table, &write.key)));
+        let each = writes.iter().map(|write| write.apply(self.get(write.table, write.key.as_str())));
         let outcomes: Vec<_> = each.collect();
         if outcomes.iter().all(Result::is_ok) {
             let changes = writes.iter().zip(outcomes).map(|(write, outcome)| {
-                let before = self.get(write.table, &write.key).cloned();
-                self.change(write.table, &write.key, before, outcome.ok().flatten(), seen_at)
+                let before = self.get(write.table, write.key.as_str()).cloned();
+                self.change(write.table, write.key.as_str(), before, outcome.ok().flatten(), seen_at)
             });
             return (Committed::Applied, changes.collect());
         }
@@ -124,6 +130,7 @@ impl Tables {
         let items = match table {
             Table::Inbox => &mut self.inbox,
             Table::Domain => &mut self.domain,
+            Table::Own(alias) => self.own.entry(alias).or_default(),
         };
         if let Some(expiry) = after.as_ref().and_then(expiry) {
             self.first_expiry = self.first_expiry.min(expiry);

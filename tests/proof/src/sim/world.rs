@@ -174,7 +174,7 @@ impl Inner {
         for change in changes {
             match change.table {
                 Table::Inbox => self.invariants.changed(change, now),
-                Table::Domain => {}
+                Table::Domain | Table::Own(_) => {}
             }
         }
     }

@@ -6,8 +6,10 @@ use std::pin::pin;
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
-use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
+use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::write::{Action, Condition};
 use hookonce_runtime::aws::DynamoStore;
@@ -183,21 +185,22 @@ impl Drill {
 
     async fn of_plan(&self, record: &Record, plan: &HandlerPlan) -> Result<Finding, Failure> {
         let Some(tenant) = record.owner() else { return Ok(Finding::Skipped) };
-        if let Err(error) = plan.plan.check(&tenant) {
+        if let Err(error) = plan.plan.check(&tenant, &plan.scope) {
             return Ok(Finding::Fails(error.to_string()));
         }
         let domain_key = plan.domain_key.item(&tenant, &plan.consumer, &record.key, record.generation);
         let created = created(plan);
-        let keys: Vec<_> = [&domain_key].into_iter().chain(created.keys()).cloned().collect();
-        let stored = self.store.read_domain(&keys).await.map_err(|_| store_unavailable())?;
-        let by = stored.items.get(&domain_key).and_then(|item| item.get("record")).and_then(Value::as_text);
+        let mut items = vec![ItemRef::from(domain_key.as_str())];
+        items.extend(created.keys().cloned());
+        let stored = self.store.read_items(&items).await.map_err(|_| store_unavailable())?;
+        let by = stored.item(domain_key.as_str()).and_then(|item| item.get("record")).and_then(Value::as_text);
         let mine = by == Some(record.key.as_str());
         Ok(match (record.status, record.outcome) {
             (Status::Pending | Status::Dead | Status::Discarded, _) => Finding::WouldApply,
             (Status::Processed, Some(Outcome::Applied)) if !mine => {
                 Finding::Differs(format!("another business fact: {domain_key}"))
             }
-            (Status::Processed, Some(Outcome::Applied)) => changed(&created, &stored.items),
+            (Status::Processed, Some(Outcome::Applied)) => changed(&created, &stored),
             (Status::Processed, Some(Outcome::Duplicate)) if by.is_some() && !mine => Finding::Same,
             (Status::Processed, _) => Finding::Differs(format!("it would be applied: {domain_key}")),
         })
@@ -205,27 +208,27 @@ impl Drill {
 }
 
 /// The items that a plan creates. Only they can be compared later: an item that events share has changed since.
-fn created(plan: &HandlerPlan) -> BTreeMap<String, &Item> {
-    let writes = plan.plan.writes.iter().filter(|write| write.condition == Condition::item_absent());
+fn created(plan: &HandlerPlan) -> BTreeMap<ItemRef, &Item> {
+    let writes = plan.plan.writes.iter().filter(|write| write.condition == Condition::absent(&write.key));
     let items = writes.filter_map(|write| match &write.action {
-        Action::Put(item) => Some((write.key.to_string(), item)),
-        Action::Update(_) | Action::Delete => None,
+        Action::Put(item) => Some((write.item(), item)),
+        Action::Update(_) | Action::Delete | Action::Check => None,
     });
     items.collect()
 }
 
 /// Compares the items that would be created with those that were. Names attributes, never their values.
-fn changed(created: &BTreeMap<String, &Item>, stored: &BTreeMap<String, Item>) -> Finding {
-    for (key, item) in created {
-        let Some(stored) = stored.get(key) else {
-            return Finding::Differs(format!("it would create {key}, which was not created"));
+fn changed(created: &BTreeMap<ItemRef, &Item>, stored: &Snapshot) -> Finding {
+    for (name, item) in created {
+        let Some(stored) = stored.item(name) else {
+            return Finding::Differs(format!("it would create {name}, which was not created"));
         };
-        let names = item.keys().chain(stored.keys()).filter(|name| *name != PARTITION_KEY);
+        let names = item.keys().chain(stored.keys()).filter(|attribute| !name.key.has(attribute));
         let differing: std::collections::BTreeSet<_> =
             names.filter(|name| item.get(*name) != stored.get(*name)).collect();
         if !differing.is_empty() {
             let names: Vec<_> = differing.into_iter().map(String::as_str).collect();
-            return Finding::Differs(format!("{key} would have another {}", names.join(", ")));
+            return Finding::Differs(format!("{name} would have another {}", names.join(", ")));
         }
     }
     Finding::Same

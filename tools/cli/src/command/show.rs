@@ -3,6 +3,7 @@
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
@@ -115,7 +116,7 @@ impl Story {
     }
 
     /// The domain key, and the keys of the plan's writes.
-    fn effect(&self) -> Option<(String, Vec<(&'static str, String)>)> {
+    fn effect(&self) -> Option<(String, Vec<(&'static str, ItemRef)>)> {
         let Some(Planned::Plan(plan)) = &self.plan else { return None };
         let key = plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, self.record.generation);
         let writes = plan.plan.writes.iter().map(|write| {
@@ -123,10 +124,12 @@ impl Story {
                 Action::Put(_) => "put",
                 Action::Update(_) => "update",
                 Action::Delete => "delete",
+                Action::Check => "check",
             };
-            (word, write.key.to_string())
+            (word, write.item())
         });
-        Some((key, writes.collect()))
+        let checks = plan.plan.checks.iter().map(|check| ("check", check.item()));
+        Some((key, writes.chain(checks).collect()))
     }
 
     fn json(&self) -> Value {
@@ -137,7 +140,7 @@ impl Story {
             .collect();
         let effect = self.effect();
         let writes = effect.iter().flat_map(|(_, writes)| writes);
-        let writes: Value = writes.map(|(action, key)| json!({ "action": action, "key": key })).collect();
+        let writes: Value = writes.map(|(action, item)| write_or_check(action, item)).collect();
         let more = [
             ("operations", self.entries().iter().map(operation).collect()),
             ("children", children),
@@ -223,10 +226,12 @@ impl Story {
         }
         match &self.plan {
             None => {}
-            Some(Planned::Plan(_)) => {
+            Some(Planned::Plan(plan)) => {
+                let refused = record.owner().and_then(|tenant| plan.plan.check(&tenant, &plan.scope).err());
+                facts.extend(refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))));
                 if let Some((key, writes)) = self.effect() {
                     facts.push(("domain key", key));
-                    facts.extend(writes.into_iter().map(|(action, key)| ("plan today", format!("{action} {key}"))));
+                    facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));
                 }
             }
             Some(Planned::NoHandler) => facts.push(("plan today", "no handler wants it".to_owned())),
@@ -288,6 +293,15 @@ fn told(entry: &Entry) -> String {
     let reason = if entry.reason.is_empty() { String::new() } else { format!(", \"{}\"", entry.reason) };
     let risk = if entry.accept_duplicate { ", accepting a duplicate" } else { "" };
     format!("{} by {}: {} to {}{risk}{reason}", entry.operation, entry.by, entry.from, entry.to)
+}
+
+/// A write or a check of the plan, for programs.
+fn write_or_check(action: &str, item: &ItemRef) -> Value {
+    let mut told = json!({ "action": action, "key": item.key });
+    if let (Some(table), Some(told)) = (item.table, told.as_object_mut()) {
+        told.insert("table".to_owned(), json!(table));
+    }
+    told
 }
 
 /// One entry of the audit trail, for programs.

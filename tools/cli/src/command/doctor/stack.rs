@@ -135,14 +135,14 @@ async fn inbox(store: &DynamoStore) -> Result<String, Failure> {
 }
 
 async fn domain(store: &DynamoStore) -> Result<String, Failure> {
-    let read = store.read_domain(&[NOBODY.0.to_owned()]).await;
+    let read = store.read_items(&[NOBODY.0.into()]).await;
     read.map(|_| "it can be read".to_owned()).map_err(|_| unread(Table::Domain))
 }
 
 fn unread(table: Table) -> Failure {
     let (name, actions) = match table {
         Table::Inbox => ("inbox", "dynamodb:Query on its indexes and dynamodb:BatchGetItem"),
-        Table::Domain => ("domain", "dynamodb:BatchGetItem"),
+        Table::Domain | Table::Own(_) => ("domain", "dynamodb:BatchGetItem"),
     };
     Failure::unavailable(
         format!("the {name} table cannot be read"),

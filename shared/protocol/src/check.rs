@@ -1,0 +1,260 @@
+//! What is refused of a plan before the store sees it: what its handler may not write, and what DynamoDB refuses for good.
+//!
+//! DynamoDB names neither the write nor the attribute that it refuses, and it refuses only after the transaction has been
+//! paid for. So each of its rules that a plan alone can break is checked here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name};
+use crate::key::Tenant;
+use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
+use crate::plan::{PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan};
+use crate::write::{Action, Change, Clause, Condition};
+
+/// The most clauses in one condition. Its expression then stays below DynamoDB's 4 KB, whatever the clauses are.
+pub const CLAUSES_MAX: usize = 50;
+
+/// The most values in the lists of one condition.
+pub const ALTERNATIVES_MAX: usize = 100;
+
+/// The most changes in one update. Its expression then stays below DynamoDB's 4 KB and 300 operators.
+pub const CHANGES_MAX: usize = 200;
+
+/// The longest name of an attribute that an error shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// What a handler may write, and what it has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Scope {
+    /// The items that it asked for.
+    pub shown: BTreeSet<ItemRef>,
+    /// The tables of one's own that it may use, with their keys.
+    pub tables: BTreeMap<TableAlias, KeySchema>,
+}
+
+/// Why a plan cannot be committed. It names the write and the attribute, and never holds a value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum PlanError {
+    /// More than [`PLAN_WRITES_MAX`] writes and checks.
+    #[error("the plan has more than {PLAN_WRITES_MAX} writes and checks")]
+    TooManyWrites,
+    /// More than [`PLAN_BYTES_MAX`] bytes.
+    #[error("the plan holds more than {PLAN_BYTES_MAX} bytes")]
+    TooLarge,
+    /// A write.
+    #[error("writes[{index}]{}: {fault}", of(*.table))]
+    Write {
+        /// Its place in the plan.
+        index: usize,
+        /// Its table of one's own.
+        table: Option<TableAlias>,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// A check.
+    #[error("checks[{index}]{}: {fault}", of(*.table))]
+    Check {
+        /// Its place in the plan.
+        index: usize,
+        /// Its table of one's own.
+        table: Option<TableAlias>,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+}
+
+fn of(table: Option<TableAlias>) -> String {
+    table.map_or_else(String::new, |table| format!(" in table {table}"))
+}
+
+/// What is wrong with a write or a check.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Fault {
+    /// The item itself.
+    #[error(transparent)]
+    Place(#[from] PlaceFault),
+    /// Another write or check of the same item. A transaction allows one.
+    #[error("the plan writes or checks this item twice")]
+    ItemTwice,
+    /// A write that would overwrite what another event has changed since.
+    #[error("the handler has seen this item: the write needs a condition, or \"blind\": true")]
+    Unguarded,
+    /// A check of nothing.
+    #[error("a check needs a condition")]
+    NoCondition,
+    /// An update of nothing.
+    #[error("an update needs a change")]
+    NoChange,
+    /// Too large an item.
+    #[error("the item has more than {ITEM_BYTES_MAX} bytes")]
+    ItemTooLarge,
+    /// Too long a condition.
+    #[error("the condition has more than {CLAUSES_MAX} clauses, or more than {ALTERNATIVES_MAX} alternatives")]
+    ConditionTooLong,
+    /// Too many changes.
+    #[error("the update has more than {CHANGES_MAX} changes")]
+    UpdateTooLong,
+    /// A list of alternatives without any.
+    #[error("attribute {0} is compared with no value")]
+    NoAlternative(Shown),
+    /// A change of the key, or another key in the item than that of the write.
+    #[error("attribute {0} is part of the key, and cannot change")]
+    KeyChanged(Shown),
+    /// Two changes of one attribute.
+    #[error("attribute {0} changes twice")]
+    AttributeTwice(Shown),
+    /// A name that DynamoDB refuses.
+    #[error("the name of an attribute is empty or too long")]
+    Name,
+    /// A value that DynamoDB refuses.
+    #[error("attribute {0} {1}")]
+    Value(Shown, ValueFault),
+}
+
+/// The name of an attribute, as an error shows it. A handler may have made it of what a provider sent, so a long one and
+/// one with other characters than letters, digits and signs is not shown.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shown(String);
+
+impl From<&str> for Shown {
+    fn from(name: &str) -> Self {
+        let plain = name.len() <= SHOWN_BYTES_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
+        Self(if plain { format!("`{name}`") } else { "(not shown)".to_owned() })
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Plan {
+    /// Checks what the handler may write, and the store's limits.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the first thing that is wrong.
+    pub fn check(&self, tenant: &Tenant, scope: &Scope) -> Result<(), PlanError> {
+        if self.writes.len() + self.checks.len() > PLAN_WRITES_MAX {
+            return Err(PlanError::TooManyWrites);
+        }
+        let (mut seen, mut bytes) = (BTreeSet::new(), 0_usize);
+        for (index, write) in self.writes.iter().enumerate() {
+            let item = write.item();
+            let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
+            let checked = check_item(&item, tenant, scope, &mut seen)
+                .and_then(|()| if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
+                .and_then(|()| check_condition(&write.condition))
+                .and_then(|()| check_action(&write.key, &write.action));
+            checked.map_err(|fault| PlanError::Write { index, table: write.table, fault })?;
+            bytes = bytes.saturating_add(action_bytes(&write.key, &write.action) + condition_bytes(&write.condition));
+        }
+        for (index, check) in self.checks.iter().enumerate() {
+            let checked = check_item(&check.item(), tenant, scope, &mut seen)
+                .and_then(|()| if check.condition.0.is_empty() { Err(Fault::NoCondition) } else { Ok(()) })
+                .and_then(|()| check_condition(&check.condition));
+            checked.map_err(|fault| PlanError::Check { index, table: check.table, fault })?;
+            bytes = bytes.saturating_add(check.key.size_bytes() + condition_bytes(&check.condition));
+        }
+        if bytes > PLAN_BYTES_MAX { Err(PlanError::TooLarge) } else { Ok(()) }
+    }
+}
+
+fn check_item(item: &ItemRef, tenant: &Tenant, scope: &Scope, seen: &mut BTreeSet<ItemRef>) -> Result<(), Fault> {
+    item.check(tenant, &scope.tables)?;
+    if seen.insert(item.clone()) { Ok(()) } else { Err(Fault::ItemTwice) }
+}
+
+fn check_condition(condition: &Condition) -> Result<(), Fault> {
+    let alternatives = condition.0.iter().map(|clause| clause.values().len()).sum::<usize>();
+    if condition.0.len() > CLAUSES_MAX || alternatives > ALTERNATIVES_MAX {
+        return Err(Fault::ConditionTooLong);
+    }
+    for clause in &condition.0 {
+        check_name(clause.attribute())?;
+        if matches!(clause, Clause::OneOf(_, values) if values.is_empty()) {
+            return Err(Fault::NoAlternative(clause.attribute().into()));
+        }
+        for value in clause.values() {
+            check_value(clause.attribute(), value)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_action(key: &Key, action: &Action) -> Result<(), Fault> {
+    match action {
+        Action::Put(item) => {
+            let stored = key.stored();
+            for (name, value) in item {
+                check_name(name)?;
+                check_value(name, value)?;
+                if stored.get(name).is_some_and(|part| part != value) {
+                    return Err(Fault::KeyChanged(name.as_str().into()));
+                }
+            }
+        }
+        Action::Update(changes) => check_changes(key, changes)?,
+        Action::Delete | Action::Check => {}
+    }
+    if action_bytes(key, action) > ITEM_BYTES_MAX { Err(Fault::ItemTooLarge) } else { Ok(()) }
+}
+
+fn check_changes(key: &Key, changes: &[Change]) -> Result<(), Fault> {
+    if changes.is_empty() {
+        return Err(Fault::NoChange);
+    }
+    if changes.len() > CHANGES_MAX {
+        return Err(Fault::UpdateTooLong);
+    }
+    let mut changed = BTreeSet::new();
+    for change in changes {
+        let name = change.attribute();
+        check_name(name)?;
+        if key.has(name) {
+            return Err(Fault::KeyChanged(name.into()));
+        }
+        if !changed.insert(name) {
+            return Err(Fault::AttributeTwice(name.into()));
+        }
+        if let Some(value) = change.value() {
+            check_value(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), Fault> {
+    if is_attribute_name(name) { Ok(()) } else { Err(Fault::Name) }
+}
+
+fn check_value(name: &str, value: &Value) -> Result<(), Fault> {
+    value.fault().map_or(Ok(()), |fault| Err(Fault::Value(name.into(), fault)))
+}
+
+/// The size of the item that a put leaves, and the least size of the one that an update leaves, in bytes.
+fn action_bytes(key: &Key, action: &Action) -> usize {
+    let content: usize = match action {
+        Action::Put(item) => {
+            let others = item.iter().filter(|(name, _)| !key.has(name));
+            others.map(|(name, value)| name.len() + value.size_bytes()).sum()
+        }
+        Action::Update(changes) => changes
+            .iter()
+            .map(|change| match change {
+                Change::Set(name, value) => name.len() + value.size_bytes(),
+                Change::Remove(_) => 0,
+                Change::Add(name, _) => name.len() + 20,
+            })
+            .sum(),
+        Action::Delete | Action::Check => 0,
+    };
+    key.size_bytes() + content
+}
+
+fn condition_bytes(condition: &Condition) -> usize {
+    let clause =
+        |clause: &Clause| clause.attribute().len() + clause.values().iter().map(Value::size_bytes).sum::<usize>();
+    condition.0.iter().map(clause).sum()
+}
