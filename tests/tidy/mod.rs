@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 type Files = BTreeMap<String, String>;
 
 /// Folders and files that are not part of the project. A work tree has a file `.git` where a clone has a folder.
-const SKIPPED: &[&str] = &[".git", ".aws-sam", ".hookonce", "__pycache__", "node_modules", "target"];
+const SKIPPED: &[&str] = &[".git", ".aws-sam", ".hookonce", "__pycache__", "dist", "node_modules", "target"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

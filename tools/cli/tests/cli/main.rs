@@ -15,7 +15,6 @@ mod operators;
 mod parameters;
 mod providers;
 mod readme;
-mod restores;
 mod routes;
 mod runbook;
 mod support;

@@ -1,0 +1,165 @@
+"""An event, and typed access to its body."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Mapping
+
+from .errors import Permanent
+from .keys import ItemKey, OnceKey, Part, item_key, once_key
+
+VERSION = 1
+
+_INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Event:
+    """One business fact, as the provider reported it."""
+
+    endpoint: str
+    """The endpoint that received it."""
+    tenant: str
+    """Whose event it is: the tenant that the endpoint's document names, else the endpoint."""
+    provider: str
+    """The provider's id in the catalog."""
+    record: str
+    """The key of its record."""
+    key: str
+    """The id that it is deduplicated by."""
+    type: str
+    """The provider's name for the type of event."""
+    received_at_ms: int
+    """When the delivery was received, in milliseconds since 1970."""
+    generation: int
+    """0, plus one for each forced replay."""
+    body: bytes = field(repr=False)
+    """The provider's delivery, with only this event."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The request headers that are kept, with names in lower case."""
+
+    def item_key(self, kind: str, *parts: Part) -> ItemKey:
+        """Names an item that events share: `event.item_key("balance", customer, currency)`.
+
+        The key begins with the event's tenant. Parts may be any text from a provider: different parts never make the
+        same key.
+        """
+        return item_key(self.tenant, kind, parts)
+
+    def once(self, kind: str, *parts: Part) -> OnceKey:
+        """Names an item that stands for one effect of this event, such as a ledger entry."""
+        return once_key(self.item_key(kind, *parts), self.record, self.generation)
+
+    def json(self) -> Any:
+        """The body as JSON. Whole numbers are `int`, all others `Decimal`.
+
+        Raises ValueError when the body is no JSON.
+        """
+        return json.loads(self.body.decode(), parse_float=Decimal, parse_constant=_refuse_constant)
+
+    def read(self, code: str) -> Document:
+        """The body as a document whose fields are checked when they are read.
+
+        Whatever does not fit fails for good with this code, because no retry can help.
+        """
+        try:
+            return Document(self.json(), code)
+        except (ValueError, RecursionError):
+            raise Permanent(code) from None
+
+    @classmethod
+    def from_json(cls, event: Mapping[str, Any]) -> Event:
+        """Reads the event of a request."""
+        return cls(
+            endpoint=event["endpoint"],
+            tenant=event["tenant"],
+            provider=event["provider"],
+            record=event["record"],
+            key=event["key"],
+            type=event["type"],
+            received_at_ms=event["received_at_ms"],
+            generation=event["generation"],
+            body=base64.b64decode(event["body_base64"], validate=True),
+            headers=event["headers"],
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The event as a request holds it."""
+        return {
+            "version": VERSION,
+            "endpoint": self.endpoint,
+            "tenant": self.tenant,
+            "provider": self.provider,
+            "record": self.record,
+            "key": self.key,
+            "type": self.type,
+            "received_at_ms": self.received_at_ms,
+            "generation": self.generation,
+            "headers": dict(self.headers),
+            "body_base64": base64.b64encode(self.body).decode(),
+        }
+
+
+class Document:
+    """A part of a JSON body. Reading a field that is missing or has another type fails with the document's code."""
+
+    def __init__(self, value: Any, code: str) -> None:
+        self._value = value
+        self._code = code
+
+    def at(self, *path: str) -> Document:
+        """The value at this path of names."""
+        found = self
+        for name in path:
+            found = found._field(name)
+        return found
+
+    def optional(self, name: str) -> Document | None:
+        """The value of a field. None if the field is missing or null."""
+        value = self._object().get(name)
+        return None if value is None else Document(value, self._code)
+
+    def text(self, *path: str) -> str:
+        """The text at this path. Half of a surrogate pair is no text."""
+        value: str = self.at(*path)._of(str)
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise Permanent(self._code)
+        return value
+
+    def integer(self, *path: str) -> int:
+        """The whole number at this path, of at most 64 bits."""
+        value: int = self.at(*path)._of(int)
+        if isinstance(value, bool) or not _INTEGER_MIN <= value <= _INTEGER_MAX:
+            raise Permanent(self._code)
+        return value
+
+    def flag(self, *path: str) -> bool:
+        """The boolean at this path."""
+        value: bool = self.at(*path)._of(bool)
+        return value
+
+    def list(self, *path: str) -> list[Document]:
+        """The elements of the list at this path."""
+        return [Document(element, self._code) for element in self.at(*path)._of(list)]
+
+    def _field(self, name: str) -> Document:
+        fields = self._object()
+        if name not in fields:
+            raise Permanent(self._code)
+        return Document(fields[name], self._code)
+
+    def _object(self) -> dict[str, Any]:
+        fields: dict[str, Any] = self._of(dict)
+        return fields
+
+    def _of(self, kind: type[Any]) -> Any:
+        if not isinstance(self._value, kind):
+            raise Permanent(self._code)
+        return self._value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

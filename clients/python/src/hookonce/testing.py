@@ -1,0 +1,102 @@
+"""A kit to test handlers without a worker, a table or a network.
+
+```python
+from hookonce.testing import make_event, play
+
+def test_a_paid_invoice_is_booked() -> None:
+    event = make_event("invoice.paid", {"data": {"object": {"id": "in_1", "amount_paid": 4900}}}, provider="stripe")
+    played = play(event, Payments())
+    assert played.fact == "invoice.paid#in_1"
+    assert played.snapshot() == Path("in_1.json").read_text()
+```
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Sequence
+
+from .event import VERSION, Event
+from .keys import Key, identity
+from .protocol import Handler, handler
+from .values import Item, encode_item
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a handler answered, in the JSON of the protocol."""
+
+    fact: str | None = None
+    """The fact. None if the handler ignored the event or failed."""
+    reads: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    """The items that it asked for."""
+    plan: Mapping[str, Any] | None = None
+    """The plan. None if the handler ignored the event or failed."""
+    error: Mapping[str, Any] | None = None
+    """The code of the failure, and whether it is retryable."""
+    ignored: bool = False
+    """Whether the handler ignored the event."""
+
+    def snapshot(self) -> str:
+        """The plan as text that changes only if the plan does: keep it in a file and compare."""
+        return json.dumps(self.plan, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+
+def make_event(type: str, body: object, **changes: Any) -> Event:
+    """An event for tests. Pass any field of `Event` to change it; `body` may be bytes, or anything that JSON holds."""
+    endpoint = changes.get("endpoint", changes.get("provider", "test"))
+    fields: dict[str, Any] = {
+        "endpoint": endpoint,
+        "tenant": endpoint,
+        "provider": "test",
+        "record": f"in#{endpoint}#{changes.get('key', 'evt_1')}",
+        "key": "evt_1",
+        "received_at_ms": 1_767_225_600_000,
+        "generation": 0,
+    }
+    data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+    return Event(**{**fields, **changes, "type": type, "body": data})
+
+
+def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -> Played:
+    """Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
+
+    Every round is played twice: a handler that is not pure fails here. A write that the worker would refuse fails, too.
+    """
+    stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
+    entry = handler(rule)
+
+    def ask(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        request = {"version": VERSION, "request": "test", "event": event.to_json(), "items": shown}
+        answers = [json.dumps(entry(json.loads(json.dumps(request)), None), sort_keys=True) for _ in range(2)]
+        if answers[0] != answers[1]:
+            raise AssertionError("the handler gave two answers to one request; it must be pure")
+        answer: dict[str, Any] = json.loads(answers[0])
+        return answer
+
+    first = ask([])
+    reads: list[Mapping[str, Any]] = first.get("reads", [])
+    answer = first
+    if "reads" in first:
+        answer = ask([{**key, "item": stored.get(identity(key))} for key in reads])
+        if "reads" in answer or answer.get("fact", first["fact"]) != first["fact"]:
+            raise AssertionError("reads() and fact() must not depend on the items")
+    if "error" in answer:
+        return Played(reads=reads, error=answer["error"])
+    if "ignore" in answer:
+        return Played(ignored=True)
+    plan = {name: part for name, part in answer.items() if name not in ("request", "fact")}
+    _refuse(plan, {identity(key) for key in reads})
+    return Played(fact=answer["fact"], reads=reads, plan=plan)
+
+
+def _refuse(plan: Mapping[str, Any], shown: set[str]) -> None:
+    named: set[str] = set()
+    for number, part in enumerate([*plan["writes"], *plan.get("checks", [])]):
+        key = identity(part)
+        if key in named:
+            raise AssertionError(f"part {number} of the plan names an item for the second time")
+        named.add(key)
+        if "action" in part and key in shown and not part["condition"] and not part.get("blind"):
+            raise AssertionError(f"write {number} overwrites an item that was read: add as_seen() or blind()")

@@ -1,0 +1,38 @@
+"""The cases that hold handlers in every language to the same plans."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Mapping
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def load(name: str) -> Any:
+    return json.loads((ROOT / "tests/cases" / name).read_text("utf-8"), parse_float=Decimal)
+
+
+def body(case: Mapping[str, Any]) -> bytes:
+    text: str = case["body"] if "body" in case else (ROOT / "events/deliveries" / case["delivery"]).read_text("utf-8")
+    for old, new in case.get("replace", {}).items():
+        assert old in text, f"the body does not hold {old}"
+        text = text.replace(old, new)
+    return text.encode()
+
+
+def canonical(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan with everything sorted whose order means nothing."""
+    return {**plan, "writes": by_text([_canonical_write(write) for write in plan["writes"]])}
+
+
+def _canonical_write(write: Mapping[str, Any]) -> dict[str, Any]:
+    action = write["action"]
+    if isinstance(action, dict) and "update" in action:
+        action = {"update": by_text(action["update"])}
+    return {**write, "action": action, "condition": by_text(write["condition"])}
+
+
+def by_text(values: list[Any]) -> list[Any]:
+    return sorted(values, key=lambda value: json.dumps(value, sort_keys=True))

@@ -1,0 +1,59 @@
+"""The sample handlers answer every case as the other languages do."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Iterator
+
+import pytest
+
+import builds
+import messages
+import payments
+from cases import body, canonical, load
+from hookonce.keys import fact_of, identity, item_key, once_key
+from hookonce.protocol import Entry
+
+ENTRIES: dict[str, Entry] = {
+    "payments": payments.lambda_handler,
+    "messages": messages.lambda_handler,
+    "builds": builds.lambda_handler,
+}
+
+
+def handler_cases() -> Iterator[Any]:
+    for name, entry in ENTRIES.items():
+        file = load(f"{name}.json")
+        for case in file["cases"]:
+            event = {**file["event"], **case.get("event", {}), "body_base64": base64.b64encode(body(case)).decode()}
+            yield pytest.param(entry, event, case, id=f"{name}: {case['name']}")
+
+
+@pytest.mark.parametrize(("entry", "event", "case"), list(handler_cases()))
+def test_the_answer_is_the_expected_one(entry: Entry, event: dict[str, Any], case: dict[str, Any]) -> None:
+    request = {"version": 1, "request": "r-1", "event": event}
+    answer = entry(request, None)
+    reads: Any = answer.get("reads", [])
+    if "reads" in answer:
+        stored = {identity(item): item["item"] for item in case.get("items", [])}
+        items = [{**key, "item": stored.get(identity(key))} for key in reads]
+        second = entry({**request, "items": items}, None)
+        assert "error" in second or second["fact"] == answer["fact"]
+        answer = second
+    assert answer.pop("request") == "r-1"
+    if "writes" in answer:
+        fact = answer.pop("fact")
+        answer = {"fact": fact, "reads": reads, "plan": canonical(answer)}
+    expected = case["expect"]
+    assert answer == ({**expected, "plan": canonical(expected["plan"])} if "plan" in expected else expected)
+
+
+def test_keys_are_those_of_the_worker() -> None:
+    keys = load("keys.json")
+    for case in keys["items"]:
+        assert item_key(case["tenant"], case["kind"], case["parts"]).text == case["key"]
+    for case in keys["once"]:
+        first = item_key(case["tenant"], case["kind"], case["parts"])
+        assert once_key(first, case["record"], case["generation"]).text == case["key"]
+    for case in keys["facts"]:
+        assert fact_of(*case["parts"]).text == case["fact"]

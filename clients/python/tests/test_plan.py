@@ -1,0 +1,201 @@
+"""The plan builder, values and documents."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value
+from hookonce.testing import make_event
+from hookonce.values import decode, encode
+
+ORDER = TableKey("orders", {"shop": "acme", "number": 17})
+ORDER_JSON: dict[str, Any] = {"table": "orders", "key": {"number": {"N": "17"}, "shop": {"S": "acme"}}}
+BALANCE = ItemKey("acme#balance#1")
+
+
+def shown(item: dict[str, Any] | None) -> Items:
+    return Items([{**ORDER_JSON, "item": item}])
+
+
+def only_write(plan: Plan) -> Any:
+    writes: Any = plan.to_json()["writes"]
+    assert len(writes) == 1
+    return writes[0]
+
+
+def test_every_kind_of_write_check_and_condition_has_its_form() -> None:
+    plan = Plan("permanent")
+    items = shown({"state": {"S": "open"}})
+    plan.create(OnceKey("acme#ledger#1"), {"minor": 5})
+    plan.update(BALANCE, set={"a": "x"}, add={"minor": -5}, remove=["old"]).blind()
+    plan.put(ORDER, {"paid": True}).as_seen(items, "state", "paid_at")
+    plan.delete(TableKey("carts", {"id": b"\x00"})).if_present("id")
+    plan.check(ItemKey("acme#customer#1")).if_equals("a", 1).if_differs("b", None).if_one_of("c", ["x", "y"])
+    assert plan.to_json() == {
+        "writes": [
+            {"key": "acme#ledger#1", "action": {"put": {"minor": {"N": "5"}}}, "condition": [{"absent": "pk"}]},
+            {
+                "key": "acme#balance#1",
+                "action": {"update": [{"set": ["a", {"S": "x"}]}, {"add": ["minor", -5]}, {"remove": "old"}]},
+                "condition": [],
+                "blind": True,
+            },
+            {
+                **ORDER_JSON,
+                "action": {"put": {"paid": {"BOOL": True}}},
+                "condition": [{"equals": ["state", {"S": "open"}]}, {"absent": "paid_at"}],
+            },
+            {"table": "carts", "key": {"id": {"B": "AA=="}}, "action": "delete", "condition": [{"present": "id"}]},
+        ],
+        "checks": [
+            {
+                "key": "acme#customer#1",
+                "condition": [
+                    {"equals": ["a", {"N": "1"}]},
+                    {"differs": ["b", {"NULL": True}]},
+                    {"one_of": ["c", [{"S": "x"}, {"S": "y"}]]},
+                ],
+            }
+        ],
+        "when_condition_fails": "permanent",
+    }
+
+
+@pytest.mark.parametrize(
+    ("stored", "tie", "written"),
+    [
+        (None, "skip", True),
+        ({"N": "6"}, "skip", True),
+        ({"N": "6.9"}, "skip", True),
+        ({"N": "7"}, "skip", False),
+        ({"N": "7"}, "write", True),
+        ({"N": "8"}, "write", False),
+        ({"N": "1e1"}, "write", False),
+        ({"S": "8"}, "skip", True),
+    ],
+)
+def test_an_older_version_never_overwrites_a_newer_one(stored: Any, tie: Any, written: bool) -> None:
+    items, plan = shown(None if stored is None else {"version": stored}), Plan()
+    plan.put(ORDER, {"state": "paid"}).newer_than(items, "version", 7, tie=tie)
+    if not written:
+        assert plan.to_json()["writes"] == []
+        return
+    write = only_write(plan)
+    assert write["action"] == {"put": {"state": {"S": "paid"}, "version": {"N": "7"}}}
+    assert write["condition"] == [{"absent": "version"} if stored is None else {"equals": ["version", stored]}]
+
+
+def test_texts_are_versions_in_the_order_of_their_bytes() -> None:
+    items = shown({"at": {"S": "2026-01-02T00:00:00Z"}})
+    plan = Plan()
+    assert plan.update(ORDER).newer_than(items, "at", "2026-01-01T00:00:00Z", tie="write").left_out
+    assert not plan.update(ORDER).newer_than(items, "at", "2026-01-03T00:00:00Z", tie="skip").left_out
+    assert only_write(plan)["action"] == {"update": [{"set": ["at", {"S": "2026-01-03T00:00:00Z"}]}]}
+
+
+def test_a_version_is_stored_once_and_never_forgotten() -> None:
+    plan = Plan()
+    plan.update(ORDER, set={"version": 7}).newer_than(shown(None), "version", 7, tie="skip")
+    assert only_write(plan)["action"] == {"update": [{"set": ["version", {"N": "7"}]}]}
+    with pytest.raises(ValueError, match="another version"):
+        plan.put(ORDER, {"version": 8}).newer_than(shown(None), "version", 7, tie="skip")
+    with pytest.raises(TypeError, match="forgets the version"):
+        plan.delete(ORDER).newer_than(shown(None), "version", 7, tie="skip")
+
+
+def test_an_item_that_lives_longer_than_its_event_is_created_once() -> None:
+    lead = ItemKey("acme#lead#1")
+    plan = Plan()
+    plan.create_missing(lead, {"name": "Ada"}, Items([{"key": lead.text, "item": {"name": {"S": "Ada"}}}]))
+    assert plan.to_json()["writes"] == []
+    plan.create_missing(lead, {"name": "Ada"}, Items([{"key": lead.text, "item": None}]))
+    assert only_write(plan)["condition"] == [{"absent": "pk"}]
+
+
+def test_items_are_found_whatever_the_order_of_their_key() -> None:
+    items = shown({"total": {"N": "12.50"}, "count": {"N": "3"}})
+    assert items.get(TableKey("orders", {"number": 17, "shop": "acme"})) == {"total": Decimal("12.50"), "count": 3}
+    assert (items.integer(ORDER, "count"), items.integer(ORDER, "none")) == (3, 0)
+    assert shown(None).get(ORDER) is None
+    with pytest.raises(TypeError, match="total is no whole number"):
+        items.integer(ORDER, "total")
+    with pytest.raises(LookupError, match="did not ask"):
+        items.get(BALANCE)
+
+
+VALUES: list[tuple[Value, dict[str, Any]]] = [
+    ("ü#", {"S": "ü#"}),
+    (123456789012345678901234567890, {"N": "123456789012345678901234567890"}),
+    (Decimal("0.10"), {"N": "0.10"}),
+    (b"\xff\x00", {"B": "/wA="}),
+    (True, {"BOOL": True}),
+    (None, {"NULL": True}),
+    (["a", 1, [None]], {"L": [{"S": "a"}, {"N": "1"}, {"L": [{"NULL": True}]}]}),
+    ({"a": {"b": False}}, {"M": {"a": {"M": {"b": {"BOOL": False}}}}}),
+    (frozenset({"b", "a"}), {"SS": ["a", "b"]}),
+    (frozenset({2, Decimal("1.5")}), {"NS": ["1.5", "2"]}),
+    (frozenset({b"b", b"a"}), {"BS": ["YQ==", "Yg=="]}),
+]
+
+
+@pytest.mark.parametrize(("value", "typed"), VALUES)
+def test_a_value_is_written_and_read_without_loss(value: Value, typed: dict[str, Any]) -> None:
+    assert encode(value) == typed
+    assert decode(typed) == value
+
+
+@pytest.mark.parametrize("value", [1.5, frozenset(), {1: "a"}.keys(), Decimal("NaN"), {"a", 1}, object()])
+def test_what_would_lose_something_is_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        encode(value)
+
+
+@pytest.mark.parametrize("amount", [True, 1.0, 2**63, "1"])
+def test_only_whole_numbers_are_added(amount: Any) -> None:
+    with pytest.raises(TypeError):
+        Plan().update(BALANCE, add={"minor": amount})
+
+
+@pytest.mark.parametrize("code", ["", "lower", "A" * 65, "A B"])
+def test_a_code_is_a_fixed_word(code: str) -> None:
+    with pytest.raises(ValueError, match="a code has"):
+        Permanent(code)
+
+
+def test_json_keeps_the_digits_of_its_numbers() -> None:
+    body = make_event("a", b'{"a": [1.0, 9007199254740993, 0.10000000000000000001]}').json()
+    assert [str(number) for number in body["a"]] == ["1.0", "9007199254740993", "0.10000000000000000001"]
+
+
+def test_an_event_survives_the_wire() -> None:
+    event = make_event("a", b"\xff", key="k", generation=2, headers={"x": "y"})
+    assert Event.from_json(event.to_json()) == event
+    assert "255" not in repr(event) and "xff" not in repr(event)
+
+
+def test_a_document_refuses_what_does_not_fit() -> None:
+    document = make_event("a", {"text": "x", "one": 1, "yes": True, "none": None, "list": [{"a": 1}]}).read("BAD")
+    assert (document.text("text"), document.integer("one"), document.flag("yes")) == ("x", 1, True)
+    assert [element.integer("a") for element in document.list("list")] == [1]
+    assert document.optional("none") is None and document.optional("missing") is None
+    readers: list[Any] = [
+        lambda: document.text("one"),
+        lambda: document.text("missing"),
+        lambda: document.integer("yes"),
+        lambda: document.flag("one"),
+        lambda: document.list("text"),
+        lambda: document.at("text", "deeper"),
+        lambda: document.at("list").optional("a"),
+        lambda: make_event("a", b"\xff").read("BAD"),
+        lambda: make_event("a", b"[" * 100_000).read("BAD"),
+    ]
+    for read in readers:
+        with pytest.raises(Permanent, match="BAD"):
+            read()
+
+
+def test_errors_say_whether_another_attempt_can_succeed() -> None:
+    assert (Permanent("A").retryable, Retryable("A").retryable) == (False, True)

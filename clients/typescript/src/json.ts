@@ -1,0 +1,52 @@
+/** JSON with every digit of its numbers. */
+import { digits, type Digits } from "./values.js";
+
+export type Json = string | Digits | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+
+const TOKEN = /[[\]{},:]|"(?:[^"\\]|\\.)*"|[^\s[\]{},:"]+/g;
+
+/**
+ * Parses JSON. A number that a `number` would not print the same way becomes a `bigint` or a `Decimal`.
+ *
+ * @throws SyntaxError when the text is no JSON.
+ */
+export function parseJson(text: string): Json {
+  // Says whether the text is JSON, so that reading its tokens needs no checks.
+  JSON.parse(text);
+  const tokens = text.matchAll(TOKEN);
+  return value(next(tokens), tokens);
+}
+
+type Tokens = Iterator<RegExpExecArray>;
+
+function next(tokens: Tokens): string {
+  const token = tokens.next();
+  if (token.done === true) throw new SyntaxError("the text ends early");
+  return token.value[0];
+}
+
+function value(token: string, tokens: Tokens): Json {
+  if (token === "{") return object(tokens);
+  if (token === "[") return array(tokens);
+  if (token.startsWith('"') || /^[tfn]/.test(token)) return JSON.parse(token) as string | boolean | null;
+  return digits(token);
+}
+
+function array(tokens: Tokens): Json[] {
+  const elements: Json[] = [];
+  for (let token = next(tokens); token !== "]"; token = next(tokens)) {
+    if (token !== ",") elements.push(value(token, tokens));
+  }
+  return elements;
+}
+
+function object(tokens: Tokens): { [name: string]: Json } {
+  const fields: [string, Json][] = [];
+  for (let token = next(tokens); token !== "}"; token = next(tokens)) {
+    if (token === ",") continue;
+    const name = JSON.parse(token) as string;
+    next(tokens); // the colon
+    fields.push([name, value(next(tokens), tokens)]);
+  }
+  return Object.fromEntries(fields);
+}

@@ -1,0 +1,145 @@
+/**
+ * Attribute values of items, to and from DynamoDB's typed JSON, without losing a digit.
+ *
+ * | TypeScript | DynamoDB |
+ * |---|---|
+ * | `string` | S |
+ * | `number`, `bigint`, `Decimal` | N |
+ * | `Uint8Array` | B |
+ * | `boolean` | BOOL |
+ * | `null` | NULL |
+ * | array | L |
+ * | plain object | M |
+ * | `Set` of texts, numbers or bytes | SS, NS, BS |
+ */
+
+/** A number that neither `number` nor `bigint` holds digit by digit, such as `12.50`. */
+export class Decimal {
+  readonly text: string;
+
+  constructor(text: string) {
+    if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) {
+      throw new RangeError("a Decimal takes a decimal number");
+    }
+    this.text = text;
+  }
+
+  toString(): string {
+    return this.text;
+  }
+}
+
+/** A number as it was written: a `number` where it prints the same way, else a `bigint` or a `Decimal`. */
+export type Digits = number | bigint | Decimal;
+export type Value =
+  | string
+  | Digits
+  | Uint8Array
+  | boolean
+  | null
+  | readonly Value[]
+  | ReadonlySet<string>
+  | ReadonlySet<Digits>
+  | ReadonlySet<Uint8Array>
+  | { readonly [name: string]: Value };
+export type Item = { readonly [attribute: string]: Value };
+
+/** A value in DynamoDB's JSON. */
+export type Typed =
+  | { readonly S: string }
+  | { readonly N: string }
+  | { readonly B: string }
+  | { readonly BOOL: boolean }
+  | { readonly NULL: true }
+  | { readonly L: readonly Typed[] }
+  | { readonly M: TypedItem }
+  | { readonly SS: readonly string[] }
+  | { readonly NS: readonly string[] }
+  | { readonly BS: readonly string[] };
+export type TypedItem = { readonly [attribute: string]: Typed };
+
+/** The value in DynamoDB's JSON. */
+export function encode(value: Value): Typed {
+  if (typeof value === "string") return { S: value };
+  if (typeof value === "boolean") return { BOOL: value };
+  if (isNumber(value)) return { N: numberText(value) };
+  if (value === null) return { NULL: true };
+  if (value instanceof Uint8Array) return { B: base64(value) };
+  if (value instanceof Set) return encodeSet([...value]);
+  if (Array.isArray(value)) return { L: value.map(encode) };
+  if (isPlain(value)) return { M: encodeItem(value) };
+  throw new TypeError("an attribute cannot hold this value");
+}
+
+/** Every attribute of the item in DynamoDB's JSON. An attribute that is `undefined` is an error. */
+export function encodeItem(item: Item): TypedItem {
+  return mapped(item, encode);
+}
+
+/** The number's digits, as DynamoDB takes them. */
+export function numberText(value: Digits): string {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError("a number must be finite");
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    throw new RangeError("this number has lost digits; use a bigint");
+  }
+  return String(value);
+}
+
+/** The value that DynamoDB's JSON stands for. */
+export function decode(typed: Typed): Value {
+  if ("S" in typed) return typed.S;
+  if ("N" in typed) return digits(typed.N);
+  if ("B" in typed) return Buffer.from(typed.B, "base64");
+  if ("BOOL" in typed) return typed.BOOL;
+  if ("NULL" in typed) return null;
+  if ("L" in typed) return typed.L.map(decode);
+  if ("M" in typed) return decodeItem(typed.M);
+  if ("SS" in typed) return new Set(typed.SS);
+  if ("NS" in typed) return new Set(typed.NS.map(digits));
+  if ("BS" in typed) return new Set(typed.BS.map((each) => new Uint8Array(Buffer.from(each, "base64"))));
+  throw new TypeError("no type of DynamoDB");
+}
+
+/** Every attribute of the item as a TypeScript value. */
+export function decodeItem(item: TypedItem): Item {
+  return mapped(item, decode);
+}
+
+/** The number of this text, digit by digit. */
+export function digits(text: string): Digits {
+  const number = Number(text);
+  const exact = String(number) === text && (!Number.isInteger(number) || Number.isSafeInteger(number));
+  if (exact) return number;
+  return /^-?\d+$/.test(text) ? BigInt(text) : new Decimal(text);
+}
+
+function isNumber(value: unknown): value is Digits {
+  return typeof value === "number" || typeof value === "bigint" || value instanceof Decimal;
+}
+
+function isPlain(value: unknown): value is { readonly [name: string]: Value } {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function encodeSet(members: readonly unknown[]): Typed {
+  if (members.length === 0) throw new RangeError("DynamoDB has no empty set; remove the attribute instead");
+  if (members.every((member) => typeof member === "string")) {
+    return { SS: members.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))) };
+  }
+  if (members.every((member) => member instanceof Uint8Array)) {
+    return { BS: members.toSorted(Buffer.compare).map(base64) };
+  }
+  if (members.every(isNumber)) return { NS: members.map(numberText).sort() };
+  throw new TypeError("a set holds texts, numbers or bytes, and only one of them");
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("base64");
+}
+
+function mapped<A, B>(fields: { readonly [name: string]: A }, map: (value: A) => B): { [name: string]: B } {
+  // Unlike an assignment, this also holds a field `__proto__`.
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, map(value)]));
+}

@@ -1,0 +1,108 @@
+/** The sample handlers answer every case as the other languages do. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+
+import * as builds from "../examples/builds.js";
+import * as messages from "../examples/messages.js";
+import * as payments from "../examples/payments.js";
+import type { EventJson } from "../src/event.js";
+import { factOf, identity, itemKey, type Part, onceKey } from "../src/keys.js";
+import type { ItemJson, PlanJson } from "../src/plan.js";
+import type { Answer, Entry, Request } from "../src/protocol.js";
+
+const ROOT = new URL("../../../../", import.meta.url);
+const ENTRIES: [string, Entry][] = [
+  ["payments", payments.lambdaHandler],
+  ["messages", messages.lambdaHandler],
+  ["builds", builds.lambdaHandler],
+];
+
+type Case = {
+  name: string;
+  event?: Partial<EventJson>;
+  delivery?: string;
+  body?: string;
+  replace?: { [old: string]: string };
+  items?: ItemJson[];
+  expect: { plan: PlanJson } | { error: unknown } | { ignore: true };
+};
+
+for (const [name, entry] of ENTRIES) {
+  const file = load(`${name}.json`) as { event: EventJson; cases: Case[] };
+  describe(name, () => {
+    for (const one of file.cases) {
+      test(one.name, async () => {
+        const event = { ...file.event, ...one.event, body_base64: body(one).toString("base64") };
+        const expected = "plan" in one.expect ? { ...one.expect, plan: canonical(one.expect.plan) } : one.expect;
+        assert.deepEqual(await answer(entry, event, one.items ?? []), expected);
+      });
+    }
+  });
+}
+
+async function answer(entry: Entry, event: EventJson, stored: readonly ItemJson[]): Promise<unknown> {
+  const request: Request = { version: 1, request: "r-1", event };
+  const first = await invoke(entry, request);
+  if (!("reads" in first)) return shape(first, []);
+  const found = new Map(stored.map((item) => [identity(item), item.item]));
+  const items = first.reads.map((key) => ({ ...key, item: found.get(identity(key)) ?? null }));
+  const second = await invoke(entry, { ...request, items });
+  assert.ok("error" in second || ("fact" in second && second.fact === first.fact));
+  return shape(second, first.reads);
+}
+
+async function invoke(entry: Entry, request: Request): Promise<Answer> {
+  return JSON.parse(JSON.stringify(await entry(request))) as Answer;
+}
+
+function shape({ request, ...rest }: Answer, reads: unknown): unknown {
+  assert.equal(request, "r-1");
+  if (!("writes" in rest)) return rest;
+  const { fact, ...plan } = rest;
+  return { fact, reads, plan: canonical(plan) };
+}
+
+function load(name: string): unknown {
+  return JSON.parse(readFileSync(new URL(`tests/cases/${name}`, ROOT), "utf8"));
+}
+
+function body({ body, delivery, replace = {} }: Case): Buffer {
+  let text = body ?? readFileSync(new URL(`events/deliveries/${delivery}`, ROOT), "utf8");
+  for (const [old, changed] of Object.entries(replace)) {
+    assert.ok(text.includes(old), `the body does not hold ${old}`);
+    text = text.replaceAll(old, () => changed);
+  }
+  return Buffer.from(text);
+}
+
+/** The plan with everything sorted whose order means nothing. */
+function canonical(plan: PlanJson): unknown {
+  const writes = plan.writes.map((write) => {
+    const { action, condition } = write;
+    const update = typeof action === "object" && "update" in action ? { update: byText(action.update) } : action;
+    return { ...write, action: update, condition: byText(condition) };
+  });
+  return { ...plan, writes: byText(writes) };
+}
+
+function byText<T>(values: readonly T[]): T[] {
+  const text = (value: unknown): string =>
+    JSON.stringify(value, (_, field: unknown) => (isObject(field) ? Object.fromEntries(Object.entries(field).sort()) : field));
+  return values.toSorted((a, b) => (text(a) < text(b) ? -1 : 1));
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+test("keys are those of the worker", () => {
+  type Named = { tenant: string; kind: string; parts: Part[]; key: string };
+  type Once = Named & { record: string; generation: number };
+  const keys = load("keys.json") as { items: Named[]; once: Once[]; facts: { parts: Part[]; fact: string }[] };
+  for (const { tenant, kind, parts, key } of keys.items) assert.equal(itemKey(tenant, kind, parts).text, key);
+  for (const { tenant, kind, parts, key, record, generation } of keys.once) {
+    assert.equal(onceKey(itemKey(tenant, kind, parts), record, generation).text, key);
+  }
+  for (const { parts, fact } of keys.facts) assert.equal(factOf(...parts).text, fact);
+});

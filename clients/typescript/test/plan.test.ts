@@ -1,0 +1,205 @@
+/** The plan builder, values, documents and JSON. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  Decimal,
+  Event,
+  type Item,
+  ItemKey,
+  Items,
+  OnceKey,
+  Permanent,
+  Plan,
+  Retryable,
+  TableKey,
+  type Value,
+} from "../src/index.js";
+import { parseJson } from "../src/json.js";
+import type { WriteJson } from "../src/plan.js";
+import { makeEvent } from "../src/testing.js";
+import { decode, encode, type Typed, type TypedItem } from "../src/values.js";
+
+const ORDER = new TableKey("orders", { shop: "acme", number: 17 });
+const ORDER_JSON = { table: "orders", key: { shop: { S: "acme" }, number: { N: "17" } } };
+const BALANCE = new ItemKey("acme#balance#1");
+
+function shown(item: TypedItem | null): Items {
+  return new Items([{ ...ORDER_JSON, item }]);
+}
+
+function onlyWrite(plan: Plan): WriteJson {
+  const [write, ...others] = plan.toJSON().writes;
+  assert.ok(write !== undefined && others.length === 0);
+  return write;
+}
+
+test("every kind of write, check and condition has its form", () => {
+  const plan = new Plan("permanent");
+  const items = shown({ state: { S: "open" } });
+  plan.create(new OnceKey("acme#ledger#1"), { minor: 5n });
+  plan.update(BALANCE, { set: { a: "x" }, add: { minor: -5n }, remove: ["old"] }).blind();
+  plan.put(ORDER, { paid: true }).asSeen(items, "state", "paid_at");
+  plan.delete(new TableKey("carts", { id: new Uint8Array(1) })).ifPresent("id");
+  plan.check(new ItemKey("acme#customer#1")).ifEquals("a", 1).ifDiffers("b", null).ifOneOf("c", ["x", "y"]);
+  const once = { key: "acme#ledger#1", action: { put: { minor: { N: "5" } } }, condition: [{ absent: "pk" }] };
+  const update = [{ set: ["a", { S: "x" }] }, { add: ["minor", -5] }, { remove: "old" }];
+  assert.deepEqual(JSON.parse(JSON.stringify(plan)), {
+    writes: [
+      once,
+      { key: "acme#balance#1", action: { update }, condition: [], blind: true },
+      {
+        ...ORDER_JSON,
+        action: { put: { paid: { BOOL: true } } },
+        condition: [{ equals: ["state", { S: "open" }] }, { absent: "paid_at" }],
+      },
+      { table: "carts", key: { id: { B: "AA==" } }, action: "delete", condition: [{ present: "id" }] },
+    ],
+    checks: [
+      {
+        key: "acme#customer#1",
+        condition: [
+          { equals: ["a", { N: "1" }] },
+          { differs: ["b", { NULL: true }] },
+          { one_of: ["c", [{ S: "x" }, { S: "y" }]] },
+        ],
+      },
+    ],
+    when_condition_fails: "permanent",
+  });
+});
+
+const VERSIONS: [Typed | undefined, "write" | "skip", boolean][] = [
+  [undefined, "skip", true],
+  [{ N: "6" }, "skip", true],
+  [{ N: "6.9" }, "skip", true],
+  [{ N: "7" }, "skip", false],
+  [{ N: "7" }, "write", true],
+  [{ N: "8" }, "write", false],
+  [{ N: "1e1" }, "write", false],
+  [{ S: "8" }, "skip", true],
+];
+for (const [stored, tie, written] of VERSIONS) {
+  test(`version 7 after ${JSON.stringify(stored)} with tie ${tie}`, () => {
+    const plan = new Plan();
+    const items = shown(stored === undefined ? null : { version: stored });
+    const { leftOut } = plan.put(ORDER, { state: "paid" }).newerThan(items, "version", 7, tie);
+    assert.equal(leftOut, !written);
+    if (leftOut) return assert.deepEqual(plan.toJSON().writes, []);
+    const write = onlyWrite(plan);
+    assert.deepEqual(write.action, { put: { state: { S: "paid" }, version: { N: "7" } } });
+    assert.deepEqual(write.condition, [stored === undefined ? { absent: "version" } : { equals: ["version", stored] }]);
+  });
+}
+
+test("texts are versions in the order of their bytes", () => {
+  const items = shown({ at: { S: "2026-01-02T00:00:00Z" } });
+  const plan = new Plan();
+  assert.ok(plan.update(ORDER, {}).newerThan(items, "at", "2026-01-01T00:00:00Z", "write").leftOut);
+  assert.ok(!plan.update(ORDER, {}).newerThan(items, "at", "2026-01-03T00:00:00Z", "skip").leftOut);
+  assert.deepEqual(onlyWrite(plan).action, { update: [{ set: ["at", { S: "2026-01-03T00:00:00Z" }] }] });
+});
+
+test("a version is stored once and never forgotten", () => {
+  const plan = new Plan();
+  plan.update(ORDER, { set: { version: 7 } }).newerThan(shown(null), "version", 7, "skip");
+  assert.deepEqual(onlyWrite(plan).action, { update: [{ set: ["version", { N: "7" }] }] });
+  const another = plan.put(ORDER, { version: 8 });
+  assert.throws(() => another.newerThan(shown(null), "version", 7, "skip"), /another version/);
+  assert.throws(() => plan.delete(ORDER).newerThan(shown(null), "version", 7, "skip"), /forgets the version/);
+});
+
+test("an item that lives longer than its event is created once", () => {
+  const lead = new ItemKey("acme#lead#1");
+  const plan = new Plan();
+  plan.createMissing(lead, { name: "Ada" }, new Items([{ key: lead.text, item: { name: { S: "Ada" } } }]));
+  assert.deepEqual(plan.toJSON().writes, []);
+  plan.createMissing(lead, { name: "Ada" }, new Items([{ key: lead.text, item: null }]));
+  assert.deepEqual(onlyWrite(plan).condition, [{ absent: "pk" }]);
+});
+
+test("items are found whatever the order of their key", () => {
+  const items = shown({ total: { N: "12.50" }, count: { N: "3" }, large: { N: "9007199254740993" } });
+  const key = new TableKey("orders", { number: 17, shop: "acme" });
+  const expected: Item = { total: new Decimal("12.50"), count: 3, large: 9007199254740993n };
+  assert.deepEqual(items.get(key), expected);
+  assert.deepEqual(
+    ["count", "none", "large"].map((name) => items.integer(ORDER, name)),
+    [3n, 0n, 9007199254740993n],
+  );
+  assert.equal(shown(null).get(ORDER), undefined);
+  assert.throws(() => items.integer(ORDER, "total"), /total is no whole number/);
+  assert.equal(items.attribute(ORDER, "constructor"), undefined);
+  assert.throws(() => items.get(BALANCE), /did not ask/);
+});
+
+const VALUES: [Value, Typed][] = [
+  ["ü#", { S: "ü#" }],
+  [42, { N: "42" }],
+  [-0.1, { N: "-0.1" }],
+  [123456789012345678901234567890n, { N: "123456789012345678901234567890" }],
+  [new Decimal("0.10"), { N: "0.10" }],
+  [Buffer.from([255, 0]), { B: "/wA=" }],
+  [true, { BOOL: true }],
+  [null, { NULL: true }],
+  [["a", 1, [null]], { L: [{ S: "a" }, { N: "1" }, { L: [{ NULL: true }] }] }],
+  [{ a: { b: false } }, { M: { a: { M: { b: { BOOL: false } } } } }],
+  [new Set(["😀", "\uffee", "a"]), { SS: ["a", "\uffee", "😀"] }],
+  [new Set([2, new Decimal("1.50")]), { NS: ["1.50", "2"] }],
+  [new Set([new Uint8Array([98]), new Uint8Array([97])]), { BS: ["YQ==", "Yg=="] }],
+];
+for (const [value, typed] of VALUES) {
+  test(`${JSON.stringify(typed)} is written and read without loss`, () => {
+    assert.deepEqual(encode(value), typed);
+    assert.deepEqual(encode(decode(typed)), typed);
+    if (!(value instanceof Set)) assert.deepEqual(decode(typed), value);
+  });
+}
+
+test("what would lose something is refused", () => {
+  const lossy = [undefined, NaN, 2 ** 53, new Set(), new Set([1, "a"]), new Date(), new Map(), () => 1, { a: undefined }];
+  for (const value of lossy) assert.throws(() => encode(value as Value), String(value));
+  for (const text of ["", "1,5", "0x10", "Infinity"]) assert.throws(() => new Decimal(text), RangeError);
+  for (const amount of [1.5, 2n ** 53n]) assert.throws(() => new Plan().update(BALANCE, { add: { minor: amount } }), RangeError);
+});
+
+test("a code is a fixed word, and says whether another attempt can succeed", () => {
+  for (const code of ["", "lower", "A".repeat(65), "A B"]) assert.throws(() => new Permanent(code), RangeError);
+  assert.deepEqual([new Permanent("A").retryable, new Retryable("A").retryable], [false, true]);
+});
+
+test("an event survives the wire", () => {
+  const event = makeEvent("a", Buffer.from([255]), { key: "k", generation: 2, headers: { x: "y" } });
+  assert.deepEqual(new Event(event.toJSON()), event);
+});
+
+test("a document refuses what does not fit", () => {
+  const body = { text: "x", one: 1, yes: true, none: null, list: [{ a: 1 }] };
+  const document = makeEvent("a", body).read("BAD");
+  assert.deepEqual([document.text("text"), document.integer("one"), document.flag("yes")], ["x", 1n, true]);
+  assert.deepEqual(document.list("list").map((element) => element.integer("a")), [1n]);
+  assert.deepEqual([document.optional("none"), document.optional("missing")], [undefined, undefined]);
+  const readers = [
+    () => document.text("one"),
+    () => document.text("missing"),
+    () => document.text("constructor"),
+    () => document.integer("yes"),
+    () => document.flag("one"),
+    () => document.list("text"),
+    () => document.at("text", "deeper"),
+    () => document.at("list").optional("a"),
+    () => makeEvent("a", Buffer.from([255])).read("BAD"),
+    () => makeEvent("a", Buffer.from("[".repeat(100_000) + "]".repeat(100_000))).read("BAD").text(),
+  ];
+  for (const read of readers) assert.throws(read, new Permanent("BAD"), String(read));
+});
+
+test("JSON keeps the digits of its numbers", () => {
+  const text = '{"a": [1, 1.0, 9007199254740993, -0.5, 1e2, "1.0 \\" ]"], "__proto__": {"b": [true, false, null, {}, []]}}';
+  const expected = Object.fromEntries([
+    ["a", [1, new Decimal("1.0"), 9007199254740993n, -0.5, new Decimal("1e2"), '1.0 " ]']],
+    ["__proto__", { b: [true, false, null, {}, []] }],
+  ]);
+  assert.deepEqual(parseJson(text), expected);
+  for (const broken of ["", "{", "[1,]", "01", "NaN", "\ufeff1"]) assert.throws(() => parseJson(broken), SyntaxError);
+});
