@@ -5,9 +5,9 @@
 //!
 //! An id that has an endpoint and is not listed is refused, so [`list`] writes the index before the endpoint. An id that is
 //! listed and has no endpoint only costs a read. Removing an endpoint therefore leaves its id in the index: another id
-//! may have the same fingerprint. A new index of all ids forgets it.
+//! may have the same fingerprint. [`rebuild`] forgets it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use base64::Engine as _;
@@ -46,6 +46,13 @@ impl IdShard {
         self.0.contains(&place(id).1)
     }
 
+    /// Those of these ids that belong to a shard.
+    fn of(number: u8, ids: &[EndpointId]) -> Self {
+        let mut shard = Self::default();
+        shard.add(number, ids);
+        shard
+    }
+
     /// Adds those of these ids that belong to a shard.
     fn add<'a>(&mut self, number: u8, ids: impl IntoIterator<Item = &'a EndpointId>) {
         self.0.extend(ids.into_iter().map(place).filter(|(shard, _)| *shard == number).map(|(_, print)| print));
@@ -69,12 +76,29 @@ pub fn parameter(shard: u8) -> String {
 
 /// The texts of an index of these ids, by shard.
 pub fn texts(ids: &[EndpointId]) -> Vec<String> {
-    let text = |number| {
-        let mut shard = IdShard::default();
-        shard.add(number, ids);
-        shard.text()
-    };
-    (0..SHARDS).map(text).collect()
+    (0..SHARDS).map(|number| IdShard::of(number, ids).text()).collect()
+}
+
+/// How an index differs from the endpoints that there are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Drift {
+    /// The endpoints that it does not list. Their deliveries are refused.
+    pub missing: Vec<EndpointId>,
+    /// How many ids it lists that have no endpoint. Each costs a read if somebody asks for it.
+    pub orphaned: usize,
+}
+
+/// Compares the texts of an index, by shard, with the ids of all endpoints. A shard without a readable text lists nothing.
+pub fn drift(texts: &BTreeMap<u8, String>, ids: &[EndpointId]) -> Drift {
+    let mut drift = Drift::default();
+    for number in 0..SHARDS {
+        let listed = texts.get(&number).and_then(|text| IdShard::parse(text)).unwrap_or_default();
+        let exact = IdShard::of(number, ids);
+        let lacks = |id: &&EndpointId| shard(id) == number && !listed.contains(id);
+        drift.missing.extend(ids.iter().filter(lacks).cloned());
+        drift.orphaned += listed.0.difference(&exact.0).count();
+    }
+    drift
 }
 
 /// A text of the index as it is stored.
@@ -105,7 +129,8 @@ pub trait IndexStore: Sync {
 }
 
 /// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without an
-/// endpoint, which is harmless. Running it again changes nothing.
+/// endpoint, which is harmless. Call it again after that, because [`rebuild`] may have run in between. Running it again
+/// changes nothing.
 ///
 /// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows that
 /// to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
@@ -124,15 +149,46 @@ pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId]) -> Result<(), S:
 }
 
 async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Result<(), S::Error> {
-    let stored = store.newest(number).await?;
-    let mut seen = stored.as_ref().map_or(0, |stored| stored.version);
-    let held = stored.and_then(|stored| IdShard::parse(&stored.text));
+    let (seen, held) = read(store, number).await?;
     let mut shard = match &held {
         Some(held) => held.clone(),
-        None => existing(store, number).await?,
+        None => IdShard::of(number, &store.ids().await?),
     };
     shard.add(number, ids);
-    let mut complete = held.as_ref() == Some(&shard);
+    if held.as_ref() == Some(&shard) { Ok(()) } else { replace(store, number, seen, shard).await }
+}
+
+/// Makes the index list every endpoint, and no other id.
+///
+/// An id without a document may be about to get one, because [`list`] comes first. So this looks for documents once more
+/// after it has removed ids, and whoever adds endpoints lists them once more after their documents: one of the two sees
+/// what the other has done.
+///
+/// # Errors
+/// The store's error. Running it again mends what is left.
+pub async fn rebuild<S: IndexStore>(store: &S) -> Result<(), S::Error> {
+    let ids = store.ids().await?;
+    let mut removed = false;
+    for number in 0..SHARDS {
+        let exact = IdShard::of(number, &ids);
+        let (seen, held) = read(store, number).await?;
+        if held.as_ref() != Some(&exact) {
+            removed |= held.is_some_and(|held| !held.0.is_subset(&exact.0));
+            replace(store, number, seen, exact).await?;
+        }
+    }
+    if removed { list(store, &store.ids().await?).await } else { Ok(()) }
+}
+
+/// The version and the ids of a shard's newest text.
+async fn read<S: IndexStore>(store: &S, number: u8) -> Result<(i64, Option<IdShard>), S::Error> {
+    let stored = store.newest(number).await?;
+    Ok(stored.map_or((0, None), |stored| (stored.version, IdShard::parse(&stored.text))))
+}
+
+/// Writes a shard over the version that was seen. Adds what others have written since.
+async fn replace<S: IndexStore>(store: &S, number: u8, mut seen: i64, mut shard: IdShard) -> Result<(), S::Error> {
+    let mut complete = false;
     while !complete {
         let written = store.write(number, &shard.text()).await?;
         let before = shard.clone();
@@ -144,13 +200,6 @@ async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Re
         (seen, complete) = (written, shard == before);
     }
     Ok(())
-}
-
-/// A shard with the ids of all documents.
-async fn existing<S: IndexStore>(store: &S, number: u8) -> Result<IdShard, S::Error> {
-    let mut shard = IdShard::default();
-    shard.add(number, &store.ids().await?);
-    Ok(shard)
 }
 
 /// The shard and the fingerprint of an id.
@@ -173,8 +222,10 @@ mod tests {
     #[derive(Default)]
     struct Versions {
         texts: Mutex<Vec<Vec<String>>>,
-        documents: Vec<EndpointId>,
+        documents: Mutex<Vec<EndpointId>>,
         others: Mutex<Vec<Vec<EndpointId>>>,
+        /// The documents that others write before our next write.
+        others_documents: Mutex<Vec<EndpointId>>,
         /// Only newest texts can be read.
         keeps_no_history: bool,
     }
@@ -186,7 +237,7 @@ mod tests {
     impl Versions {
         fn of(texts: Vec<String>, documents: Vec<EndpointId>) -> Self {
             let texts = texts.into_iter().map(|text| vec![text]).collect();
-            Self { texts: Mutex::new(texts), documents, ..Self::default() }
+            Self { texts: Mutex::new(texts), documents: Mutex::new(documents), ..Self::default() }
         }
 
         fn lists(&self, id: &EndpointId) -> bool {
@@ -204,7 +255,7 @@ mod tests {
         type Error = Gone;
 
         async fn ids(&self) -> Result<Vec<EndpointId>, Gone> {
-            Ok(self.documents.clone())
+            Ok(self.documents.lock().unwrap().clone())
         }
 
         async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Gone> {
@@ -223,6 +274,7 @@ mod tests {
 
         async fn write(&self, shard: u8, text: &str) -> Result<i64, Gone> {
             let other = self.others.lock().unwrap().pop();
+            self.documents.lock().unwrap().append(&mut self.others_documents.lock().unwrap());
             let mut texts = self.texts.lock().unwrap();
             let versions = &mut texts[usize::from(shard)];
             versions.extend(other.map(|ids| super::texts(&ids)[usize::from(shard)].clone()));
@@ -269,7 +321,8 @@ mod tests {
     async fn a_shard_without_a_readable_text_lists_every_endpoint() {
         let known = ids("shop", 100);
         for texts in [vec![Vec::new(); 16], vec![vec!["no index".to_owned()]; 16]] {
-            let store = Versions { texts: Mutex::new(texts), documents: known.clone(), ..Versions::default() };
+            let (texts, documents) = (Mutex::new(texts), Mutex::new(known.clone()));
+            let store = Versions { texts, documents, ..Versions::default() };
             let added = ids("new", 1);
             list(&store, &added).await.unwrap();
             let of_shard = known.iter().filter(|id| shard(id) == shard(&added[0]));
@@ -286,6 +339,49 @@ mod tests {
         *store.others.lock().unwrap() = vec![vec![others[1].clone()], vec![others[0].clone()]];
         list(&store, &others[2..3]).await.unwrap();
         assert!(known.iter().chain(&others[..3]).all(|id| store.lists(id)));
+    }
+
+    #[tokio::test]
+    async fn a_rebuilt_index_lists_every_endpoint_and_no_other_id() {
+        let (known, gone) = (ids("shop", 100), ids("gone", 50));
+        let listed: Vec<_> = known[10..].iter().chain(&gone).cloned().collect();
+        let store = Versions::of(texts(&listed), known.clone());
+        store.texts.lock().unwrap()[7] = Vec::new();
+        let newest = |store: &Versions| {
+            let texts = store.texts.lock().unwrap();
+            let newest = |(shard, texts): (u8, &Vec<String>)| Some((shard, texts.last()?.clone()));
+            (0..SHARDS).zip(texts.iter()).filter_map(newest).collect::<BTreeMap<_, _>>()
+        };
+        let before = drift(&newest(&store), &known);
+        assert!(known[..10].iter().all(|id| before.missing.contains(id)), "{before:?}");
+        let orphans = gone.iter().filter(|id| shard(id) != 7).count();
+        assert_eq!(before.orphaned, orphans);
+        rebuild(&store).await.unwrap();
+        assert_eq!(drift(&newest(&store), &known), Drift::default());
+        let writes = store.writes();
+        rebuild(&store).await.unwrap();
+        assert_eq!(store.writes(), writes, "a second run writes nothing");
+    }
+
+    /// Its id was listed already, so whoever adds it writes no text that a rebuild could notice.
+    #[tokio::test]
+    async fn an_endpoint_that_is_added_while_the_index_is_rebuilt_stays_listed() {
+        let known = ids("shop", 100);
+        let (added, rest) = known.split_at(1);
+        let store = Versions::of(texts(&known), rest.to_vec());
+        list(&store, added).await.unwrap();
+        *store.others_documents.lock().unwrap() = added.to_vec();
+        rebuild(&store).await.unwrap();
+        assert!(known.iter().all(|id| store.lists(id)), "the document came before the rebuild looked again");
+
+        // The rebuild is over before the document is written: whoever adds it looks again.
+        let store = Versions::of(texts(&known), rest.to_vec());
+        list(&store, added).await.unwrap();
+        rebuild(&store).await.unwrap();
+        store.documents.lock().unwrap().extend_from_slice(added);
+        assert!(!store.lists(&added[0]));
+        list(&store, added).await.unwrap();
+        assert!(known.iter().all(|id| store.lists(id)));
     }
 
     /// The documents do not stand for a text: an id is listed before its document is written.

@@ -162,12 +162,12 @@ pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) folder: DataFolder,
     /// Name of a deployed stack.
-    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
-    /// Inbox table of a deployed stack.
+    /// Inbox table. Beside --stack: a restored copy of that stack's table, written with the stack's retentions.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Domain table of a deployed stack.
+    /// Domain table that belongs to --table.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
     /// Queue of a deployed stack. Only `status` needs it.
@@ -262,7 +262,7 @@ impl Target {
         if !self.knows_domain() {
             return Err(Failure::usage(
                 "this also needs the domain table",
-                "pass --domain-table NAME beside --table, or --stack NAME, which finds both",
+                "pass --domain-table NAME beside --table, or --stack NAME alone, which finds both",
             ));
         }
         self.open().await
@@ -280,7 +280,12 @@ impl Target {
         };
         let outputs = Outputs::of(&config, stack).await?;
         let (timing, shards_read) = (outputs.timing(), outputs.index_shards_read);
-        let store = DynamoStore::new(client, outputs.inbox_table, outputs.domain_table);
+        let (inbox, domain) = match self.table.clone() {
+            // Never the stack's own domain table beside another inbox table.
+            Some(inbox) => (inbox, self.domain_table.clone().unwrap_or_default()),
+            None => (outputs.inbox_table, outputs.domain_table),
+        };
+        let store = DynamoStore::new(client, inbox, domain);
         Ok(OpenStack { store, shards_read, timing })
     }
 
@@ -300,8 +305,8 @@ impl Target {
     async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
         let config = signed_in().await?;
         let url = match (&self.stack, &self.queue_url) {
-            (Some(stack), _) => Outputs::of(&config, stack).await?.queue_url,
-            (None, Some(url)) => url.clone(),
+            (_, Some(url)) => url.clone(),
+            (Some(stack), None) => Outputs::of(&config, stack).await?.queue_url,
             (None, None) => {
                 return Err(Failure::usage(
                     "this also needs the queue",

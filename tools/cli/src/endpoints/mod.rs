@@ -17,6 +17,7 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
+use hookonce_runtime::index::Drift;
 
 use self::folder::Folder;
 pub(crate) use self::folder::{ids, read, read_all, store};
@@ -49,6 +50,17 @@ impl Stored {
     }
 }
 
+/// The endpoints of a store.
+#[derive(Clone)]
+pub(crate) struct Listing {
+    /// The documents, valid or not.
+    pub(crate) documents: BTreeMap<EndpointId, Stored>,
+    /// How the index differs from them. A folder has none.
+    pub(crate) drift: Drift,
+    /// Whether these are all.
+    pub(crate) is_complete: bool,
+}
+
 /// Where endpoint documents are kept. The commands know nothing else of it.
 ///
 /// Each write names what it starts from, and finds out whether another process was first, as far as the service allows.
@@ -56,12 +68,19 @@ pub(crate) trait EndpointStore: Send + Sync {
     /// The document of an endpoint, if there is one.
     fn get<'a>(&'a self, id: &'a EndpointId) -> BoxFuture<'a, Result<Option<Stored>, Failure>>;
 
-    /// All documents, valid or not.
-    fn all(&self) -> BoxFuture<'_, Result<BTreeMap<EndpointId, Stored>, Failure>>;
+    /// The documents, valid or not, and what the index says of them. Leaves out endpoints above this number, or a few more.
+    fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is harmless,
-    /// so whoever dies in between leaves nothing to mend.
+    /// so whoever dies in between leaves nothing to mend. It is called again after that, because somebody may have rebuilt
+    /// the index in between.
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// Makes the index list every endpoint, and no other id.
+    fn rebuild_index(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Refuses a document that is too large to be stored here.
+    fn fits(&self, text: &str) -> Result<(), Failure>;
 
     /// Writes the document of a new endpoint. False if there is one already, with another text.
     fn create<'a>(&'a self, id: &'a EndpointId, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>>;
@@ -85,6 +104,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// How to name the place again on the command line.
+    pub(crate) fn option(&self) -> String {
+        self.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
+    }
+
     /// The documents of the named stack, or of this machine.
     ///
     /// # Errors

@@ -17,9 +17,10 @@ use futures::future::BoxFuture;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::aws::{SdkConfig, timeouts};
-use hookonce_runtime::index::{self, IndexStore, StoredText};
+use hookonce_runtime::index::{self, IndexStore, SHARDS, StoredText};
+use tokio::time::MissedTickBehavior;
 
-use super::{EndpointStore, Stored, missing, overtaken};
+use super::{EndpointStore, Listing, Stored, missing, overtaken};
 use crate::account::{refused, signed_in};
 use crate::failure::Failure;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
@@ -36,7 +37,19 @@ const STANDARD_BYTES_MAX: usize = 4 * 1024;
 const ADVANCED_BYTES_MAX: usize = 8 * 1024;
 
 /// The most parameters that one call lists.
-const PAGE: i32 = 10;
+const PAGE: usize = 10;
+
+/// The time from one page to the next. An account has 40 reads a second, and the functions need them more.
+const PAGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The parameters below a stack's path.
+#[derive(Default)]
+struct Below {
+    endpoints: Vec<(EndpointId, Parameter)>,
+    /// The texts of the index, by shard.
+    texts: BTreeMap<u8, String>,
+    is_complete: bool,
+}
 
 /// The parameters of one stack.
 pub(super) struct Parameters {
@@ -90,9 +103,11 @@ impl Parameters {
         let secret = kind == ParameterType::SecureString;
         let put = self.client.put_parameter().name(name).value(text).r#type(kind).overwrite(over);
         let put = put.set_key_id(self.key.clone().filter(|_| secret));
-        let put = put.set_tier((text.len() > STANDARD_BYTES_MAX).then_some(ParameterTier::Advanced));
+        let mut put = put.set_tier((text.len() > STANDARD_BYTES_MAX).then_some(ParameterTier::Advanced));
         for _ in 1..ATTEMPTS_MAX {
             match put.clone().send().await {
+                // A parameter that is advanced stays so, however short its value becomes.
+                Err(error) if is_downgrade(&error) => put = put.tier(ParameterTier::Advanced),
                 // The SDK does not try this code again.
                 Err(error) if code(&error) == "TooManyUpdates" => tokio::time::sleep(UPDATES_PAUSE).await,
                 sent => return put_outcome(sent),
@@ -101,20 +116,30 @@ impl Parameters {
         put_outcome(put.send().await)
     }
 
-    /// All parameters below the path, with their values.
-    async fn below(&self, decrypt: bool) -> Result<Vec<(EndpointId, Parameter)>, Failure> {
-        let asked = self.client.get_parameters_by_path().path(&self.path).with_decryption(decrypt).max_results(PAGE);
-        let mut pages = asked.into_paginator().send();
-        let mut found = Vec::new();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| failed("ssm:GetParametersByPath", error))?;
-            // The index stands beside the endpoints, and its names are no ids.
-            let named = |parameter: Parameter| {
-                Some((EndpointId::parse(parameter.name()?.rsplit('/').next()?).ok()?, parameter))
+    /// All parameters below the path, with their values. Leaves out endpoints above this number, or a few more.
+    async fn below(&self, decrypt: bool, endpoints_max: usize) -> Result<Below, Failure> {
+        let asked = self.client.get_parameters_by_path().path(&self.path).with_decryption(decrypt);
+        let mut pages = asked.max_results(i32::try_from(PAGE).unwrap_or(1)).into_paginator().send();
+        let mut below = Below::default();
+        let mut clock = tokio::time::interval(PAGE_PAUSE);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while below.endpoints.len() < endpoints_max {
+            clock.tick().await;
+            let Some(page) = pages.next().await else {
+                below.is_complete = true;
+                return Ok(below);
             };
-            found.extend(page.parameters.unwrap_or_default().into_iter().filter_map(named));
+            let page = page.map_err(|error| failed("ssm:GetParametersByPath", error))?;
+            below.add(page.parameters.unwrap_or_default());
         }
-        Ok(found)
+        // Somewhere in the pages that are left out stand texts of the index.
+        for shard in 0..SHARDS {
+            if !below.texts.contains_key(&shard) {
+                let text = self.read(&self.shard_name(shard), None).await?.and_then(|parameter| parameter.value);
+                below.texts.extend(text.map(|text| (shard, text)));
+            }
+        }
+        Ok(below)
     }
 
     /// Refuses if the parameter is not the version that was read.
@@ -171,21 +196,50 @@ impl Parameters {
     }
 }
 
+impl Below {
+    fn add(&mut self, parameters: Vec<Parameter>) {
+        for parameter in parameters {
+            let Some(last) = parameter.name().and_then(|name| name.rsplit('/').next()) else { continue };
+            // The index stands beside the endpoints, and its names are no ids.
+            if let Some(shard) = (0..SHARDS).find(|shard| index::parameter(*shard) == last) {
+                self.texts.extend(parameter.value.map(|text| (shard, text)));
+            } else if let Ok(id) = EndpointId::parse(last) {
+                self.endpoints.push((id, parameter));
+            }
+        }
+    }
+}
+
 impl EndpointStore for Parameters {
     fn get<'a>(&'a self, id: &'a EndpointId) -> BoxFuture<'a, Result<Option<Stored>, Failure>> {
         async { Ok(self.read(&self.name(id), None).await?.map(stored)) }.boxed()
     }
 
-    fn all(&self) -> BoxFuture<'_, Result<BTreeMap<EndpointId, Stored>, Failure>> {
-        let found = async {
-            let found = self.below(true).await?.into_iter();
-            Ok(found.map(|(id, parameter)| (id, stored(parameter))).collect())
+    fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>> {
+        let looked = async move {
+            let Below { endpoints, texts, is_complete } = self.below(true, endpoints_max).await?;
+            let ids: Vec<_> = endpoints.iter().map(|(id, _)| id.clone()).collect();
+            let mut drift = index::drift(&texts, &ids);
+            if !is_complete {
+                // The endpoints that were left out are listed, too.
+                drift.orphaned = 0;
+            }
+            let documents = endpoints.into_iter().map(|(id, parameter)| (id, stored(parameter))).collect();
+            Ok(Listing { documents, drift, is_complete })
         };
-        found.boxed()
+        looked.boxed()
     }
 
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
         index::list(self, ids).boxed()
+    }
+
+    fn rebuild_index(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        index::rebuild(self).boxed()
+    }
+
+    fn fits(&self, text: &str) -> Result<(), Failure> {
+        fits(text)
     }
 
     fn create<'a>(&'a self, id: &'a EndpointId, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
@@ -219,7 +273,7 @@ impl IndexStore for Parameters {
     type Error = Failure;
 
     async fn ids(&self) -> Result<Vec<EndpointId>, Failure> {
-        Ok(self.below(false).await?.into_iter().map(|(id, _)| id).collect())
+        Ok(self.below(false, usize::MAX).await?.endpoints.into_iter().map(|(id, _)| id).collect())
     }
 
     async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Failure> {
@@ -233,7 +287,10 @@ impl IndexStore for Parameters {
         found.and_then(|found| found.value).ok_or_else(|| {
             Failure::unavailable(
                 format!("version {version} of {name}, which another command wrote, cannot be read"),
-                "run the command again; then list every endpoint with `hookonce endpoint index --stack`",
+                format!(
+                    "run the command again; then `hookonce endpoint index --stack {}` says what the index lacks",
+                    self.stack
+                ),
             )
         })
     }
@@ -278,6 +335,11 @@ where
     }
 }
 
+/// Whether a write is refused because the parameter is advanced and the request does not say so.
+fn is_downgrade<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+    code(error) == "ValidationException" && error.message().is_some_and(|said| said.contains("advanced-parameter tier"))
+}
+
 fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> &str {
     error.code().unwrap_or_default()
 }
@@ -289,6 +351,9 @@ where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     let code = error.code().map(str::to_owned);
+    // Which permission is missing, of the parameter or of its key, stands in the message alone.
+    let said = error.message().filter(|_| code.as_deref() == Some("AccessDeniedException")).map(str::to_owned);
     let cause = error.into_source().map_or_else(|_| "no answer".to_owned(), |cause| Report::new(&*cause).to_string());
+    let cause = said.filter(|said| !said.is_empty()).unwrap_or(cause);
     refused(action, code.as_deref(), &cause)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, BillingMode, GlobalSecondaryIndex, PutRequest, WriteRequest};
 use hookonce_local::clients;
 use serde_json::{Value, json as object};
 
@@ -16,7 +16,7 @@ pub(crate) struct Tables {
     runtime: tokio::runtime::Runtime,
     client: Client,
     pub(crate) inbox: String,
-    domain: String,
+    pub(crate) domain: String,
 }
 
 impl Tables {
@@ -65,6 +65,26 @@ impl Tables {
         for batch in (0..count).collect::<Vec<_>>().chunks(25) {
             let batch = batch.iter().map(|index| put(*index)).collect();
             self.runtime.block_on(self.client.batch_write_item().request_items(&self.inbox, batch).send()).unwrap();
+        }
+    }
+
+    /// Makes another table with the same items, as a restore does.
+    pub(crate) fn copy_table(&self, from: &str, to: &str) {
+        let described = self.runtime.block_on(self.client.describe_table().table_name(from).send()).unwrap();
+        let described = described.table().unwrap();
+        let make = self.client.create_table().table_name(to).billing_mode(BillingMode::PayPerRequest);
+        let make = make.set_attribute_definitions(described.attribute_definitions.clone());
+        let mut make = make.set_key_schema(described.key_schema.clone());
+        for index in described.global_secondary_indexes() {
+            let own = GlobalSecondaryIndex::builder().index_name(index.index_name().unwrap());
+            let own = own.set_key_schema(index.key_schema.clone()).set_projection(index.projection.clone());
+            make = make.global_secondary_indexes(own.build().unwrap());
+        }
+        self.runtime.block_on(make.send()).unwrap();
+        let items = self.runtime.block_on(self.client.scan().table_name(from).send()).unwrap().items.unwrap();
+        for item in items {
+            let put = self.client.put_item().table_name(to).set_item(Some(item));
+            self.runtime.block_on(put.send()).unwrap();
         }
     }
 

@@ -16,6 +16,9 @@ pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator
 /// The largest value of a standard parameter, in bytes.
 const STANDARD_BYTES_MAX: usize = 4_096;
 
+/// The largest value of an advanced parameter, in bytes.
+const ADVANCED_BYTES_MAX: usize = 8_192;
+
 /// Credentials in the environment, and a region.
 pub(crate) const SIGNED_IN: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local"), ("AWS_REGION", "us-east-1")];
@@ -26,6 +29,7 @@ pub(crate) struct Version {
     pub(crate) value: String,
     pub(crate) kind: String,
     pub(crate) key: Option<String>,
+    pub(crate) is_advanced: bool,
     /// In seconds since 1970.
     pub(crate) changed_at: u64,
 }
@@ -95,8 +99,13 @@ pub(crate) fn now() -> u64 {
 impl Account {
     /// Stores a value as a person would with the AWS command line.
     pub(crate) fn put(&mut self, name: &str, value: &str) {
-        let version =
-            Version { value: value.to_owned(), kind: "SecureString".to_owned(), key: None, changed_at: now() };
+        let version = Version {
+            value: value.to_owned(),
+            kind: "SecureString".to_owned(),
+            key: None,
+            is_advanced: false,
+            changed_at: now(),
+        };
         self.parameters.entry(name.to_owned()).or_default().push(version);
     }
 
@@ -122,15 +131,19 @@ impl Account {
     fn put_parameter(&mut self, body: &Value) -> Result<Value, &'static str> {
         let text = |name: &str| body[name].as_str().map(str::to_owned);
         let (name, value) = (text("Name").unwrap(), text("Value").unwrap());
-        if value.len() > STANDARD_BYTES_MAX && text("Tier").as_deref() != Some("Advanced") {
+        let is_advanced = text("Tier").as_deref() == Some("Advanced");
+        if value.len() > if is_advanced { ADVANCED_BYTES_MAX } else { STANDARD_BYTES_MAX } {
             return Err("ValidationException");
         }
         let versions = self.parameters.entry(name).or_default();
+        if versions.last().is_some_and(|last| last.is_advanced) && !is_advanced {
+            return Err("ValidationException: This parameter uses the advanced-parameter tier.");
+        }
         if !versions.is_empty() && body["Overwrite"] != true {
             return Err("ParameterAlreadyExists");
         }
         let kind = text("Type").or_else(|| Some(versions.last()?.kind.clone())).unwrap();
-        versions.push(Version { value, kind, key: text("KeyId"), changed_at: now() });
+        versions.push(Version { value, kind, key: text("KeyId"), is_advanced, changed_at: now() });
         Ok(object!({ "Version": versions.len(), "Tier": "Standard" }))
     }
 
@@ -342,13 +355,14 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let _ = sent.and_then(|()| stream.get_mut().write_all(&bytes));
 }
 
-/// A refusal in the form of the service.
-fn refusal(operation: &str, code: &str) -> (&'static str, &'static str, Vec<u8>) {
+/// A refusal in the form of the service. A message may follow the code.
+fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u8>) {
+    let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
     let (kind, answer) = if operation == "GetCallerIdentity" {
         let error = format!("<Error><Type>Sender</Type><Code>{code}</Code></Error>");
         ("text/xml", format!("<ErrorResponse>{error}</ErrorResponse>"))
     } else {
-        ("application/x-amz-json-1.1", object!({ "__type": code }).to_string())
+        ("application/x-amz-json-1.1", object!({ "__type": code, "message": message }).to_string())
     };
     ("400 Bad Request", kind, answer.into_bytes())
 }

@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use hookonce_protocol::key::EndpointId;
+use hookonce_runtime::index;
 use serde_json::Value;
 
 use crate::aws::{Alarm, Aws, CALLER, Fault, outputs_of};
@@ -48,7 +50,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let calm = doctor();
     assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
     assert_eq!(json(&calm)[0]["seen"], CALLER);
-    assert_eq!(json(&calm).as_array().unwrap().len(), 8);
+    assert_eq!(json(&calm).as_array().unwrap().len(), 9);
     let wrote = |asked: &crate::aws::Asked| asked.operation.starts_with("Put") || asked.operation.starts_with("Delete");
     assert!(!aws.account().asked.iter().any(wrote));
 
@@ -62,8 +64,19 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(1, &["clock"], "off AWS's");
     aws.account().ahead_seconds = 0;
     aws.account().put("/hookonce/inbox/endpoints/bad", "{");
-    told(1, &["endpoints"], "hookonce endpoint check --stack inbox");
+    told(1, &["endpoints", "index of ids"], "hookonce endpoint check --stack inbox");
+    assert!(
+        text(&doctor()).contains("`hookonce endpoint index --yes --stack inbox` lists them"),
+        "{}",
+        text(&doctor())
+    );
     aws.account().parameters.remove("/hookonce/inbox/endpoints/bad");
+    let bad = EndpointId::parse("bad").unwrap();
+    let parameter = index::parameter(index::shard(&bad));
+    let listed = &index::texts(std::slice::from_ref(&bad))[usize::from(index::shard(&bad))];
+    aws.account().put(&format!("/hookonce/inbox/endpoints/{parameter}"), listed);
+    assert!(text(&doctor()).contains("1 id(s) without one"), "{}", text(&doctor()));
+    assert_eq!(doctor().status.code(), Some(0), "an id without an endpoint does no harm");
     aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
     aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));

@@ -2,9 +2,7 @@
 
 use std::net::TcpListener;
 
-use hookonce_protocol::key::EndpointId;
-
-use crate::support::{Workspace, text};
+use crate::support::Workspace;
 
 /// Exit code, standard output and standard error of a command.
 fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String, String) {
@@ -131,18 +129,4 @@ fn this_machine_is_not_reached_through_a_proxy() {
     let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name.to_owned(), url.clone()));
     assert_eq!(workspace.run_with_environment(&arguments, &variables).status.code(), Some(3));
     assert!(proxy.accept().is_err(), "no request reached the proxy");
-}
-
-#[test]
-fn the_index_of_ids_is_printed_for_parameter_store() {
-    let names = "/hookonce/s/endpoints/stripe\t/hookonce/s/endpoints/ids.3\ngithub\n";
-    let output = Workspace::new().run_with_input(&["endpoint", "index"], names);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<_> = printed.lines().map(|line| line.split_once(' ').unwrap()).collect();
-    let expected = hookonce_runtime::index::texts(&["stripe", "github"].map(|id| EndpointId::parse(id).unwrap()));
-    let expected: Vec<_> = expected.iter().enumerate().map(|(at, text)| (format!("ids.{at}"), text.as_str())).collect();
-    assert_eq!(lines, expected.iter().map(|(name, text)| (name.as_str(), *text)).collect::<Vec<_>>());
-    let output = Workspace::new().run_with_input(&["endpoint", "index"], "Not An Id");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }

@@ -15,6 +15,7 @@ mod operators;
 mod parameters;
 mod providers;
 mod readme;
+mod restores;
 mod routes;
 mod runbook;
 mod support;

@@ -8,7 +8,7 @@ use serde_json::{Value, json as object};
 
 use crate::aws::{Aws, Fault, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
-use crate::support::{Workspace, json, text};
+use crate::support::{Workspace, interrupt, json, text, wait_until};
 use crate::terminal::signature;
 
 const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
@@ -328,14 +328,104 @@ fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
     }
 }
 
+/// A document of this many bytes, or a few more.
+fn long_entry(id: &str, bytes: usize) -> String {
+    let ranges: Vec<_> = (0..bytes / 18).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
+    let secrets = [format!("whsec_secret_of_{id}")];
+    object!({ "id": id, "provider": "stripe", "secrets": secrets, "source_ranges": ranges }).to_string()
+}
+
 #[test]
-fn an_index_of_endpoints_that_were_stored_by_hand_is_made() {
+fn an_import_with_a_document_that_is_too_large_writes_nothing() {
     let stack = Deployed::new();
+    let all = [entry("shop-1"), long_entry("shop-2", 9_000), long_entry("shop-3", 5_000)].concat();
+    let refused = stack.run(&["import", &stack.workspace.write("in.jsonl", all.as_bytes())]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    let said = text(&refused);
+    assert!(said.contains("shop-2: the document has") && !said.contains("shop-3"), "{said}");
+    assert!(stack.written().is_empty(), "{:?}", stack.written());
+}
+
+/// What an advanced parameter holds may become short, and the parameter stays advanced.
+#[test]
+fn a_document_that_becomes_short_is_written_over_a_long_one() {
+    let stack = Deployed::new();
+    let file = stack.workspace.write("in.jsonl", long_entry("shop", 4_500).as_bytes());
+    assert!(stack.run(&["import", &file]).status.success());
+    let mut document = stack.document("shop");
+    document.as_object_mut().unwrap().remove("source_ranges");
+    stack.aws.account().parameters.get_mut(&name("shop")).unwrap().last_mut().unwrap().value = document.to_string();
+    let rotated = stack.run(&["rotate", "shop"]);
+    assert_eq!((rotated.status.code(), stack.secrets("shop")), (Some(0), 2), "{}", text(&rotated));
+    assert!(stack.aws.account().parameters[&name("shop")].last().unwrap().is_advanced);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
+    const ENDPOINTS: usize = 12;
+    let stack = Deployed::new();
+    let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
+    let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
+    let import = ["endpoint", "import", &file, "--rate", "4", "--stack", "inbox"];
+    let written = || stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
+    let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
+    wait_until("two are written", || written() >= 2);
+    let stopped = interrupt(child);
+    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
+    assert!(text(&stopped).contains("stopped. Run the same command again: it does the rest"), "{}", text(&stopped));
+    assert!(written() < ENDPOINTS && (0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))));
+    let rest = stack.run(&["import", &file, "--rate", "1000"]);
+    assert_eq!((rest.status.code(), written()), (Some(0), ENDPOINTS), "{}", text(&rest));
+
+    // While the endpoints are read, which takes a second for each hundred, nothing is written.
+    for number in 0..100 {
+        stack.aws.account().put(&name(&format!("other-{number}")), "{}");
+    }
+    let new = stack.workspace.write("new.jsonl", entry("shop-new").as_bytes());
+    let reads = stack.aws.account().count("GetParametersByPath");
+    let puts = stack.aws.account().count("PutParameter");
+    let import = ["endpoint", "import", &new, "--stack", "inbox"];
+    let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
+    wait_until("it reads", || stack.aws.account().count("GetParametersByPath") > reads);
+    let stopped = interrupt(child);
+    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
+    assert!(text(&stopped).contains("Run the same command again"), "{}", text(&stopped));
+    assert_eq!(stack.aws.account().count("PutParameter"), puts);
+}
+
+#[test]
+fn a_refusal_of_the_key_names_its_permissions() {
+    let stack = Deployed::added("shop");
+    let said = "AccessDeniedException: User is not authorized to perform: kms:GenerateDataKey on this resource";
+    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused(said)));
+    let refused = stack.run(&["rotate", "shop"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+    assert!(text(&refused).contains("kms:Encrypt, kms:Decrypt and kms:GenerateDataKey"), "{}", text(&refused));
+}
+
+/// An id that is removed from the index and has an endpoint is refused, so a dry run comes first.
+#[test]
+fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
+    let stack = Deployed::added("gone");
+    assert!(stack.run(&["remove", "gone", "--yes"]).status.success());
     stack.aws.account().put(&name("by-hand"), r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#);
     stack.aws.account().put(&name("broken"), "{");
-    let indexed = stack.run(&["index"]);
+    let puts = stack.aws.account().count("PutParameter");
+    let dry = stack.run(&["index"]);
+    assert_eq!(dry.status.code(), Some(1), "{}", text(&dry));
+    for said in ["the index lacks 2: by-hand, broken", "lists 1 id(s) that have no endpoint", "Pass --yes"] {
+        assert!(text(&dry).contains(said), "{said}: {}", text(&dry));
+    }
+    assert_eq!(stack.aws.account().count("PutParameter"), puts);
+    let indexed = stack.run(&["index", "--yes"]);
     assert!(indexed.status.success(), "{}", text(&indexed));
     assert!(stack.is_listed("by-hand") && stack.is_listed("broken") && !stack.is_listed("nobody"));
+    assert!(!stack.is_listed("gone"));
+    let exact = stack.run(&["index"]);
+    assert!(exact.status.success() && text(&exact).contains("and nothing else"), "{}", text(&exact));
+    let here = stack.workspace.run(&["endpoint", "index"]);
+    assert!(here.status.code() == Some(2) && text(&here).contains("--stack NAME"), "{}", text(&here));
     let checked = stack.run(&["check"]);
     assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
     assert!(text(&checked).contains("by-hand: valid") && text(&checked).contains("broken: not valid"));

@@ -75,6 +75,12 @@ impl Workspace {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// Starts a command with variables in its environment. The caller reads what it prints.
+    pub(crate) fn start_with_environment(&self, arguments: &[&str], variables: &[(String, String)]) -> Child {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// Runs a command with variables in its environment.
     pub(crate) fn run_with_environment(&self, arguments: &[&str], variables: &[(String, String)]) -> Output {
         self.command(arguments).envs(variables.iter().cloned()).output().unwrap()
@@ -129,6 +135,13 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Presses Ctrl-C, and waits for the end of the command.
+pub(crate) fn interrupt(child: Child) -> Output {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
 }
 
 /// Waits until a condition holds.

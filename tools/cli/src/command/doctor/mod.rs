@@ -12,7 +12,7 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
-use crate::endpoints::{Place, check};
+use crate::endpoints::{Listing, Place, check};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::target::DataFolder;
@@ -22,6 +22,9 @@ const PORT: u16 = 8_787;
 
 /// The start of the year 2026. A clock before that is wrong.
 const EARLIEST: EpochMs = EpochMs(1_767_225_600_000);
+
+/// The most endpoints that are looked at, or a few more. A stack's are read in pages of ten.
+const ENDPOINTS_MAX: usize = 1_000;
 
 /// How long a local server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -108,7 +111,7 @@ async fn local(place: &Place) -> Vec<Check> {
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", endpoints(place).await),
+        Check::new("endpoints", endpoints(&looked(place).await, place)),
     ];
     checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| Check::new(tool, Ok(found(tool, arguments)))));
     checks
@@ -159,22 +162,27 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
     Ok(format!("running at {} (process {})", running.url, running.pid))
 }
 
+/// The endpoints, as many as are looked at.
+async fn looked(place: &Place) -> Result<Listing, Failure> {
+    place.open().await?.look(ENDPOINTS_MAX).await
+}
+
 /// Every stored document is one that the webhook function takes.
-async fn endpoints(place: &Place) -> Result<String, Failure> {
-    let stored = place.open().await?.all().await?;
+fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+    let Listing { documents, is_complete, .. } = looked.as_ref().map_err(Clone::clone)?;
     let mut bad = Vec::new();
-    for (id, stored) in &stored {
+    for (id, stored) in documents {
         if stored.document(id).and_then(|document| check(id, &document)).is_err() {
             bad.push(id.as_str());
         }
     }
     if bad.is_empty() {
-        return Ok(format!("{} valid", stored.len()));
+        let rest = if *is_complete { "" } else { "; there are more, which were not looked at" };
+        return Ok(format!("{} valid{rest}", documents.len()));
     }
-    let stack = place.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"));
     Err(Failure::usage(
         format!("not valid: {}", bad.join(", ")),
-        format!("`hookonce endpoint check{stack}` says what is wrong with each"),
+        format!("`hookonce endpoint check{}` says what is wrong with each", place.option()),
     ))
 }
 

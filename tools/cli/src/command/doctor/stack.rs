@@ -12,11 +12,13 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
+use hookonce_runtime::index::Drift;
 use hookonce_runtime::port::Store as _;
 
-use super::{Check, endpoints};
+use super::{Check, endpoints, looked};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
-use crate::endpoints::Place;
+use crate::command::endpoint::some;
+use crate::endpoints::{Listing, Place};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
@@ -50,9 +52,29 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
         Check::new("queue", queue(&config, &outputs.queue_url).await),
-        Check::new("endpoints", endpoints(place).await),
+    ]);
+    let looked = looked(place).await;
+    checks.extend([
+        Check::new("endpoints", endpoints(&looked, place)),
+        Check::new("index of ids", listed(&looked, place)),
     ]);
     checks
+}
+
+/// The index lists every endpoint.
+fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+    let Listing { drift: Drift { missing, orphaned }, .. } = looked.as_ref().map_err(Clone::clone)?;
+    let mend = format!("`hookonce endpoint index --yes{}`", place.option());
+    if !missing.is_empty() {
+        return Err(Failure::usage(
+            format!("it lacks {}: their deliveries may be refused", some(missing)),
+            format!("{mend} lists them"),
+        ));
+    }
+    Ok(match orphaned {
+        0 => "it lists every endpoint".to_owned(),
+        orphaned => format!("it lists every endpoint, and {orphaned} id(s) without one, which {mend} forgets"),
+    })
 }
 
 /// Whether the template belongs to this release.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use clap::Args;
@@ -51,44 +51,61 @@ struct Tally {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
+    // Ctrl-C ends the run between two writes, never within one.
+    let mut stop = pin!(tokio::signal::ctrl_c());
     let store = arguments.place.open().await?;
-    let existing = store.all().await?;
     let mut tally = Tally::default();
+    let existing = tokio::select! {
+        biased;
+        _ = &mut stop => return Ok(told(&tally, true, arguments.json)),
+        looked = store.look(usize::MAX) => looked?.documents,
+    };
     let mut fresh = Vec::new();
     for (id, document) in &documents {
         match existing.get(id) {
-            None => fresh.push((id, document)),
+            None => fresh.push((id, text_of(document))),
             Some(stored) if is_same(id, stored, document) => tally.there += 1,
             Some(_) => tally.differ.push(id.clone()),
         }
     }
-    let ids: Vec<_> = fresh.iter().map(|(id, _)| (*id).clone()).collect();
+    check_sizes(&*store, &fresh)?;
+    // Those of a run before this one, too: it may have died before it listed them for the second time.
+    let ids: Vec<_> = documents.keys().cloned().collect();
     store.list(&ids).await?;
-    let stopped = write(&*store, &fresh, &arguments, &mut tally).await?;
+    let stopped = write(&*store, &fresh, &arguments, &mut tally, stop).await?;
+    store.list(&ids).await?;
     Ok(told(&tally, stopped, arguments.json))
+}
+
+/// Refuses documents that are too large to be stored. Nothing is written yet.
+fn check_sizes(store: &dyn EndpointStore, fresh: &[(&EndpointId, String)]) -> Result<(), Failure> {
+    let too_large = |(id, text): &(&EndpointId, String)| Some((id.to_string(), store.fits(text).err()?));
+    let too_large: Vec<_> = fresh.iter().filter_map(too_large).collect();
+    let Some((_, first)) = too_large.first() else { return Ok(()) };
+    let hint = first.hint().to_owned();
+    Err(refused(too_large.iter().map(|(id, failure)| format!("{id}: {failure}")).collect(), hint))
 }
 
 /// Writes the new documents at the rate. True if the person stopped it.
 async fn write(
     store: &dyn EndpointStore,
-    fresh: &[(&EndpointId, &EndpointDocument)],
+    fresh: &[(&EndpointId, String)],
     arguments: &Arguments,
     tally: &mut Tally,
+    mut stop: Pin<&mut impl Future<Output = std::io::Result<()>>>,
 ) -> Result<bool, Failure> {
     let watched = !arguments.json && output::is_watched();
     let length = u64::try_from(fresh.len()).unwrap_or(0);
     let bar = if watched { output::bar("import", length) } else { indicatif::ProgressBar::hidden() };
     let mut clock = tokio::time::interval(Duration::from_secs(1) / arguments.rate);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut stop = pin!(tokio::signal::ctrl_c());
-    for (id, document) in fresh {
-        // Ctrl-C ends the run between two endpoints, never within one.
+    for (id, text) in fresh {
         tokio::select! {
             biased;
             _ = &mut stop => return Ok(true),
             _ = clock.tick() => {}
         }
-        let created = store.create(id, &text_of(document)).await.map_err(|failure| {
+        let created = store.create(id, text).await.map_err(|failure| {
             let hint = format!("{}. Then run the same command again: it does the rest", failure.hint());
             Failure::unavailable(format!("{failure}, after {} endpoint(s)", tally.imported), hint)
         })?;
@@ -164,15 +181,17 @@ fn parse(text: &str) -> Result<Documents, Failure> {
             Err(failure) => problems.push(format!("entry {}: {failure}", index + 1)),
         }
     }
-    if problems.is_empty() {
-        return Ok(documents);
-    }
+    if problems.is_empty() { Ok(documents) } else { Err(refused(problems, FORM)) }
+}
+
+/// The failure of a file that is refused as a whole.
+fn refused(mut problems: Vec<String>, hint: impl Into<String>) -> Failure {
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
     problems.truncate(PROBLEMS_MAX);
     if more > 0 {
         problems.push(format!("... and {more} more"));
     }
-    Err(Failure::usage(format!("nothing was imported:\n{}", problems.join("\n")), FORM))
+    Failure::usage(format!("nothing was imported:\n{}", problems.join("\n")), hint)
 }
 
 /// What an entry looks like.

@@ -12,11 +12,11 @@ use hookonce_providers::settings::{PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_I
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
-use hookonce_runtime::index;
+use hookonce_runtime::index::Drift;
 use serde_json::json;
 
 use super::providers::find;
-use crate::endpoints::{EndpointStore, Place, check_tenant, missing, text_of};
+use crate::endpoints::{EndpointStore, Listing, Place, check_tenant, missing, text_of};
 pub(crate) use crate::endpoints::{fresh, ids, parse_id, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Add many endpoints from a file. Running it again does the rest.
     Import(import::Arguments),
-    /// List every endpoint of a stack in its index of ids. Without --stack, print the index of the ids on standard input.
+    /// Compare the index of ids of a stack with its endpoints; --yes makes it list them all, and nothing else.
     Index(Index),
 }
 
@@ -118,6 +118,9 @@ pub(crate) struct Remove {
 
 #[derive(Debug, Args)]
 pub(crate) struct Index {
+    /// Write the index. Without this, the command only says how it differs.
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -131,8 +134,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
         Command::Import(arguments) => import::run(arguments).await,
-        Command::Index(arguments) if arguments.place.stack.is_some() => list_all(&arguments.place).await,
-        Command::Index(_) => print_index(),
+        Command::Index(arguments) => index(&arguments).await,
     }
 }
 
@@ -161,6 +163,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
             "rotate its secret, or remove it first",
         ));
     }
+    store.list(std::slice::from_ref(&id)).await?;
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
         output::note("generated secret (`endpoint show --reveal` prints it again):");
@@ -200,34 +203,52 @@ pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
     Ok((name.to_owned(), SecretOption::from(value).given(name)?))
 }
 
-/// Prints one line for each text of the index.
-fn print_index() -> Result<Exit, Failure> {
-    let read = std::io::read_to_string(std::io::stdin());
-    let names = read.map_err(|error| {
-        Failure::usage(format!("reading standard input failed: {error}"), "pipe the names of the endpoints into it")
-    })?;
-    let names = names.split_whitespace().filter_map(|name| name.rsplit('/').next());
-    // The index itself stands beside the endpoints.
-    let ids = names.filter(|name| !name.contains('.')).map(parse_id).collect::<Result<Vec<_>, _>>()?;
-    for (shard, text) in (0..index::SHARDS).zip(index::texts(&ids)) {
-        output::line(&format!("{} {text}", index::parameter(shard)));
-    }
-    Ok(Exit::Done)
+/// The most ids that are named.
+const NAMED_MAX: usize = 10;
+
+/// Names a few ids.
+pub(crate) fn some(ids: &[EndpointId]) -> String {
+    let named = ids.iter().take(NAMED_MAX).map(EndpointId::as_str).collect::<Vec<_>>().join(", ");
+    let more = ids.len().saturating_sub(NAMED_MAX);
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// For a stack whose endpoints were stored by other means.
-async fn list_all(place: &Place) -> Result<Exit, Failure> {
-    let store = place.open().await?;
-    let ids: Vec<_> = store.all().await?.into_keys().collect();
-    store.list(&ids).await?;
-    output::note(&format!("the index lists {} endpoint(s)", ids.len()));
+async fn index(arguments: &Index) -> Result<Exit, Failure> {
+    let Some(stack) = &arguments.place.stack else {
+        return Err(Failure::usage("only a deployed stack has an index of ids", "name one with --stack NAME"));
+    };
+    let store = arguments.place.open().await?;
+    let Listing { documents, drift: Drift { missing, orphaned }, .. } = store.look(usize::MAX).await?;
+    output::note(&format!("{stack} has {} endpoint(s)", documents.len()));
+    if !missing.is_empty() {
+        output::note(&format!(
+            "the index lacks {}: {}; their deliveries may be refused",
+            missing.len(),
+            some(&missing)
+        ));
+    }
+    if orphaned > 0 {
+        output::note(&format!(
+            "the index lists {orphaned} id(s) that have no endpoint: each costs a read if it is asked for"
+        ));
+    }
+    if missing.is_empty() && orphaned == 0 {
+        output::note("the index lists them all, and nothing else");
+        return Ok(Exit::Done);
+    }
+    if !arguments.yes {
+        output::note("nothing was written. Pass --yes to write the index");
+        return Ok(Exit::No);
+    }
+    store.rebuild_index().await?;
+    output::note("the index is written; functions read it again within 5 minutes");
     Ok(Exit::Done)
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
     let store = arguments.place.open().await?;
     let mut endpoints = Vec::new();
-    for (id, stored) in store.all().await? {
+    for (id, stored) in store.look(usize::MAX).await?.documents {
         match stored.document(&id) {
             Ok(document) => endpoints.push((id, document)),
             // A broken document stands in nobody's way.

@@ -6,11 +6,15 @@
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::Catalog;
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::endpoint::CACHE_AGE_MAX;
+use hookonce_runtime::port::Store as _;
+use indicatif::ProgressBar;
 
 use super::no_secret;
 use crate::command::providers::find;
@@ -18,14 +22,20 @@ use crate::endpoints::{EndpointStore, Place, Stored, check, make_secret, missing
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::SecretOption;
-use crate::select::{Filter, Read, page};
-use crate::target::Target;
+use crate::select::Filter;
+use crate::target::{Target, store_unavailable};
 
 /// How long no delivery may have used an older secret before it goes. Providers send most retries within a day.
 const QUIET: Millis = Millis::hours(24);
 
-/// The most index entries that are read to find a use.
-const ENTRIES_MAX: usize = 20_000;
+/// The most deliveries of the endpoint that are read to find a use.
+const DELIVERIES_MAX: usize = 20_000;
+
+/// The most index entries that are looked through for them. The index has those of all endpoints.
+const ENTRIES_MAX: usize = 2_000_000;
+
+/// How many entries are looked through at a time.
+const PAGE: usize = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -85,7 +95,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(
             "the metric old_secret_used counts those, of all endpoints. When this endpoint has had none for a day:",
         );
-        output::note(&format!("  hookonce endpoint rotate {id} --finish{}", on(&arguments.place)));
+        output::note(&format!("  hookonce endpoint rotate {id} --finish{}", arguments.place.option()));
     }
     Ok(Exit::Done)
 }
@@ -94,13 +104,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn full(id: &EndpointId, place: &Place) -> Failure {
     Failure::usage(
         format!("endpoint {id} has {SECRETS_MAX} secrets, the most that it can hold; nothing was written"),
-        format!("remove the older ones first: `hookonce endpoint rotate {id} --finish{}`", on(place)),
+        format!("remove the older ones first: `hookonce endpoint rotate {id} --finish{}`", place.option()),
     )
-}
-
-/// How to name the place again on the command line.
-fn on(place: &Place) -> String {
-    place.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
 }
 
 async fn finish(
@@ -141,8 +146,8 @@ enum OlderUse {
     Used { at: EpochMs },
     /// No delivery came.
     NoDelivery,
-    /// There are more entries than are read.
-    TooMany,
+    /// There are more than are read. None of those that were read used an older one.
+    TooMany { deliveries: usize, entries: usize },
     /// Deliveries came, and all used the newest.
     Silent { deliveries: usize },
 }
@@ -162,8 +167,9 @@ fn worry(seen: &Result<OlderUse, Failure>) -> String {
         Ok(OlderUse::NoDelivery) => {
             "no delivery came for a day, so nothing shows that the provider has the new secret".to_owned()
         }
-        Ok(OlderUse::TooMany) => format!(
-            "the last day has more than {ENTRIES_MAX} deliveries: look whether the metric old_secret_used has been 0 for a day"
+        Ok(OlderUse::TooMany { deliveries, entries }) => format!(
+            "the latest {deliveries} deliveries to it used the newest secret, and the rest of the day was not read, because \
+             {entries} entries of all endpoints were: look whether the metric old_secret_used has been 0 for a day"
         ),
         Ok(OlderUse::Silent { .. }) => String::new(),
         Err(failure) => format!("the records cannot be read: {failure}; {}", failure.hint()),
@@ -180,24 +186,61 @@ async fn older_use(place: &Place, id: &EndpointId, changed_at: EpochMs) -> Resul
     }
     let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
     let filter = Filter::received(id, EpochMs(now.0 - QUIET.0));
-    let (mut entries, mut deliveries) = (0, 0);
-    for query in filter.queries(stack.shards_read).into_iter().flatten() {
+    let hours = filter.queries(stack.shards_read);
+    let length = u64::try_from(hours.len()).unwrap_or(0);
+    let bar = if output::is_watched() { output::bar("hours", length) } else { ProgressBar::hidden() };
+    let mut search = Search::default();
+    // The latest hour first: a use that is still going on is found at once.
+    for hour in hours {
+        for query in &hour {
+            if let Some(seen) = search.partition(&stack.store, query, id).await? {
+                bar.finish_and_clear();
+                return Ok(seen);
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(match search.deliveries {
+        0 => OlderUse::NoDelivery,
+        deliveries => OlderUse::Silent { deliveries },
+    })
+}
+
+/// What was read so far.
+#[derive(Debug, Default)]
+struct Search {
+    entries: usize,
+    deliveries: usize,
+}
+
+impl Search {
+    /// Reads the endpoint's records of one partition of the index. An answer ends the search.
+    async fn partition(
+        &mut self,
+        store: &DynamoStore,
+        query: &IndexQuery,
+        id: &EndpointId,
+    ) -> Result<Option<OlderUse>, Failure> {
         let mut from = None;
         loop {
-            let (found, next) = page(&stack.store, &query, from, &filter, Read::Heads).await?;
-            if let Some(older) = found.records.iter().find(|record| record.secret_index > 0) {
-                return Ok(OlderUse::Used { at: older.received_at });
+            let page = store.index_page(query, from, PAGE).await.map_err(|_| store_unavailable())?;
+            self.entries += page.keys.len();
+            let own: Vec<_> = page.keys.into_iter().filter(|key| key.parts().0 == id.as_str()).collect();
+            for found in store.read_heads(&own).await {
+                let Found::Record(record) = found.map_err(|_| store_unavailable())? else { continue };
+                if record.secret_index > 0 {
+                    return Ok(Some(OlderUse::Used { at: record.received_at }));
+                }
+                self.deliveries += 1;
             }
-            entries += found.examined;
-            deliveries += found.records.len();
-            if entries > ENTRIES_MAX {
-                return Ok(OlderUse::TooMany);
+            if self.deliveries > DELIVERIES_MAX || self.entries > ENTRIES_MAX {
+                return Ok(Some(OlderUse::TooMany { deliveries: self.deliveries, entries: self.entries }));
             }
-            from = next;
+            from = page.next;
             if from.is_none() {
-                break;
+                return Ok(None);
             }
         }
     }
-    Ok(if deliveries == 0 { OlderUse::NoDelivery } else { OlderUse::Silent { deliveries } })
 }

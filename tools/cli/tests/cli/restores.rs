@@ -1,0 +1,83 @@
+//! Tables that were restored from a backup, beside those of a stack that goes on.
+
+use std::process::Output;
+
+use crate::audits::Tables;
+use crate::aws::{Aws, now, outputs_of};
+use crate::operators::{Stack, summary};
+use crate::support::{json, text};
+
+/// A stack, and copies of its tables as they were earlier.
+struct Restored {
+    stack: Stack,
+    tables: Tables,
+    _aws: Aws,
+    variables: Vec<(String, String)>,
+}
+
+impl Restored {
+    fn new() -> Self {
+        let stack = Stack::with(2, 2);
+        let tables = Tables::of(&stack);
+        tables.copy_table(&tables.inbox, "restored-inbox");
+        tables.copy_table(&tables.domain, "restored-domain");
+        let mut variables = stack.workspace.environment();
+        let aws = Aws::with_stack(&outputs_of(&variables, &[("DeliveryRetentionDays", "41")]));
+        variables.extend(aws.environment(&[]));
+        Self { stack, tables, _aws: aws, variables }
+    }
+
+    /// Runs a command on the restored tables.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let copy = ["--stack", "inbox", "--table", "restored-inbox", "--domain-table", "restored-domain"];
+        self.stack.workspace.run_with_environment(&[arguments, &copy].concat(), &self.variables)
+    }
+}
+
+#[test]
+fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
+    let restored = Restored::new();
+    // What the stack did after the moment of the restore.
+    assert!(restored.stack.deliver(4, true).status.success());
+    restored.stack.wait_for("APPLIED", 3);
+    assert_eq!(json(&restored.run(&["list", "--json"])).as_array().unwrap().len(), 4);
+    let audited = restored.run(&["audit", "--scan", "--json"]);
+    assert_eq!((audited.status.code(), &summary(&audited)["violations"]), (Some(0), &0.into()), "{}", text(&audited));
+    assert_eq!(restored.run(&["drill", "--state", "APPLIED"]).status.code(), Some(0));
+    let shown = restored.run(&["show", "stripe", "evt_0", "--json"]);
+    assert_eq!(json(&shown)["state"], "PROCESSED", "{}", text(&shown));
+
+    let by = ["--reason", "restored", "--by", "ada", "--yes"];
+    for order in [
+        &["discard", "--key", "stripe", "evt_2"][..],
+        &["redact", "--key", "stripe", "evt_0"],
+        &["replay", "--key", "stripe", "evt_3"],
+    ] {
+        let done = restored.run(&[order, &by].concat());
+        assert_eq!(done.status.code(), Some(0), "{order:?}: {}", text(&done));
+    }
+    // The orders keep to the stack's retention, and leave the stack's own tables alone.
+    let expires_at = restored.tables.number("restored-inbox", "in#stripe#evt_2", "expires_at");
+    let left = expires_at - i64::try_from(now()).unwrap();
+    assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
+    assert_eq!(json(&restored.run(&["list", "--state", "PENDING", "--json"]))[0]["key"], "evt_3");
+    assert_eq!(restored.stack.list("DEAD").len(), 2);
+    assert_eq!(restored.stack.run(&["show", "stripe", "evt_0", "--body"]).status.code(), Some(0));
+    assert!(restored.stack.show("evt_2")["operations"].as_array().unwrap().is_empty());
+}
+
+/// The stack's own domain table says nothing of what a restored inbox table holds.
+#[test]
+fn a_restored_inbox_table_is_not_judged_by_the_domain_table_of_the_stack() {
+    let restored = Restored::new();
+    let with = |arguments: &[&str]| {
+        let copy = ["--stack", "inbox", "--table", "restored-inbox"];
+        restored.stack.workspace.run_with_environment(&[arguments, &copy].concat(), &restored.variables)
+    };
+    assert_eq!(with(&["list"]).status.code(), Some(0));
+    for command in [&["audit", "--scan"][..], &["discard", "--state", "DEAD"]] {
+        let refused = with(command);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains("pass --domain-table NAME beside --table"), "{}", text(&refused));
+    }
+}
