@@ -16,6 +16,7 @@ mod lost_replies;
 mod materials;
 mod operators;
 mod payments;
+mod plans;
 mod protocol;
 mod providers;
 mod races;

@@ -269,6 +269,12 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "when": null })), "invalid type: null"),
         (route(json!({ "fact": ["$.a[*]"] })), "routes[0].fact[0]: the path `$.a[*]`"),
         (route(json!({ "fact": ["id"] })), "routes[0].fact[0]: the path `id`"),
+        (route(json!({ "tables": ["Orders"] })), "routes[0].tables[0]: an alias of a table has"),
+        (route(json!({ "tables": vec!["a"; 21] })), "routes[0].tables: must list at most 20"),
+        (
+            route(json!({ "ignore": true, "handler": "-", "consumer": "-", "tables": [] })),
+            "routes[0].tables: an ignored event",
+        ),
         (route(json!({ "across_types": true })), "routes[0].across_types: needs `fact`"),
         (route(json!({ "when": {"a": [{"wildcard": "*"}]} })), "routes[0].when.a: the operator `wildcard`"),
         (
@@ -309,6 +315,7 @@ fn the_schema_describes_the_types() {
         fact: Some(vec!["$.id".to_owned()]),
         across_types: Some(true),
         handler: Some(HandlerDocument::Builtin("h".to_owned())),
+        tables: Some(vec!["orders".to_owned()]),
         ignore: Some(true),
     };
     let document = RouteSetDocument { version: 1, otherwise: Otherwise::Dead, routes: vec![route.clone()] };
@@ -321,6 +328,7 @@ fn the_schema_describes_the_types() {
     // Whatever the schema says of a name or a count is what the checker says, too.
     let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
     assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
+    assert_eq!(limit("tables", "maxItems"), hookonce_runtime::tables::OWN_TABLES_MAX as u64);
     assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
     assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
 

@@ -116,8 +116,7 @@ impl Harness {
     fn store(&self, function: &'static str, script: &Script) -> TestStore {
         let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
-        let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
-        Faulty::new(store, script)
+        Faulty::new(self.stack.store_of(client), script)
     }
 
     fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
@@ -167,10 +166,11 @@ impl Harness {
     }
 
     fn route_set(&self) -> Routes {
-        match &self.routes {
+        let routes = match &self.routes {
             Some(source) => Routes::new(source.clone(), (self.handlers)().names()),
             None => Routes::none(),
-        }
+        };
+        routes.with_tables(self.stack.aliases())
     }
 
     fn worker_parts(&self, script: &Script, catalog: &'static Catalog) -> WorkerParts<TestStore, TestQueue, Clock> {
@@ -201,8 +201,7 @@ impl Harness {
     pub(crate) fn operator_store(&self, script: &Script) -> TestStore {
         let config = self.stack.dynamodb.config().to_builder().interceptor(CallNames);
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
-        let store = DynamoStore::new(client, &self.stack.resources.inbox_table, &self.stack.resources.domain_table);
-        Faulty::new(store, script)
+        Faulty::new(self.stack.store_of(client), script)
     }
 
     /// Delivers, signed now.

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemInput;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemInput;
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableInput;
 use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::operation::put_item::PutItemInput;
 use aws_sdk_dynamodb::operation::query::QueryInput;
@@ -23,6 +24,19 @@ use hookonce_local::tables::StackResources;
 use crate::template::policies::{Allowed, roles};
 
 static ROLES: LazyLock<BTreeMap<String, Allowed>> = LazyLock::new(roles);
+
+/// What the parameter `HandlerPolicyArn` stands for, as the documentation tells users to write it.
+static HANDLER_POLICY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plans.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let policy = page.split("```json\n").find(|text| text.contains("dynamodb:DescribeTable")).unwrap();
+    let policy: serde_json::Value = serde_json::from_str(policy.split("```").next().unwrap()).unwrap();
+    let actions = policy["Statement"][0]["Action"].as_array().unwrap();
+    actions.iter().map(|action| action.as_str().unwrap().to_owned()).collect()
+});
+
+/// A table of the user's own, which the template does not know.
+const OWN_TABLE: &str = "own table";
 
 /// The actions that a function has used, with what it used them on.
 pub(crate) type Used = Arc<Mutex<BTreeSet<(String, String)>>>;
@@ -41,12 +55,13 @@ impl Iam {
         Self { function, resources: resources.clone(), used: Arc::clone(used) }
     }
 
-    /// A table or an index, as the template names it.
+    /// A table or an index, as the template names it. Any other table is one of the user's own.
     fn table(&self, name: Option<&str>, index: Option<&str>) -> String {
         let table = match name {
             Some(name) if name == self.resources.inbox_table => "InboxTable.Arn",
             Some(name) if name == self.resources.domain_table => "DomainTable.Arn",
-            other => panic!("{} calls an unknown table: {other:?}", self.function),
+            Some(_) => OWN_TABLE,
+            None => panic!("{} names no table", self.function),
         };
         index.map_or(table.to_owned(), |index| format!("{table}/index/{index}"))
     }
@@ -67,6 +82,8 @@ impl Iam {
         } else if let Some(batch) = input.downcast_ref::<BatchGetItemInput>() {
             let tables = batch.request_items().into_iter().flat_map(|tables| tables.keys());
             tables.map(|table| ("dynamodb:BatchGetItem", self.table(Some(table), None))).collect()
+        } else if let Some(describe) = input.downcast_ref::<DescribeTableInput>() {
+            vec![("dynamodb:DescribeTable", self.table(describe.table_name(), None))]
         } else if let Some(transaction) = input.downcast_ref::<TransactWriteItemsInput>() {
             transaction.transact_items().iter().flat_map(|item| self.part(item)).collect()
         } else if input.downcast_ref::<SendMessageInput>().is_some()
@@ -103,7 +120,10 @@ impl Intercept for Iam {
         _bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         for (action, resource) in self.needs(context.input()) {
-            let allowed = ROLES[self.function].get(&resource).is_some_and(|actions| actions.contains(action));
+            let by_role = ROLES[self.function].get(&resource).is_some_and(|actions| actions.contains(action));
+            let by_handler_policy =
+                self.function == "WorkerFunction" && resource == OWN_TABLE && HANDLER_POLICY.contains(action);
+            let allowed = by_role || by_handler_policy;
             assert!(allowed, "the role of {} does not allow {action} on {resource}", self.function);
             self.used.lock().unwrap().insert((resource, action.to_owned()));
         }

@@ -3,7 +3,7 @@
 //! The backends are the embedded ones, unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as
 //! `scripts/real-backends test` does.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
+use hookonce_runtime::tables::{OwnTables, aliases};
 
 use super::logs::listen;
 
@@ -69,7 +70,7 @@ pub(crate) struct TestStack {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) resources: StackResources,
-    own_tables: BTreeMap<TableAlias, String>,
+    own_tables: OwnTables,
 }
 
 impl TestStack {
@@ -94,7 +95,7 @@ impl TestStack {
         let mut shape = StackShape::deployed(&name);
         change(&mut shape);
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
-        let stack = Self { dynamodb, sqs, resources, own_tables: BTreeMap::new() };
+        let stack = Self { dynamodb, sqs, resources, own_tables: OwnTables::new() };
         stack.keep_expired().await;
         stack
     }
@@ -113,8 +114,24 @@ impl TestStack {
     }
 
     pub(crate) fn store(&self) -> DynamoStore {
-        DynamoStore::new(self.dynamodb.clone(), &self.resources.inbox_table, &self.resources.domain_table)
-            .with_tables(self.own_tables.clone())
+        self.store_of(self.dynamodb.clone())
+    }
+
+    /// The store behind this client.
+    pub(crate) fn store_of(&self, client: aws_sdk_dynamodb::Client) -> DynamoStore {
+        let StackResources { inbox_table, domain_table, .. } = &self.resources;
+        DynamoStore::new(client, inbox_table, domain_table).with_tables(self.own_tables.clone())
+    }
+
+    /// The aliases of the further tables.
+    pub(crate) fn aliases(&self) -> BTreeSet<TableAlias> {
+        aliases(&self.own_tables)
+    }
+
+    /// Lets an alias stand for a table that does not exist.
+    pub(crate) fn without_table(mut self, alias: &str) -> Self {
+        self.own_tables.insert(TableAlias::parse(alias).unwrap(), "nowhere".to_owned());
+        self
     }
 
     pub(crate) fn queue(&self) -> SqsQueue {

@@ -181,6 +181,7 @@ fn a_parameter_names_what_the_commands_need() {
             "index_shards_read": 16,
             "delivery_retention_days": days(timing.delivery_retention),
             "effect_retention_days": days(timing.effect_retention),
+            "tables": "Tables",
         })
     );
 }

@@ -47,7 +47,7 @@ fn own(template: &Template) -> String {
 pub(super) fn counted() -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/protocol/src/call.rs");
     let source = std::fs::read_to_string(path).unwrap();
-    let arms = source.split("fn metric(self)").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap();
+    let arms = source.split("fn metric(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap();
     let signals = arms.split('"').skip(1).step_by(2).map(str::to_owned);
     METRICS.iter().map(|metric| (*metric).to_owned()).chain(signals).collect()
 }

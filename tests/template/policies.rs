@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
+use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_worker::handlers;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::document::Template;
 use super::{changed, none, only, template};
@@ -95,7 +95,7 @@ fn unused(allowed: &Allowed, used: &BTreeSet<(String, String)>) -> Vec<String> {
     pairs.filter(|pair| !used.contains(pair) && !elsewhere(pair)).map(|(on, what)| format!("{what} on {on}")).collect()
 }
 
-/// A handler that deletes. No shipped handler does, but a user's may.
+/// A handler that deletes, and checks. No shipped handler does, but a user's may.
 #[derive(Debug)]
 struct Forgetting;
 
@@ -116,7 +116,8 @@ impl Handler for Forgetting {
 
     fn plan(&self, event: &Event, fact: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
         let key = event.item_key("forgotten", [fact]);
-        Ok(Plan::default().with(DomainWrite::delete(key)))
+        let account = Check::as_seen(event.item_key("account", [fact]), &Snapshot::default(), ["closed_at"]);
+        Ok(Plan::default().with(DomainWrite::delete(key)).with_check(account))
     }
 }
 
@@ -187,7 +188,11 @@ fn a_function_has_no_rights_beside_its_role() {
 fn wildcards(template: &Template) -> Vec<String> {
     let mut findings = Vec::new();
     for role in template.resources("AWS::IAM::Role") {
-        if !template.property(role, &["ManagedPolicyArns"]).is_null() {
+        // What handlers need beyond the template, such as tables of one's own, is the user's to allow, and the worker's alone.
+        let managed = template.raw(&["Resources", role, "Properties", "ManagedPolicyArns"]);
+        let of_handlers =
+            json!({ "Fn::If": ["HasHandlerPolicy", [{ "Ref": "HandlerPolicyArn" }], { "Ref": "AWS::NoValue" }] });
+        if !managed.is_null() && (role, managed) != ("WorkerRole", &of_handlers) {
             findings.push(format!("{role} uses a managed policy"));
         }
         for policy in list(&template.property(role, &["Policies"])) {
@@ -240,4 +245,5 @@ fn no_wildcard_stands_where_a_name_could() {
     none(&wildcards(&template()));
     only(&wildcards(&changed("Action: dynamodb:Query", "Action: dynamodb:*")), "dynamodb:*");
     only(&wildcards(&changed("Resource: !GetAtt RelayLogs.Arn", "Resource: \"*\"")), "RelayRole: *");
+    only(&wildcards(&changed("[!Ref HandlerPolicyArn]", "[!Ref OperatorArn]")), "WorkerRole uses a managed policy");
 }

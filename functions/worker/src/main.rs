@@ -11,6 +11,7 @@ use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::tables::aliases;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use hookonce_worker::{WorkerFunction, handlers};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -23,10 +24,11 @@ const ROUTES_MAX: Millis = Millis::seconds(2);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let WorkerConfig { common, routes } = WorkerConfig::read(&environment())?;
+    let WorkerConfig { common, routes, tables } = WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
-    let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table);
+    let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table)
+        .with_tables(tables.clone());
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
     store.warm_up().await;
     let handlers = handlers::all();
@@ -37,6 +39,7 @@ async fn main() -> Result<(), Error> {
         }
         RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
     };
+    let routes = routes.with_tables(aliases(&tables));
     let parts =
         WorkerParts { store, queue, ambient: System, handlers, catalog: Catalog::built_in(), timing: common.timing };
     let worker = Arc::new(WorkerFunction::new(parts, routes, Telemetry::stdout("worker", common.metrics_namespace)));

@@ -10,6 +10,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
+use crate::tables::{OwnTables, own_tables};
 use crate::telemetry::NAMESPACE;
 
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
@@ -46,6 +47,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
     "HOOKONCE_ROUTES",
     "HOOKONCE_SEND_TIMEOUT_MS",
+    "HOOKONCE_TABLES",
     "HOOKONCE_VISIBILITY_SECONDS",
     "HOOKONCE_WEBHOOK_TIMEOUT_MS",
     "HOOKONCE_WORKER_TIMEOUT_SECONDS",
@@ -158,6 +160,8 @@ pub struct WorkerConfig {
     pub common: Common,
     /// Where the route set is.
     pub routes: RouteLocation,
+    /// The tables of one's own that handlers may use.
+    pub tables: OwnTables,
 }
 
 /// The relay function's configuration.
@@ -213,7 +217,9 @@ impl WorkerConfig {
         let common = reader.common();
         let routes = reader.optional("HOOKONCE_ROUTES");
         let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
-        Self { common, routes }
+        let tables = reader.optional("HOOKONCE_TABLES");
+        let tables = tables.map_or_else(OwnTables::new, |text| reader.own_tables(&text, &common));
+        Self { common, routes, tables }
     }
 }
 
@@ -400,6 +406,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn own_tables(&mut self, text: &str, common: &Common) -> OwnTables {
+        own_tables(text, [&common.inbox_table, &common.domain_table]).unwrap_or_else(|faults| {
+            self.faults.extend(faults.into_iter().map(|fault| format!("HOOKONCE_TABLES: {fault}")));
+            OwnTables::new()
+        })
+    }
+
     fn finish<T>(mut self, config: T) -> Result<T, ConfigError> {
         let ours = self.environment.keys().filter(|name| name.starts_with(PREFIX));
         let unknown = ours.filter(|name| !VARIABLES.contains(&name.as_str()));
@@ -410,7 +423,10 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use hookonce_protocol::place::TableAlias;
+
     use super::*;
+    use crate::tables::OWN_TABLES_MAX;
 
     fn complete() -> Environment {
         [
@@ -464,6 +480,45 @@ mod tests {
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
         }
+    }
+
+    #[test]
+    fn no_alias_stands_for_a_table_of_the_stack_or_of_another_alias() {
+        let read = |tables: &str| {
+            let mut environment = complete();
+            environment.insert("HOOKONCE_TABLES".to_owned(), tables.to_owned());
+            let read = WorkerConfig::read(&environment).map(|config| config.tables);
+            read.map_err(|ConfigError(faults)| faults.join("\n"))
+        };
+        assert_eq!(read(""), Ok(OwnTables::new()));
+        let arn = |name: &str, account: &str| format!("arn:aws:dynamodb:eu-central-1:{account}:table/{name}");
+        let (here, there) = (arn("prod-stock", "123456789012"), arn("prod-orders", "210987654321"));
+        let tables = read(&format!("orders=prod.Orders_1, stock={here}")).unwrap();
+        let expected = [("orders", "prod.Orders_1"), ("stock", here.as_str())];
+        assert_eq!(tables, expected.map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.to_owned())).into());
+        assert!(read(&format!("a={there},b={}", arn("prod-orders", "123456789012"))).is_ok(), "in two accounts");
+        let taken = "stands for a table of the stack itself, or of another alias";
+        for name in ["inbox", "Inbox", "domain", "DOMAIN", &arn("inbox", "123456789012"), &arn("Domain", "1")] {
+            assert_eq!(read(&format!("orders={name}")), Err(format!("HOOKONCE_TABLES: orders {taken}")), "{name}");
+        }
+        for other in ["prod-stock", "PROD-STOCK", &here] {
+            assert_eq!(read(&format!("a={here},b={other}")), Err(format!("HOOKONCE_TABLES: b {taken}")), "{other}");
+        }
+        let faults =
+            read("orders,Bad=prod-orders,stock=a table,x=ab,y=arn:aws:dynamodb:r:1:table/abc/index/i,a=one,a=two");
+        let faults = faults.unwrap_err();
+        for expected in [
+            "`orders` must be ALIAS=TABLE",
+            "`Bad` must have 1 to 32",
+            "stock must be",
+            "x must be",
+            "y must be",
+            "a stands for two",
+        ] {
+            assert!(faults.contains(expected), "{expected} not in {faults}");
+        }
+        let many: Vec<_> = (0..=OWN_TABLES_MAX).map(|index| format!("t{index}=table-{index}")).collect();
+        assert!(read(&many.join(",")).unwrap_err().contains("at most 20 tables"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 
 use hookonce_protocol::call::Failure;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use serde::de::DeserializeOwned;
 
@@ -138,6 +138,9 @@ pub struct Recognised<'a> {
     pub domain_key: DomainKey,
     /// The items that the handler needs to see.
     pub reads: Vec<ItemRef>,
+    /// The tables of one's own that it may use: those that a route lists. `None` without a route: all that the worker
+    /// has, since whoever configured them also chose the handlers of this build.
+    pub tables: Option<Vec<TableAlias>>,
     plan: PlanStep<'a>,
 }
 
@@ -147,6 +150,12 @@ impl Recognised<'_> {
     pub fn for_consumer(self, consumer: &str, domain_key: Option<DomainKey>) -> Self {
         let domain_key = domain_key.unwrap_or(self.domain_key);
         Self { consumer: Cow::Owned(consumer.to_owned()), domain_key, ..self }
+    }
+
+    /// The same with these tables of one's own alone.
+    #[must_use]
+    pub fn with_tables(self, tables: &[TableAlias]) -> Self {
+        Self { tables: Some(tables.to_vec()), ..self }
     }
 
     /// Plans the changes, given these items.
@@ -160,9 +169,10 @@ impl Recognised<'_> {
 
 impl fmt::Debug for Recognised<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, domain_key, reads, plan: _ } = self;
+        let Self { consumer, domain_key, reads, tables, plan: _ } = self;
         let mut shown = formatter.debug_struct("Recognised");
-        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).finish_non_exhaustive()
+        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).field("tables", tables);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -184,6 +194,7 @@ impl<H: Handler> Recognise for H {
             consumer: Cow::Borrowed(Handler::name(self)),
             domain_key: self.domain_key(&fact),
             reads: self.reads(event, &fact),
+            tables: None,
             plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),
         }))
     }

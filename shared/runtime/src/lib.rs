@@ -41,4 +41,5 @@ mod per_minute;
 pub mod port;
 pub mod process;
 pub mod route;
+pub mod tables;
 pub mod telemetry;

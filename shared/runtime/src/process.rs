@@ -214,11 +214,10 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Ok(None) => return Planned::NoHandler,
             Err(failure) => return Planned::Failed(failure),
         };
-        let reads = recognised.reads.clone();
+        let (reads, allowed) = (recognised.reads.clone(), recognised.tables.clone());
         let mut scope = Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new() };
-        let Ok(()) = self.describe(&mut scope, reads.iter().map(|item| item.table)).await else {
-            return Planned::Unavailable;
-        };
+        let named = reads.iter().filter_map(|item| item.table).collect();
+        let Ok(()) = self.describe(&mut scope, named, allowed.as_deref()).await else { return Planned::Unavailable };
         if let Err(fault) = asked(&reads, &event.tenant, &scope) {
             tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
             return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
@@ -230,18 +229,23 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Err(failure) => return Planned::Failed(failure),
         };
         let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
-        let Ok(()) = self.describe(&mut scope, named).await else { return Planned::Unavailable };
+        let named = named.flatten().collect();
+        let Ok(()) = self.describe(&mut scope, named, allowed.as_deref()).await else { return Planned::Unavailable };
         Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, scope }))
     }
 
-    /// Learns the keys of these tables. One that the configuration does not have stays unknown, and its items are refused.
+    /// Learns the keys of the tables that a handler names, as far as it may use them. Any other stays unknown, and its items
+    /// are refused.
     async fn describe(
         &self,
         scope: &mut Scope,
-        tables: impl Iterator<Item = Option<TableAlias>>,
+        named: BTreeSet<TableAlias>,
+        allowed: Option<&[TableAlias]>,
     ) -> Result<(), Unavailable> {
-        let unknown: BTreeSet<_> = tables.flatten().filter(|table| !scope.tables.contains_key(table)).collect();
-        for table in unknown {
+        for table in named {
+            if scope.tables.contains_key(&table) || allowed.is_some_and(|allowed| !allowed.contains(&table)) {
+                continue;
+            }
             if let Some(schema) = self.store.key_schema(table).await? {
                 scope.tables.insert(table, schema);
             }

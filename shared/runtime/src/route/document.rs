@@ -57,6 +57,9 @@ pub struct RouteDocument {
     /// Who handles the event.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub handler: Option<HandlerDocument>,
+    /// The tables of one's own that the handler may use, by their aliases. None if absent.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub tables: Option<Vec<String>>,
     /// The event ends as IGNORED.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub ignore: Option<bool>,

@@ -64,7 +64,7 @@ pub fn recognise<'a>(
             let recognised = handlers.recognise_by(&handling.handler, event)?;
             let type_is_signed = catalog.provider(&event.provider).is_some_and(Provider::type_is_signed);
             let fact = handling.domain_key(event, type_is_signed);
-            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, fact))
+            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_tables(&handling.tables))
         }
     };
     match recognised {

@@ -1,9 +1,10 @@
 //! A checked and compiled route set.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::Event;
 use hookonce_providers::JsonPath;
 use serde_json::Value;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
+use crate::tables::OWN_TABLES_MAX;
 
 /// The longest text of a set, in bytes.
 pub const SET_BYTES_MAX: usize = 1024 * 1024;
@@ -58,6 +60,8 @@ pub struct Handling {
     pub handler: String,
     /// The identity that remembers.
     pub consumer: String,
+    /// The tables of one's own that the handler may use.
+    pub tables: Vec<TableAlias>,
     fact: Option<FactRule>,
 }
 
@@ -183,6 +187,21 @@ impl RouteSet {
     /// Whether it has no route.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
+    }
+
+    /// Checks that the worker has every table that a route lists.
+    ///
+    /// # Errors
+    /// [`RouteSetError`] names each that it does not have.
+    pub fn check_tables(&self, known: &BTreeSet<TableAlias>) -> Result<(), RouteSetError> {
+        let mut faults = Faults::default();
+        for (index, route) in self.routes.iter().enumerate() {
+            let Action::Handle(handling) = &route.action else { continue };
+            for table in handling.tables.iter().filter(|table| !known.contains(table)) {
+                faults.add(&format!("routes[{index}].tables"), format!("HOOKONCE_TABLES has no table `{table}`"));
+            }
+        }
+        faults.none()
     }
 
     /// Decides about an event: the first route that fits takes it.
@@ -359,6 +378,7 @@ fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Fa
                 ("consumer", route.consumer.is_some()),
                 ("fact", route.fact.is_some()),
                 ("across_types", route.across_types.is_some()),
+                ("tables", route.tables.is_some()),
             ];
             for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
                 faults.add(&format!("{place}.{field}"), "an ignored event has no effect to remember; leave it out");
@@ -381,7 +401,23 @@ fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Fa
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
         faults.add(&format!("{place}.consumer"), rule);
     }
-    Action::Handle(Handling { handler: handler.clone(), consumer, fact: fact_rule(route, place, faults) })
+    let (tables, fact) = (tables(route, place, faults), fact_rule(route, place, faults));
+    Action::Handle(Handling { handler: handler.clone(), consumer, tables, fact })
+}
+
+fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableAlias> {
+    let names = route.tables.as_deref().unwrap_or_default();
+    if names.len() > OWN_TABLES_MAX {
+        faults.add(&format!("{place}.tables"), format!("must list at most {OWN_TABLES_MAX} tables"));
+    }
+    let mut tables = Vec::with_capacity(names.len());
+    for (index, name) in names.iter().enumerate() {
+        match TableAlias::parse(name) {
+            Ok(table) => tables.push(table),
+            Err(error) => faults.add(&format!("{place}.tables[{index}]"), error.to_string()),
+        }
+    }
+    tables
 }
 
 fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {

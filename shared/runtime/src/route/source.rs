@@ -1,5 +1,6 @@
 //! Where a route set comes from, and the one that is in use.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -9,11 +10,13 @@ use std::time::Duration;
 use error_reporter::Report;
 use futures::future::BoxFuture;
 use hookonce_protocol::key::hex;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::time::{EpochMs, Millis};
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
 use super::Routing;
+use super::fault::RouteSetError;
 use super::set::RouteSet;
 
 /// How long a batch waits for the source.
@@ -86,6 +89,7 @@ impl RouteSource for RouteFile {
 pub struct Routes {
     source: Option<Box<dyn RouteSource>>,
     handlers: Vec<&'static str>,
+    tables: BTreeSet<TableAlias>,
     state: Mutex<State>,
 }
 
@@ -123,7 +127,19 @@ impl Routes {
 
     fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
         let state = State { routing, version: None, refused: None, ask_at: EpochMs(0) };
-        Self { source, handlers, state: Mutex::new(state) }
+        Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
+    }
+
+    /// The same, for a worker with these tables of one's own. A set that names any other is refused.
+    #[must_use]
+    pub fn with_tables(self, tables: BTreeSet<TableAlias>) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// Checks a set as a whole.
+    fn checked(&self, text: &str) -> Result<RouteSet, RouteSetError> {
+        let set = RouteSet::parse(text, &self.handlers)?;
+        set.check_tables(&self.tables).map(|()| set)
     }
 
     /// What decides now. Asks the source if it is time to; whoever comes meanwhile uses what is there.
@@ -163,7 +179,7 @@ impl Routes {
                 return true;
             }
             Fetched::Absent => state.routing = Routing::Handlers,
-            Fetched::Text { version, text } => match RouteSet::parse(&text, &self.handlers) {
+            Fetched::Text { version, text } => match self.checked(&text) {
                 Ok(set) => {
                     tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
                     state.routing = Routing::Set(Arc::new(set));
