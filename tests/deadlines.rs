@@ -238,7 +238,7 @@ async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
         let edge = Edge::new("enqueue");
         edge.endpoints.throttle_for(HANGS);
         let answer = edge.deliver_in(Duration::from_secs(seconds), "evt_1").await;
-        assert_eq!(answer, (503, answered), "an invocation of {seconds} s");
+        assert!(answer.0 == 503 && (answered..answered + 50).contains(&answer.1), "{seconds} s: {answer:?}");
         assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "the next one does not wait as well");
     }
     let edge = Edge::new("enqueue");

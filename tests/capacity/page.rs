@@ -225,7 +225,7 @@ fn together() -> String {
          stranger invents costs one read if the instance knows nothing yet, and {} reads together bring the whole index. For\n\
          10,000 endpoints that is 40 KB.\n\n\
          Parameter Store answers {} reads in a second, to the whole account. So of N instances that start together the last has\n\
-         its turn about N / {} seconds later. A read that is throttled comes again after a pause with full jitter, at most\n\
+         its turn about N / {} seconds later. A read that is throttled comes again after a pause with jitter, at most\n\
          4 s, and its request waits for it up to {} s. A provider that does not wait as long delivers again and finds a duplicate.\n\
          The functions' own code against a model of that limit, in virtual time, each instance with one delivery:\n\n\
          | instances start in a second | answer 503 | half have their document after | the last after | reads tried | 503 at {} reads per second |\n\

@@ -39,6 +39,12 @@ const PAUSE_BASE: Millis = Millis(200);
 /// The longest of all these pauses. With it, a thousand instances that wait ask five hundred times in a second.
 const PAUSE_CAP: Millis = Millis::seconds(4);
 
+/// The shortest pause, so that tries never follow each other at once.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// How many tries there are at least in what is left of the wait.
+const LAST_TRIES: u32 = 4;
+
 /// The least time for the last try.
 const LAST_TRY_MIN: Duration = Duration::from_millis(200);
 
@@ -320,7 +326,7 @@ impl<S: EndpointSource> Shared<S> {
                 limit = deadline.or_later(patience);
                 let left = limit.left().saturating_sub(LAST_TRY_MIN);
                 if !left.is_zero() {
-                    tokio::time::sleep(pause(moment, pauses).min(left)).await;
+                    tokio::time::sleep(pause(moment, pauses, left)).await;
                     pauses += 1;
                     continue;
                 }
@@ -401,10 +407,11 @@ impl<S: EndpointSource> Shared<S> {
     }
 }
 
-/// The pause before a throttled read is tried again, with full jitter: instances that start together must not read together
-/// again. Each of the pauses takes other bits of the draw.
-fn pause(moment: Moment, pauses: u32) -> Duration {
+/// The pause before a throttled read is tried again, with jitter: instances that start together must not read together
+/// again. Each of the pauses takes other bits of the draw. They get shorter towards the end of the wait.
+fn pause(moment: Moment, pauses: u32, left: Duration) -> Duration {
     let drawn = Moment { entropy: moment.entropy.rotate_right(pauses.wrapping_mul(11)), ..moment };
     let bound = PAUSE_BASE.0.checked_shl(pauses).unwrap_or(PAUSE_CAP.0).clamp(PAUSE_BASE.0, PAUSE_CAP.0);
-    duration(drawn.uniform(Millis(bound)))
+    let drawn = PAUSE_MIN + duration(drawn.uniform(Millis(bound)));
+    drawn.min((left / LAST_TRIES).max(PAUSE_MIN))
 }
