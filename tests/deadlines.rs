@@ -231,7 +231,10 @@ async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
     edge.store.takes(HANGS);
     edge.queue.takes(HANGS);
     let (status, took) = edge.deliver_in(invocation, "evt_1").await;
-    assert!(status == 503 && took < 15_500, "the steps after the wait have time of their own: {status} after {took} ms");
+    assert!(
+        status == 503 && took < 15_500,
+        "the steps after the wait have time of their own: {status} after {took} ms"
+    );
     assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned()], vec!["payload".to_owned()]));
 
     for (seconds, answered) in [(29, 25_800), (5, 3_100), (0, 1_100)] {

@@ -142,12 +142,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    async fn endpoint(
-        &self,
-        id: &EndpointId,
-        deadline: Deadline,
-        patience: Deadline,
-    ) -> Result<Arc<Endpoint>, Denial> {
+    async fn endpoint(&self, id: &EndpointId, deadline: Deadline, patience: Deadline) -> Result<Arc<Endpoint>, Denial> {
         match self.endpoints.get(id, self.ingress.ambient.moment(), deadline, patience).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),

@@ -319,9 +319,8 @@ impl<S: EndpointSource> Shared<S> {
         let (mut limit, mut pauses) = (deadline, 0);
         loop {
             let read = limit.within(self.read(id, moment.now)).await;
-            let read = read.unwrap_or_else(|Unavailable| {
-                Err(LookupError::Fetch(FetchError::Unavailable(Unavailable.into())))
-            });
+            let read =
+                read.unwrap_or_else(|Unavailable| Err(LookupError::Fetch(FetchError::Unavailable(Unavailable.into()))));
             if let Err(LookupError::Fetch(FetchError::Throttled)) = read {
                 limit = deadline.or_later(patience);
                 let left = limit.left().saturating_sub(LAST_TRY_MIN);

@@ -76,7 +76,12 @@ async fn a_fetch_means_what_its_answer_says() {
         // What is neither found nor absent may exist.
         Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
         Case::new("no answer", (200, "{}"), Fetched::Unavailable, 1),
-        Case::new("another one", found(&json!([{ "Name": "x", "Value": DOCUMENT }]), &json!(["y"])), Fetched::Unavailable, 1),
+        Case::new(
+            "another one",
+            found(&json!([{ "Name": "x", "Value": DOCUMENT }]), &json!(["y"])),
+            Fetched::Unavailable,
+            1,
+        ),
         Case::new("no document", parameter("SecureString", "LEAKMENOT"), Fetched::Malformed, 1),
         Case::new("an empty document", parameter("SecureString", ""), Fetched::Malformed, 1),
         // Ciphertext, as without decryption.
@@ -104,7 +109,8 @@ async fn a_secret_that_is_not_encrypted_is_used_and_told() {
 #[tokio::test]
 async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let server = ScriptedServer::start(|_, _| {
-        let text = |shard: u8, text: &str| json!({ "Name": format!("/hookonce/test/endpoints/ids.{shard}"), "Value": text });
+        let text =
+            |shard: u8, text: &str| json!({ "Name": format!("/hookonce/test/endpoints/ids.{shard}"), "Value": text });
         let document = json!({ "Name": NAME, "Value": "no document" });
         found(&json!([text(9, "BBBB"), document, text(7, "AAAA")]), &json!(["/hookonce/test/endpoints/ids.8"]))
     })

@@ -180,7 +180,9 @@ impl<I: Invoke> Integration<I> {
             return Err(Refusal::Foreign);
         }
         if !visitor::names_us(&parts.headers, self.public_host.as_deref()) {
-            tracing::warn!("refused a request under another name: if it came through a tunnel, say its address (--public)");
+            tracing::warn!(
+                "refused a request under another name: if it came through a tunnel, say its address (--public)"
+            );
             return Err(Refusal::Foreign);
         }
         let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| Refusal::TooLarge)?;
