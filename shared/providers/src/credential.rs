@@ -113,7 +113,15 @@ impl CapturedRequest {
                     self.body.splice(range, Value::from(text).to_string().into_bytes());
                 }
             }
-            _ => {}
+            // Not a place that holds a credential.
+            Source::Setting(_)
+            | Source::Form(_)
+            | Source::FormXml { .. }
+            | Source::HashOf(_)
+            | Source::SignedAt
+            | Source::RequestSha256
+            | Source::Sha256
+            | Source::DeliverySha256 => {}
         }
         count
     }
@@ -145,7 +153,15 @@ impl Provider {
                 let mut asked = self.handshakes.iter().flat_map(|handshake| &handshake.when);
                 signs_it || asked.any(|(source, _)| source == place)
             }
-            _ => true,
+            Source::Json(_)
+            | Source::Setting(_)
+            | Source::Form(_)
+            | Source::FormXml { .. }
+            | Source::HashOf(_)
+            | Source::SignedAt
+            | Source::RequestSha256
+            | Source::Sha256
+            | Source::DeliverySha256 => true,
         }
     }
 }

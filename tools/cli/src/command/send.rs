@@ -7,7 +7,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::settings::PUBLIC_URL;
-use hookonce_providers::{Catalog, Provider, Settings};
+use hookonce_providers::{Catalog, Provider, Settings, SignError};
 use hookonce_runtime::document::EndpointDocument;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -108,8 +108,18 @@ impl Destination {
         let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
         let copies = futures::stream::iter(0..self.copies).map(|_| sender.deliver(&delivery));
         let delivered: Vec<_> = copies.buffered(self.concurrency.max(1)).collect().await;
-        let delivered: Vec<_> = delivered.into_iter().collect::<Result<_, _>>().map_err(|error| {
-            Failure::usage(error.to_string(), format!("`hookonce providers {}` shows how it signs", provider.id()))
+        let delivered: Vec<_> = delivered.into_iter().collect::<Result<_, _>>().map_err(|error: SignError| {
+            let hint = match error {
+                // Nobody else can make its signature.
+                SignError::NotSharedSecret => format!(
+                    "let {} itself send an event, to `hookonce dev --public URL` (docs/local.md)",
+                    provider.name()
+                ),
+                SignError::Secret | SignError::BodyLacks { .. } | SignError::BodyChanges | SignError::Time => {
+                    format!("`hookonce providers {}` shows how it signs", provider.id())
+                }
+            };
+            Failure::usage(error.to_string(), hint)
         })?;
         Ok(Deliveries { url: delivery.url, delivered })
     }

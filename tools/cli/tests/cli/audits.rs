@@ -1,15 +1,30 @@
 //! `stats`, `drill`, `audit` and `redact` on a running stack, sound and then damaged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, BillingMode, GlobalSecondaryIndex, PutRequest, WriteRequest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hookonce_local::clients;
 use serde_json::{Value, json as object};
 
 use crate::operators::{Stack, lines, summary};
 use crate::support::{json, root, text};
+
+/// An item as DynamoDB sends it.
+pub(crate) fn as_json(item: &HashMap<String, AttributeValue>) -> Value {
+    let value = |value: &AttributeValue| match value {
+        AttributeValue::S(text) => object!({ "S": text }),
+        AttributeValue::N(number) => object!({ "N": number }),
+        AttributeValue::Bool(bool) => object!({ "BOOL": bool }),
+        AttributeValue::B(bytes) => object!({ "B": STANDARD.encode(bytes) }),
+        AttributeValue::M(map) => object!({ "M": as_json(map) }),
+        other => panic!("no record has {other:?}"),
+    };
+    item.iter().map(|(name, it)| (name.clone(), value(it))).collect::<serde_json::Map<_, _>>().into()
+}
 
 /// The tables of a running stack, beside hookonce.
 pub(crate) struct Tables {
@@ -68,6 +83,11 @@ impl Tables {
         }
     }
 
+    /// All items of a table.
+    pub(crate) fn items(&self, table: &str) -> Vec<HashMap<String, AttributeValue>> {
+        self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items.unwrap()
+    }
+
     /// Makes another table with the same items, as a restore does.
     pub(crate) fn copy_table(&self, from: &str, to: &str) {
         let described = self.runtime.block_on(self.client.describe_table().table_name(from).send()).unwrap();
@@ -81,8 +101,7 @@ impl Tables {
             make = make.global_secondary_indexes(own.build().unwrap());
         }
         self.runtime.block_on(make.send()).unwrap();
-        let items = self.runtime.block_on(self.client.scan().table_name(from).send()).unwrap().items.unwrap();
-        for item in items {
+        for item in self.items(from) {
             let put = self.client.put_item().table_name(to).set_item(Some(item));
             self.runtime.block_on(put.send()).unwrap();
         }

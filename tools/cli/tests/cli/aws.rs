@@ -284,14 +284,19 @@ impl Aws {
 }
 
 /// A request as it came.
-struct Request {
+pub(crate) struct Request {
     target: String,
     authorization: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
-    fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+    /// The name of the operation; empty for services that have it in the body.
+    pub(crate) fn operation(&self) -> &str {
+        self.target.rsplit('.').next().unwrap_or_default()
+    }
+
+    pub(crate) fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut line = String::new();
         // The client may open a connection and not use it.
         stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -315,7 +320,7 @@ impl Request {
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
     let mut account = account.lock().unwrap();
-    let operation = request.target.rsplit('.').next().filter(|target| !target.is_empty());
+    let operation = Some(request.operation()).filter(|operation| !operation.is_empty());
     let operation = operation.unwrap_or("GetCallerIdentity").to_owned();
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let is_cloudwatch = request.target.starts_with("Granite");

@@ -114,6 +114,9 @@ fn what_cannot_be_sent_is_wrong_usage() {
     assert!(code == 2 && error.contains("http://"), "{error}");
     let (code, _, error) = send("http://127.0.0.1:1/webhooks/x", "x github event:push");
     assert!(code == 2 && error.contains("NAME:VALUE"), "{error}");
+    let discord = ["send", "--provider", "discord", "--secret", "-", "--file", &file, "--url", "http://127.0.0.1:1/x"];
+    let (code, _, error) = run(&workspace, &discord);
+    assert!(code == 2 && error.contains("itself send an event, to `hookonce dev"), "{error}");
 }
 
 /// A proxy is only for other machines.

@@ -11,6 +11,7 @@ mod doctor;
 mod endpoints;
 mod life;
 mod manual;
+mod many;
 mod operators;
 mod parameters;
 mod providers;

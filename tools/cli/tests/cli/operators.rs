@@ -177,6 +177,28 @@ fn show_tells_the_story_of_a_record() {
     }
 }
 
+/// A batch and the records of its events, as `show` and `drill` tell of them.
+#[test]
+fn a_batch_is_told_with_its_events() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let file = "events/deliveries/meta_whatsapp-messages.json";
+    let sent = workspace.run(&["send", "--provider", "meta_whatsapp", "--file", file]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let listed = |state: &str| json(&workspace.run(&["list", "--state", state, "--json"]));
+    wait_until("the batch is taken apart", || listed("FANNED_OUT").as_array().unwrap().len() == 1);
+    wait_until("its events are settled", || listed("PENDING").as_array().unwrap().is_empty());
+    let batch = listed("FANNED_OUT")[0].clone();
+    let (endpoint, key) = (batch["endpoint"].as_str().unwrap(), batch["key"].as_str().unwrap());
+    let events = listed("PROCESSED").as_array().unwrap().iter().filter(|it| it["parent"] == key).count();
+    assert!(events > 1, "{}", listed("PROCESSED"));
+    let story = text(&workspace.run(&["show", endpoint, key]));
+    assert_eq!(story.lines().filter(|line| line.trim_start().starts_with("event ")).count(), events, "{story}");
+    let drilled = workspace.run(&["drill", "--state", "PROCESSED", "--json"]);
+    assert_eq!(drilled.status.code(), Some(0), "{}", text(&drilled));
+    assert_eq!(summary(&drilled)["same"], events + 1, "{}", text(&drilled));
+}
+
 /// A force is killed somewhere in the middle. The same command goes on: every record has one more effect, none two.
 #[test]
 fn a_force_that_is_killed_goes_on_when_it_is_run_again() {

@@ -1,0 +1,250 @@
+//! Commands on tables of 100,000 records: how much they read, and how much they hold.
+//!
+//! The records are made when they are read, each from one that a running stack wrote, so that none has to be stored.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write as _};
+use std::net::TcpListener;
+use std::process::Output;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use hookonce_protocol::record::journal_shard;
+use hookonce_protocol::time::EpochMs;
+use serde_json::{Value, json as object};
+
+use crate::audits::{Tables, as_json};
+use crate::aws::{Request, now};
+use crate::operators::{Stack, summary};
+use crate::support::{Workspace, json, text};
+
+const RECORDS: usize = 100_000;
+const SHARDS: u16 = 16;
+
+/// The records came over six hours, one each so many milliseconds.
+fn step(records: usize) -> i64 {
+    6 * 3_600_000 / i64::try_from(records).unwrap()
+}
+
+/// Two tables with many records that are alike, served on loopback.
+struct Many {
+    records: usize,
+    /// An applied record and its domain key, as text in which `evt_0` and `in_0` name it.
+    record: String,
+    domain_key: String,
+    begin: i64,
+    /// The numbers of the records in each partition of the journal, the latest last.
+    journal: BTreeMap<String, Vec<usize>>,
+    calls: Mutex<BTreeMap<String, usize>>,
+    /// The process of the command, and the most memory that it has had, in KB.
+    process: AtomicU32,
+    memory_kb: AtomicU64,
+}
+
+impl Many {
+    fn of(stack: &Stack, records: usize) -> Self {
+        let tables = Tables::of(stack);
+        let record = as_json(&tables.items(&tables.inbox)[0]).to_string();
+        let keys = tables.items(&tables.domain);
+        let domain_key = keys.iter().find(|item| item.contains_key("record")).map(|item| as_json(item).to_string());
+        let begin = i64::try_from(now()).unwrap() * 1_000 - 6 * 3_600_000;
+        let mut journal = BTreeMap::<_, Vec<_>>::new();
+        for number in 0..records {
+            let at = EpochMs(begin + i64::try_from(number).unwrap() * step(records));
+            let shard = u16::try_from(number % usize::from(SHARDS)).unwrap();
+            journal.entry(journal_shard(at, shard)).or_default().push(number);
+        }
+        let (calls, process, memory_kb) = Default::default();
+        Self { records, record, domain_key: domain_key.unwrap(), begin, journal, calls, process, memory_kb }
+    }
+
+    /// Serves the tables, and returns the URL.
+    fn serve(self: &Arc<Self>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://key@{}", listener.local_addr().unwrap());
+        let many = Arc::clone(self);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (many, mut stream) = (Arc::clone(&many), BufReader::new(stream.unwrap()));
+                std::thread::spawn(move || {
+                    while let Some(request) = Request::read(&mut stream) {
+                        let answer = many.answer(&request).to_string();
+                        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length:";
+                        if write!(stream.get_mut(), "{head} {}\r\n\r\n{answer}", answer.len()).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        url
+    }
+
+    fn answer(&self, request: &Request) -> Value {
+        let operation = request.operation();
+        *self.calls.lock().unwrap().entry(operation.to_owned()).or_default() += 1;
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        match operation {
+            "Query" => self.query(&body),
+            "BatchGetItem" => self.batch(&body),
+            "Scan" => self.scan(&body),
+            "DescribeTable" => {
+                object!({ "Table": { "ItemCount": self.records, "TableSizeBytes": self.records * 1_000 } })
+            }
+            other => panic!("{other} is not played"),
+        }
+    }
+
+    fn query(&self, body: &Value) -> Value {
+        let values = body["ExpressionAttributeValues"].as_object().unwrap();
+        let partition = values[":partition"]["S"].as_str().unwrap();
+        let all = self.journal.get(partition).map_or(&[][..], Vec::as_slice);
+        if body["Select"] == "COUNT" {
+            return object!({ "Count": all.len(), "ScannedCount": all.len() });
+        }
+        let limit = usize::try_from(body["Limit"].as_u64().unwrap()).unwrap();
+        let after =
+            body["ExclusiveStartKey"]["pk"]["S"].as_str().map(|key| key.rsplit('_').next().unwrap().parse().unwrap());
+        let rest: Vec<_> =
+            all.iter().rev().filter(|number| after.is_none_or(|after: usize| **number < after)).collect();
+        let items: Vec<_> = rest.iter().take(limit).map(|number| object!({ "pk": { "S": pk(**number) } })).collect();
+        let last = if rest.len() > limit { items.last() } else { None };
+        object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len(), "LastEvaluatedKey": last })
+    }
+
+    fn item(&self, number: usize, template: &str) -> Value {
+        let text = template.replace("evt_0", &format!("evt_{number}")).replace("in_0", &format!("in_{number}"));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn received(&self, number: usize) -> Value {
+        let mut item = self.item(number, &self.record);
+        let at = self.begin + i64::try_from(number).unwrap() * step(self.records);
+        item["received_at"] = object!({ "N": at.to_string() });
+        item
+    }
+
+    fn batch(&self, body: &Value) -> Value {
+        let (table, asked) = body["RequestItems"].as_object().unwrap().iter().next().unwrap();
+        let numbers = asked["Keys"].as_array().unwrap().iter().map(|key| number(key["pk"]["S"].as_str().unwrap()));
+        let items: Vec<_> = numbers.map(|number| self.received(number)).collect();
+        object!({ "Responses": { table.as_str(): items }, "UnprocessedKeys": {} })
+    }
+
+    fn scan(&self, body: &Value) -> Value {
+        let is_inbox = body["TableName"] == "inbox";
+        let template = if is_inbox { &self.record } else { &self.domain_key };
+        let after = body["ExclusiveStartKey"]["pk"]["S"].as_str().map(|key| number(key) + 1).unwrap_or_default();
+        let until = (after + usize::try_from(body["Limit"].as_u64().unwrap()).unwrap()).min(self.records);
+        let items: Vec<_> = (after..until).map(|number| self.item(number, template)).collect();
+        if until == self.records {
+            self.weigh();
+            return object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len() });
+        }
+        let last = object!({ "pk": items.last().unwrap()["pk"] });
+        object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len(), "LastEvaluatedKey": last })
+    }
+
+    /// Reads how much memory the command has had.
+    fn weigh(&self) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.load(Ordering::SeqCst)));
+        let peak = status.ok().and_then(|status| {
+            let line = status.lines().find(|line| line.starts_with("VmHWM"))?.to_owned();
+            line.split_whitespace().nth(1)?.parse().ok()
+        });
+        self.memory_kb.fetch_max(peak.unwrap_or(0), Ordering::SeqCst);
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.lock().unwrap().values().sum()
+    }
+}
+
+fn pk(number: usize) -> String {
+    format!("in#stripe#evt_{number}")
+}
+
+/// The number at the end of a key.
+fn number(key: &str) -> usize {
+    key.rsplit('_').next().unwrap().parse().unwrap()
+}
+
+/// A folder in which commands find these tables.
+fn workspace_of(many: &Arc<Many>) -> Workspace {
+    let url = many.serve();
+    let workspace = Workspace::new();
+    let state = object!({
+        "url": url, "public_url": null, "dynamodb_url": url, "sqs_url": url, "queue_url": url, "inbox_table": "inbox",
+        "domain_table": "domain", "index_shards_read": SHARDS, "pid": 1,
+    });
+    std::fs::create_dir_all(workspace.path(".hookonce/endpoints")).unwrap();
+    std::fs::write(workspace.path(".hookonce/stack.json"), state.to_string()).unwrap();
+    workspace
+}
+
+/// Runs a command on tables with this many records.
+fn run(template: &Stack, records: usize, arguments: &[&str]) -> (Output, Arc<Many>) {
+    let many = Arc::new(Many::of(template, records));
+    let workspace = workspace_of(&many);
+    let child = workspace.start_with_environment(arguments, &[]);
+    many.process.store(child.id(), Ordering::SeqCst);
+    (child.wait_with_output().unwrap(), many)
+}
+
+#[test]
+fn the_first_page_of_a_list_takes_as_many_reads_in_a_large_table_as_in_a_small_one() {
+    let template = Stack::with(1, 0);
+    let mut calls = Vec::new();
+    for records in [RECORDS / 10, RECORDS] {
+        let (listed, many) = run(&template, records, &["list", "--json"]);
+        assert_eq!(listed.status.code(), Some(0), "{}", text(&listed));
+        let listed = json(&listed);
+        assert_eq!(
+            (listed.as_array().unwrap().len(), listed[0]["key"].as_str()),
+            (50, Some(&*format!("evt_{}", records - 1)))
+        );
+        calls.push(many.calls());
+    }
+    println!("calls for the first page of 10,000 and of 100,000 records: {calls:?}");
+    // At most two hours, each in all its partitions: one page of the index, and the records that it names.
+    assert!(calls.iter().all(|calls| *calls <= 2 * 2 * usize::from(SHARDS)), "{calls:?}");
+}
+
+#[test]
+fn an_audit_holds_a_few_bytes_of_each_record() {
+    let template = Stack::with(1, 0);
+    let mut memory_kb = Vec::new();
+    for records in [RECORDS / 10, RECORDS] {
+        let (audited, many) = run(&template, records, &["audit", "--scan", "--json", "--rate", "100000"]);
+        let told = summary(&audited);
+        assert_eq!((audited.status.code(), &told["records"]), (Some(0), &object!(records)), "{}", text(&audited));
+        assert_eq!((&told["domain_keys"], &told["violations"]), (&object!(records), &object!(0)));
+        memory_kb.push(many.memory_kb.load(Ordering::SeqCst));
+    }
+    println!("the most memory of an audit of 10,000 and of 100,000 records, in KB: {memory_kb:?}");
+    // Eight bytes for each domain key, in a set that doubles; the records themselves would be some 100 MB.
+    if cfg!(target_os = "linux") {
+        assert!(memory_kb[0] > 0 && memory_kb[1] - memory_kb[0] < 16 * 1_024, "{memory_kb:?}");
+    }
+}
+
+/// The index has the deliveries of all endpoints. Those of one are found among far more than are its own.
+#[test]
+fn a_rotation_is_finished_beside_endpoints_that_have_many_deliveries() {
+    let template = Stack::with(1, 0);
+    let many = Arc::new(Many::of(&template, RECORDS));
+    let workspace = workspace_of(&many);
+    let secrets = ["whsec_0123456789abcdef", "whsec_fedcba9876543210"];
+    let rotated = |id: &str| {
+        let path = workspace.path(&format!(".hookonce/endpoints/{id}.json"));
+        std::fs::write(&path, object!({ "provider": "stripe", "secrets": secrets }).to_string()).unwrap();
+        let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 2 * 86_400);
+        std::fs::File::options().append(true).open(path).unwrap().set_modified(before).unwrap();
+        workspace.run(&["endpoint", "rotate", id, "--finish"])
+    };
+    let quiet = rotated("quiet");
+    assert!(text(&quiet).contains("no delivery came for a day"), "{}", text(&quiet));
+    let busy = rotated("stripe");
+    assert_eq!(busy.status.code(), Some(1), "{}", text(&busy));
+    assert!(text(&busy).contains("deliveries to it used the newest secret, and the rest"), "{}", text(&busy));
+}
