@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 
 use crate::support::Harness;
 use crate::support::counting::{count, counted, counting};
+use crate::support::logs::Logs;
+use crate::template::metrics::log_queries;
 
 /// What CloudWatch accepts in one line, by the specification of its embedded metric format.
 const METRICS_MAX: usize = 100;
 const DIMENSIONS_MAX: usize = 30;
 
 /// Members of a line that are neither metric nor dimension: for a search in the log.
-const PROPERTIES: [&str; 5] = ["request_id", "endpoint", "body_bytes", "body_sha256", "header_names"];
+const PROPERTIES: [&str; 6] = ["request_id", "endpoint", "tenant", "body_bytes", "body_sha256", "header_names"];
 
 fn emitted(counts: &Counts) -> Vec<String> {
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -103,9 +105,8 @@ fn a_line_that_says_too_much_is_noticed() {
     assert_eq!(faults(&emitted(&counts)[0]).len(), 1);
 }
 
-/// Every line of a busy stack: accepted, duplicate, forged, unknown, failing and dying deliveries.
-#[tokio::test]
-async fn every_line_of_every_function_is_a_metric_line() {
+/// A busy stack: accepted, duplicate, forged, unknown, failing and dying deliveries.
+async fn busy() -> Harness {
     let harness = Harness::with(counting).await;
     for delivery in [
         count("msg_1", "a"),
@@ -117,6 +118,86 @@ async fn every_line_of_every_function_is_a_metric_line() {
         harness.deliver(&delivery).await;
     }
     harness.settle().await;
+    harness
+}
+
+/// The words of Logs Insights that the queries use.
+const WORDS: [&str; 16] = [
+    "SOURCE",
+    "filter",
+    "ispresent",
+    "and",
+    "or",
+    "stats",
+    "sum",
+    "count",
+    "pct",
+    "as",
+    "by",
+    "sort",
+    "desc",
+    "limit",
+    "parse",
+    "bin",
+];
+
+/// The fields that a query reads: what is no word of the language, no number, no text, and no name that it gives itself.
+fn fields(query: &str) -> BTreeSet<String> {
+    let without_texts: String = query.split('\'').step_by(2).collect();
+    let mut fields = BTreeSet::new();
+    let mut given = BTreeSet::new();
+    for command in without_texts.split('|') {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+        let mut tokens = command.split(|c| !is_word(c)).filter(|token| !token.is_empty()).peekable();
+        let parses = tokens.peek() == Some(&"parse");
+        let mut gives = false;
+        for token in tokens {
+            if gives {
+                given.insert(token.to_owned());
+                // `parse` gives names to the end of its command.
+                gives = parses;
+            } else if token == "as" {
+                gives = true;
+            } else if !WORDS.contains(&token) && !token.starts_with(|c: char| c.is_ascii_digit()) {
+                fields.insert(token.to_owned());
+            }
+        }
+    }
+    fields.retain(|field| !given.contains(field));
+    fields
+}
+
+/// A query for a field that no line has finds nothing, and nobody notices.
+#[tokio::test]
+async fn every_field_of_the_log_queries_is_in_a_line() {
+    let logs = Logs::catch("hookonce=info");
+    let lines =
+        busy().await.metric_lines().into_iter().chain(logs.take().lines().map(str::to_owned)).collect::<Vec<_>>();
+    let of_line = |line: &String| serde_json::from_str::<Value>(line).unwrap().as_object().unwrap().clone();
+    let mut known: BTreeSet<String> =
+        lines.iter().flat_map(|line| of_line(line).into_iter().map(|(name, _)| name)).collect();
+    known.extend(METRICS.iter().map(|name| (*name).to_owned()));
+    let page = include_str!("../docs/tenants.md");
+    let on_page = page.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    let on_page: Vec<_> = on_page.collect();
+    let queries = log_queries();
+    assert!(queries.len() >= 3 && on_page.len() > queries.len(), "{queries:?}");
+    for query in queries.iter().map(|(_, query)| query).chain(&on_page) {
+        let unknown: Vec<_> = fields(query).into_iter().filter(|field| !known.contains(field)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {query}");
+    }
+    assert_eq!(fields("filter ispresent(a) | stats sum(b) as c by d.e | sort c desc").len(), 3);
+    // The page has what the dashboard asks, without the log groups.
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (title, query) in queries {
+        let asked = query.split(" | ").filter(|command| !command.starts_with("SOURCE")).collect::<Vec<_>>().join(" | ");
+        assert!(on_page.iter().any(|shown| plain(shown) == plain(&asked)), "{title}: {asked}");
+    }
+}
+
+#[tokio::test]
+async fn every_line_of_every_function_is_a_metric_line() {
+    let harness = busy().await;
     let lines = harness.metric_lines();
     assert!(lines.len() > 5 && harness.metric("record_dead") == 1, "{lines:?}");
     let faults: Vec<_> = lines.iter().flat_map(|line| faults(line)).collect();

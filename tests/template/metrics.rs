@@ -22,10 +22,19 @@ fn watched(template: &Template) -> BTreeSet<(String, String)> {
         let body = template.raw_text(dashboard, "DashboardBody").replace("${AWS::StackName}", "AWS::StackName");
         let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
         let widgets = body["widgets"].as_array().unwrap().iter();
-        let metrics = widgets.flat_map(|widget| widget["properties"]["metrics"].as_array().unwrap());
+        let metrics = widgets.filter(|widget| widget["type"] == "metric");
+        let metrics = metrics.flat_map(|widget| widget["properties"]["metrics"].as_array().unwrap());
         watched.extend(metrics.map(|metric| (text(&metric[0]), text(&metric[1]))));
     }
     watched
+}
+
+/// Title and query of each table of the dashboard that is counted from log lines.
+pub(crate) fn log_queries() -> Vec<(String, String)> {
+    let template = template();
+    let body: Value = serde_json::from_str(&template.raw_text("Dashboard", "DashboardBody")).expect("it is JSON");
+    let widgets = body["widgets"].as_array().unwrap().iter().filter(|widget| widget["type"] == "log");
+    widgets.map(|widget| (text(&widget["properties"]["title"]), text(&widget["properties"]["query"]))).collect()
 }
 
 /// Namespace and name of each metric whose alarm calls a person.

@@ -17,7 +17,7 @@ use answer::Denial;
 use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::ingress::Answer;
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
 use hookonce_providers::{
     Fallback, Fingerprint, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery,
 };
@@ -71,9 +71,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     pub fn service(
         self: Arc<Self>,
     ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
-        gateway::service(move |request, ends_at| {
+        gateway::service(move |request| {
             let function = Arc::clone(&self);
-            async move { function.handle(request, ends_at).await }
+            async move { function.handle(request).await }
         })
     }
 
@@ -82,12 +82,11 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         gateway::call(Arc::clone(self).service(), event).await
     }
 
-    async fn handle(&self, request: Result<Inbound, Malformed>, ends_at: u64) -> Outbound {
+    async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
         let started = self.ingress.ambient.moment().now;
         let deadline = self.start_up.deadline(&self.ingress.timing);
-        let patience = Deadline::of_patience(ends_at, started);
         let mut counts = Counts::default();
-        let outbound = match self.answer(request, deadline, patience, &mut counts).await {
+        let outbound = match self.answer(request, deadline, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
@@ -107,7 +106,6 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         &self,
         request: Result<Inbound, Malformed>,
         deadline: Deadline,
-        patience: Deadline,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
         let lookups = deadline.leaving(LOOKUP_RESERVE);
@@ -115,10 +113,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         counts.property("request_id", inbound.request_id.as_str());
         edge::admit(&self.edge, &mut inbound)?;
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
-        let endpoint = self.endpoint(&id, lookups, patience).await?;
-        let deadline = deadline.after(lookups);
-        let lookups = deadline.leaving(LOOKUP_RESERVE);
+        let endpoint = self.endpoint(&id, lookups).await?;
         counts.property("endpoint", id.as_str());
+        counts.property("tenant", endpoint.tenant.as_ref().map_or(id.as_str(), Tenant::as_str));
         if !endpoint.allows_source(inbound.source) {
             return Err(Denial::SourceNotAllowed);
         }
@@ -142,8 +139,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    async fn endpoint(&self, id: &EndpointId, deadline: Deadline, patience: Deadline) -> Result<Arc<Endpoint>, Denial> {
-        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline, patience).await {
+    async fn endpoint(&self, id: &EndpointId, deadline: Deadline) -> Result<Arc<Endpoint>, Denial> {
+        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
             // The failure itself was logged. Logging these too would let any caller flood the log.
