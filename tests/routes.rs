@@ -300,6 +300,25 @@ fn fields(value: &impl serde::Serialize) -> Vec<String> {
     json!(value).as_object().unwrap().keys().cloned().collect()
 }
 
+#[test]
+fn a_set_may_name_its_schema_and_no_field_twice() {
+    let parse = |text: &str| RouteSet::parse(text, &["payments"]);
+    let named = r#"{"$schema": "https://example.com/routes.json", "version": 1, "otherwise": "dead", "routes": []}"#;
+    assert!(parse(named).is_ok());
+    let when = |when: &str| {
+        let route = format!(r#"{{"name": "a", "ignore": true, "when": {when}}}"#);
+        parse(&format!(r#"{{"version": 1, "otherwise": "dead", "routes": [{route}]}}"#))
+    };
+    assert!(when(r#"{"a": {"b": [1, null, "x", {"prefix": "p"}]}, "c": [true]}"#).is_ok());
+    for twice in
+        [r#"{"a": [1], "a": [2]}"#, r#"{"a": {"b": [1], "b": [2]}}"#, r#"{"a": [{"prefix": "x", "prefix": "y"}]}"#]
+    {
+        let error = when(twice).unwrap_err();
+        assert!(error.to_string().contains("is there twice in `when`"), "{twice}: {error}");
+    }
+    assert!(when("[1]").is_err() && when("null").is_err());
+}
+
 /// What the schema tells an editor is what the types read.
 #[test]
 fn the_schema_describes_the_types() {
@@ -318,7 +337,9 @@ fn the_schema_describes_the_types() {
         tables: Some(vec!["orders".to_owned()]),
         ignore: Some(true),
     };
-    let document = RouteSetDocument { version: 1, otherwise: Otherwise::Dead, routes: vec![route.clone()] };
+    let schema_of = Some("schemas/routes.json".to_owned());
+    let document =
+        RouteSetDocument { schema: schema_of, version: 1, otherwise: Otherwise::Dead, routes: vec![route.clone()] };
     assert_eq!(properties(&schema), fields(&document));
     assert_eq!(schema["properties"]["version"]["const"], json!(1));
     assert_eq!(schema["properties"]["otherwise"]["enum"], json!(words));

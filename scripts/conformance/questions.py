@@ -116,7 +116,7 @@ def line(cases):
 
 
 def intercom(cases):
-    return [("save", asked(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address")]
+    return [("save", asked(cases, "HEAD"), answered(""), "asked when the address is saved")]
 
 
 def braintree(cases):

@@ -74,6 +74,8 @@ def routes(commands):
         json.dump(ROUTES, file)
     commands.run("route", "deploy", "routes.json", say="is in use")
     commands.run("route", "deploy", "routes.json", say="set 2 with")
+    sample = "events/deliveries/stripe-invoice-paid.json"
+    commands.run("route", "explain", "--endpoint", "shop", "--file", sample, say="the consumer billing remembers it")
     if json.loads(commands.run("route", "show")) != ROUTES:
         commands.found.append("route show: another set than the one that was deployed")
 

@@ -42,7 +42,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
                 receives: message.receives(),
             })
             .collect();
-        let current = self.routes.current(self.parts.ambient.moment().now).await;
+        let current = self.routes.current(self.parts.ambient.moment()).await;
         let died = |key: &RecordKey, reason| self.tell(key, reason);
         let mut processed = self.parts.process(&received, &current.routing, deadline, &died).await.into_iter();
         let mut counts = Counts::default();

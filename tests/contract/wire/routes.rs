@@ -1,6 +1,7 @@
 //! The route set in Parameter Store: what is deployed is what is read, and two deployments never mix.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hookonce_runtime::aws::{DeployRoutesError, SsmRoutes};
@@ -13,6 +14,7 @@ use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.ssm";
 const POINTER: &str = "/hookonce/test/routes";
+const MARKER: &str = "/hookonce/test/routes-deployed";
 
 /// Value and version by name.
 type Parameters = BTreeMap<String, (String, i64)>;
@@ -40,6 +42,7 @@ fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
         "GetParameters" => {
             let found = |name: String| {
                 let (value, version) = parameters.get(&name)?;
+                let name = name.split(':').next()?;
                 Some(json!({ "Name": name, "Type": "String", "Value": value, "Version": version }))
             };
             assert!(names().count() <= 10, "a call names ten parameters at most");
@@ -65,7 +68,10 @@ fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
 fn put(parameters: &mut Parameters, name: &str, value: &str) -> i64 {
     let entry = parameters.entry(name.to_owned()).or_default();
     *entry = (value.to_owned(), entry.1 + 1);
-    entry.1
+    let version = entry.1;
+    // Each version stays, and has a name of its own.
+    parameters.insert(format!("{name}:{version}"), (value.to_owned(), version));
+    version
 }
 
 fn routes(server: &ScriptedServer) -> SsmRoutes {
@@ -106,10 +112,49 @@ async fn what_is_deployed_is_read_and_older_parts_go() {
     }
     let kept: std::collections::BTreeSet<String> = {
         let parameters = parameters.lock().unwrap();
-        parameters.keys().map(|name| name.split('/').take(4).collect::<Vec<_>>().join("/")).collect()
+        parameters
+            .keys()
+            .filter(|name| !name.contains(':'))
+            .map(|name| name.split('/').take(4).collect::<Vec<_>>().join("/"))
+            .collect()
     };
     // A reader may still follow the pointer before the last one.
-    assert_eq!(kept, [POINTER, "/hookonce/test/routes-3", "/hookonce/test/routes-4"].map(str::to_owned).into());
+    assert_eq!(kept, [POINTER, "/hookonce/test/routes-3", "/hookonce/test/routes-4", MARKER].map(str::to_owned).into());
+}
+
+/// A worker that starts after somebody deleted the pointer must not take that for a stack without routes.
+#[tokio::test]
+async fn a_pointer_that_was_lost_is_not_taken_for_no_set() {
+    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let routes = routes(&server);
+    assert!(routes.deploy("{}").await.unwrap().is_marked);
+    parameters.lock().unwrap().remove(POINTER);
+    assert!(routes.fetch(None).await.is_err());
+    assert!(routes.deploy("[]").await.unwrap().is_marked, "it was marked before");
+    assert_eq!(text(&routes).await.as_deref(), Some("[]"));
+    parameters.lock().unwrap().retain(|name, _| name != POINTER && name != MARKER);
+    assert_eq!(text(&routes).await, None, "whoever deletes all of it wants no set");
+}
+
+/// The client sends the write of the pointer again, which then seems to be another deployment's.
+#[tokio::test]
+async fn a_deployment_whose_reply_was_lost_is_not_told_as_overtaken() {
+    for (has_set, lost) in [(false, 1), (true, 1), (true, 2), (false, 9), (true, 9)] {
+        let parameters = Arc::new(Mutex::new(Parameters::new()));
+        if has_set {
+            put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
+        }
+        let (shared, writes) = (Arc::clone(&parameters), AtomicUsize::new(0));
+        let server = ScriptedServer::start(move |_, request| {
+            let reaction = carry_out(&mut shared.lock().unwrap(), request);
+            let is_pointer = request.asks_for("PutParameter") && request.json()["Name"] == json!(POINTER);
+            if is_pointer && writes.fetch_add(1, Ordering::Relaxed) < lost { Reaction::Close } else { reaction }
+        })
+        .await;
+        let deployed = routes(&server).deploy("{}").await;
+        assert!(deployed.is_ok(), "{has_set} {lost}: {deployed:?}");
+        assert_eq!(text(&routes(&server)).await.as_deref(), Some("{}"));
+    }
 }
 
 #[tokio::test]

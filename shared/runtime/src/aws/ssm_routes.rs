@@ -16,7 +16,11 @@ const NAMES_MAX: usize = 10;
 /// How many numbers a deployment tries that an unfinished one has left behind.
 const NUMBERS_TRIED_MAX: u64 = 20;
 
-/// A pointer such as `/hookonce/<stack>/routes`, and its parts below `/hookonce/<stack>/routes-<number>/`.
+/// What the parameter says that stays when a set was deployed once.
+const DEPLOYED: &str = "hookonce route deploy wrote a route set: without a pointer, workers wait";
+
+/// A pointer such as `/hookonce/<stack>/routes`, its parts below `/hookonce/<stack>/routes-<number>/`, and
+/// `/hookonce/<stack>/routes-deployed`: where that stands, a missing pointer was lost, and nobody takes it for no set.
 #[derive(Debug, Clone)]
 pub struct SsmRoutes {
     client: Client,
@@ -32,6 +36,8 @@ pub struct DeployedRoutes {
     pub parts: usize,
     /// Parts of an earlier set that could not be deleted. They cost nothing and do no harm.
     pub left_behind: Vec<String>,
+    /// Whether workers know from now on that there is a set, should its pointer be lost.
+    pub is_marked: bool,
 }
 
 /// Why a set was not deployed.
@@ -89,7 +95,12 @@ impl SsmRoutes {
         let oldest = before.and_then(|before| before.pointer.previous);
         let oldest = oldest.map(|(number, parts)| RoutePointer::names(&self.pointer, number, parts));
         let left_behind = self.delete(oldest.unwrap_or_default()).await;
-        Ok(DeployedRoutes { number, parts: pointer.parts, left_behind })
+        // After the pointer: a worker that finds this parameter alone waits.
+        let is_marked = match self.put(&self.marker(), DEPLOYED, false).await {
+            Ok(_) => true,
+            Err(error) => error.code() == Some("ParameterAlreadyExists"),
+        };
+        Ok(DeployedRoutes { number, parts: pointer.parts, left_behind, is_marked })
     }
 
     /// Writes the parts under the first free number. Whoever creates the first part has the number.
@@ -110,12 +121,33 @@ impl SsmRoutes {
     async fn point(&self, pointer: &RoutePointer, before: Option<&Pointed>) -> Result<(), DeployRoutesError> {
         // Plain data always serialises.
         let text = serde_json::to_string(pointer).unwrap_or_default();
-        match self.put(&self.pointer, &text, before.is_some()).await {
-            Ok(version) if before.is_none_or(|before| version == before.version + 1) => Ok(()),
-            Ok(_) => Err(DeployRoutesError::Raced),
-            Err(error) if error.code() == Some("ParameterAlreadyExists") => Err(DeployRoutesError::Overtaken),
-            Err(error) => Err(DeployRoutesError::Unavailable(unavailable(error))),
+        let first = before.map_or(1, |before| before.version + 1);
+        let (last, otherwise) = match self.put(&self.pointer, &text, before.is_some()).await {
+            Ok(version) if version == first => return Ok(()),
+            Ok(version) => (version, DeployRoutesError::Raced),
+            Err(error) if error.code() == Some("ParameterAlreadyExists") => (first, DeployRoutesError::Overtaken),
+            Err(error) => (first, DeployRoutesError::Unavailable(unavailable(error))),
+        };
+        // The reply to our own write may have been lost, and the client may have sent it again: then all that came is ours.
+        if self.were_written(&text, first, last).await { Ok(()) } else { Err(otherwise) }
+    }
+
+    /// Whether each of these versions of the pointer exists and has this text.
+    async fn were_written(&self, text: &str, first: i64, last: i64) -> bool {
+        let names: Vec<_> =
+            (first..=last).take(NAMES_MAX).map(|version| format!("{}:{version}", self.pointer)).collect();
+        if names.is_empty() {
+            return false;
         }
+        let count = names.len();
+        let answer = self.client.get_parameters().set_names(Some(names)).send().await;
+        let found = answer.ok().and_then(|answer| answer.parameters).unwrap_or_default();
+        let last_is_there = found.iter().any(|parameter| parameter.version() == last);
+        last_is_there && found.len() == count && found.iter().all(|parameter| parameter.value() == Some(text))
+    }
+
+    fn marker(&self) -> String {
+        format!("{}-deployed", self.pointer)
     }
 
     async fn put(
@@ -140,8 +172,12 @@ impl SsmRoutes {
     }
 
     async fn pointed(&self) -> Result<Option<Pointed>, RouteFetchError> {
-        let found = self.read(std::slice::from_ref(&self.pointer)).await?;
-        let Some((text, version)) = found.get(&self.pointer) else { return Ok(None) };
+        let found = self.read(&[self.pointer.clone()]).await?;
+        Self::pointed_by(found.get(&self.pointer))
+    }
+
+    fn pointed_by(found: Option<&(String, i64)>) -> Result<Option<Pointed>, RouteFetchError> {
+        let Some((text, version)) = found else { return Ok(None) };
         let pointer = RoutePointer::parse(text).ok_or_else(|| RouteFetchError("the pointer is malformed".into()))?;
         Ok(Some(Pointed { pointer, version: *version }))
     }
@@ -165,7 +201,14 @@ impl SsmRoutes {
 impl RouteSource for SsmRoutes {
     fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
         Box::pin(async move {
-            let Some(Pointed { pointer, .. }) = self.pointed().await? else { return Ok(Fetched::Absent) };
+            let marker = self.marker();
+            let found = self.read(&[self.pointer.clone(), marker.clone()]).await?;
+            let Some(Pointed { pointer, .. }) = Self::pointed_by(found.get(&self.pointer))? else {
+                return match found.get(&marker) {
+                    Some(_) => Err(RouteFetchError("there was a set, and its pointer is gone".into())),
+                    None => Ok(Fetched::Absent),
+                };
+            };
             let version = format!("{}-{}", pointer.number, pointer.sha256);
             if held == Some(version.as_str()) {
                 return Ok(Fetched::Unchanged);

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::unique;
+
 /// The version of the form.
 pub const ROUTES_VERSION: u32 = 1;
 
@@ -10,6 +12,9 @@ pub const ROUTES_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSetDocument {
+    /// Where an editor finds the form. Nothing else reads it.
+    #[serde(rename = "$schema", default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
     /// [`ROUTES_VERSION`].
     pub version: u32,
     /// What happens to events that no route takes.
@@ -46,7 +51,7 @@ pub struct RouteDocument {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
     /// What the body must hold, in EventBridge's pattern language.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "unique::object", skip_serializing_if = "Option::is_none")]
     pub when: Option<Map<String, Value>>,
     /// The paths whose values name the business fact. Without them, the handler names it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ mod pattern;
 mod set;
 mod source;
 mod stored;
+mod unique;
 
 use std::sync::Arc;
 

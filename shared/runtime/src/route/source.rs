@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use hookonce_protocol::key::hex;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Moment;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
@@ -22,7 +23,8 @@ use super::set::RouteSet;
 /// How long a batch waits for the source.
 const FETCH_MAX: Duration = Duration::from_secs(3);
 
-/// How soon the source is asked again as long as nothing was read.
+/// How soon the source is asked again after the first time that it had nothing to use. It doubles up to the source's own
+/// pause. All instances may begin at one moment, so each adds up to a quarter at random.
 const FIRST_PAUSE: Millis = Millis::seconds(1);
 
 /// What a source answers.
@@ -100,7 +102,22 @@ struct State {
     version: Option<String>,
     /// The version that was refused last.
     refused: Option<String>,
+    /// How often the source was asked before there was anything to use.
+    asked_in_vain: u32,
     ask_at: EpochMs,
+}
+
+impl State {
+    /// When to ask again if this time nothing new comes.
+    fn next(&mut self, moment: Moment, longest: Millis) -> EpochMs {
+        if !matches!(self.routing, Routing::Unknown) {
+            return moment.now.plus(longest);
+        }
+        let doubled = FIRST_PAUSE.0.saturating_mul(1_i64.checked_shl(self.asked_in_vain.min(32)).unwrap_or(i64::MAX));
+        let pause = Millis(doubled.min(longest.0));
+        self.asked_in_vain = self.asked_in_vain.saturating_add(1);
+        moment.now.plus(pause).plus(moment.uniform(Millis(pause.0 / 4)))
+    }
 }
 
 /// What decides now, and what the source said if it was asked.
@@ -126,7 +143,7 @@ impl Routes {
     }
 
     fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
-        let state = State { routing, version: None, refused: None, ask_at: EpochMs(0) };
+        let state = State { routing, version: None, refused: None, asked_in_vain: 0, ask_at: EpochMs(0) };
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
@@ -143,23 +160,23 @@ impl Routes {
     }
 
     /// What decides now. Asks the source if it is time to; whoever comes meanwhile uses what is there.
-    pub async fn current(&self, now: EpochMs) -> Current {
+    pub async fn current(&self, moment: Moment) -> Current {
         let Some(source) = &self.source else { return Current::of(Routing::Handlers) };
         let held = {
             let mut state = self.state();
-            if now < state.ask_at {
+            if moment.now < state.ask_at {
                 return Current::of(state.routing.clone());
             }
-            let known = !matches!(state.routing, Routing::Unknown);
-            state.ask_at = now.plus(if known { source.pause() } else { FIRST_PAUSE });
-            state.version.clone()
+            state.ask_at = state.next(moment, source.pause());
+            // A set that was refused is not read again.
+            state.refused.clone().or_else(|| state.version.clone())
         };
         let fetched = match timeout(FETCH_MAX, source.fetch(held.as_deref())).await {
             Ok(fetched) => fetched,
             Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
         };
         let (refused, unavailable) = match fetched {
-            Ok(fetched) => (self.take(fetched, now.plus(source.pause())), false),
+            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause())), false),
             Err(error) => {
                 tracing::warn!(error = %Report::new(&error), "reading the route set failed");
                 (false, true)
@@ -172,13 +189,18 @@ impl Routes {
     fn take(&self, fetched: Fetched, ask_at: EpochMs) -> bool {
         let mut state = self.state();
         match fetched {
+            Fetched::Unchanged if state.refused.is_some() => return true,
             Fetched::Unchanged => {}
             // A set that is gone is no decision to have none: an editor may be about to write the file again.
             Fetched::Absent if matches!(state.routing, Routing::Set(_)) => {
                 tracing::error!("the route set is gone; the last good one goes on");
+                state.refused = None;
                 return true;
             }
-            Fetched::Absent => state.routing = Routing::Handlers,
+            Fetched::Absent => {
+                state.routing = Routing::Handlers;
+                state.refused = None;
+            }
             Fetched::Text { version, text } => match self.checked(&text) {
                 Ok(set) => {
                     tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
@@ -207,5 +229,61 @@ impl Routes {
 impl Current {
     fn of(routing: Routing) -> Self {
         Self { routing, refused: false, unavailable: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A source whose set does not check.
+    #[derive(Debug, Default)]
+    struct Broken {
+        asked: AtomicUsize,
+        read: AtomicUsize,
+    }
+
+    impl RouteSource for Arc<Broken> {
+        fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let fetched = if held == Some("1") {
+                Fetched::Unchanged
+            } else {
+                self.read.fetch_add(1, Ordering::Relaxed);
+                Fetched::Text { version: "1".to_owned(), text: "{}".to_owned() }
+            };
+            Box::pin(async move { Ok(fetched) })
+        }
+
+        fn pause(&self) -> Millis {
+            Millis::minutes(1)
+        }
+    }
+
+    /// A worker that starts while the set does not check has nothing to use. Its batches must not ask each time.
+    #[tokio::test]
+    async fn a_refused_set_is_read_once_and_asked_about_ever_more_rarely() {
+        const BATCHES: i64 = 6_000;
+        let mut first = std::collections::BTreeSet::new();
+        for entropy in [0, 12_345, u64::MAX / 3] {
+            let source = Arc::new(Broken::default());
+            let routes = Routes::new(Arc::clone(&source), Vec::new());
+            let mut told = Vec::new();
+            for batch in 0..BATCHES {
+                let current = routes.current(Moment { now: EpochMs(batch * 100), entropy }).await;
+                assert!(matches!(current.routing, Routing::Unknown));
+                if current.refused {
+                    told.push(batch);
+                }
+            }
+            // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
+            assert!((12..=16).contains(&told.len()), "{told:?}");
+            assert_eq!(source.asked.load(Ordering::Relaxed), told.len());
+            assert_eq!(source.read.load(Ordering::Relaxed), 1);
+            first.insert(told[told.len() - 1]);
+        }
+        assert!(first.len() > 1, "instances that begin together do not stay together");
     }
 }

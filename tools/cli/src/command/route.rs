@@ -14,15 +14,15 @@ use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
 use hookonce_runtime::handler::HandlerError;
-use hookonce_runtime::route::{Decision, Fit, Otherwise, RouteSet, recognise};
+use hookonce_runtime::route::{Decision, Fit, Otherwise, RouteFault, RouteSet, RouteSetError, pack, recognise};
 use hookonce_worker::handlers;
 use serde::Serialize;
 use serde_json::json;
 
-use super::endpoint::{parse_id, read};
+use super::endpoint::parse_id;
 use super::providers::find;
 use super::send::header;
-use crate::endpoints::Place;
+use crate::endpoints::{Place, missing};
 use crate::failure::{Exit, Failure};
 use crate::output;
 #[cfg(feature = "aws")]
@@ -64,17 +64,17 @@ pub(crate) struct Explain {
     /// Header of the delivery, such as x-github-event:push; may be repeated.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
-    /// Provider of an endpoint that this machine does not have.
+    /// Provider of an endpoint that the stack does not have.
     #[arg(long, value_name = "ID")]
     provider: Option<String>,
-    /// Route set to explain; the local stack's if absent.
+    /// Route set to explain; the stack's if absent.
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    folder: DataFolder,
+    target: Place,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ pub(crate) struct Show {
 pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(arguments) => check(&arguments),
-        Command::Explain(arguments) => explain(&arguments),
+        Command::Explain(arguments) => explain(&arguments).await,
         Command::Deploy(arguments) => deploy(&arguments).await,
         Command::Show(arguments) => show(&arguments.target).await,
     }
@@ -110,7 +110,11 @@ fn parse(text: &str, path: &Path) -> Result<RouteSet, Failure> {
 
 fn check(arguments: &Check) -> Result<Exit, Failure> {
     let path = arguments.file.clone().unwrap_or_else(|| arguments.folder.routes());
-    let checked = RouteSet::parse(&text(&path)?, &handlers::all().names());
+    let text = text(&path)?;
+    let checked = RouteSet::parse(&text, &handlers::all().names()).and_then(|set| {
+        let packed = pack(&text).map_err(|error| RouteFault { place: "the set".to_owned(), reason: error.to_string() });
+        packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
+    });
     if arguments.json {
         let faults = checked.as_ref().err().map_or(&[][..], |error| &error.faults);
         let faults: Vec<_> =
@@ -160,14 +164,29 @@ struct ExplainedRoute {
     why: Option<String>,
 }
 
-fn explain(arguments: &Explain) -> Result<Exit, Failure> {
+/// The set to explain.
+async fn explained_set(arguments: &Explain) -> Result<RouteSet, Failure> {
+    match (&arguments.routes, &arguments.target.stack) {
+        (Some(path), _) => parse(&text(path)?, path),
+        (None, Some(stack)) => match deployed(stack).await? {
+            Some(text) => parse(&text, Path::new(&format!("the set of {stack}"))),
+            None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
+        },
+        (None, None) => {
+            let path = arguments.target.folder.routes();
+            parse(&text(&path)?, &path)
+        }
+    }
+}
+
+async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let endpoint = parse_id(&arguments.endpoint)?;
-    let path = arguments.routes.clone().unwrap_or_else(|| arguments.folder.routes());
-    let set = parse(&text(&path)?, &path)?;
+    let set = explained_set(arguments).await?;
     let (provider, tenant) = if let Some(provider) = &arguments.provider {
         (find(Catalog::built_in(), provider)?, None)
     } else {
-        let document = read(&arguments.folder, &endpoint)?;
+        let stored = arguments.target.open().await?.get(&endpoint).await?.ok_or_else(|| missing(&endpoint))?;
+        let document = stored.document(&endpoint)?;
         (find(Catalog::built_in(), &document.provider)?, document.tenant)
     };
     let tenant = tenant.unwrap_or_else(|| endpoint.clone().into());
@@ -312,6 +331,12 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
     match routes_of(stack).await?.deploy(text).await {
         Ok(done) => {
             output::note(&format!("set {} with {} part(s) is in use within a minute", done.number, done.parts));
+            if !done.is_marked {
+                output::note(&format!(
+                    "the parameter /hookonce/{stack}/routes-deployed could not be written: deploy again, or a worker that \
+                     starts after the pointer was lost goes on without routes"
+                ));
+            }
             for name in done.left_behind {
                 output::note(&format!(
                     "the parameter {name} of an earlier set could not be deleted; delete it by hand"

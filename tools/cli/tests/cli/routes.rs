@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json as object};
 
+use crate::aws::{Aws, written_by_the_template};
 use crate::support::{Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
@@ -73,6 +74,55 @@ fn a_set_is_checked_explained_and_deployed() {
     assert!(workspace.run(&["route", "deploy", &good]).status.success());
     let shown = workspace.run(&["route", "show"]);
     assert_eq!(serde_json::from_slice::<Value>(&shown.stdout).unwrap(), serde_json::from_str::<Value>(SET).unwrap());
+}
+
+#[test]
+fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
+    let workspace = Workspace::new();
+    let aws = Aws::with_stack(&written_by_the_template(&[]));
+    let run = |arguments: &[&str]| {
+        workspace.run_with_environment(&[&["route"], arguments, &["--stack", "inbox"]].concat(), &aws.signed_in())
+    };
+    let explain = ["explain", "--endpoint", "shop", "--file", FILE];
+    let absent = run(&explain);
+    assert!(absent.status.code() == Some(2) && text(&absent).contains("has no route set"), "{}", text(&absent));
+    let set = workspace.write("routes.json", SET.as_bytes());
+    let deployed = run(&["deploy", &set]);
+    assert!(deployed.status.success() && text(&deployed).contains("set 1 with 1 part(s)"), "{}", text(&deployed));
+    let shown = run(&["show"]);
+    assert_eq!(serde_json::from_slice::<Value>(&shown.stdout).unwrap(), serde_json::from_str::<Value>(SET).unwrap());
+
+    let unknown = run(&explain);
+    assert!(unknown.status.code() == Some(2) && text(&unknown).contains("no endpoint shop"), "{}", text(&unknown));
+    let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
+    aws.account().put("/hookonce/inbox/endpoints/shop", document);
+    let explained = json(&run(&[&explain[..], &["--json"]].concat()));
+    assert_eq!(explained[0]["route"], "paid");
+    assert_eq!(explained[0]["domain_key"], "#dk#acme#billing#%type#invoice.paid#in_1SampleInvoice");
+    // A worker that finds no pointer knows that there was one.
+    assert!(aws.account().value("/hookonce/inbox/routes-deployed").is_some());
+}
+
+/// A set that checks and fits into no parameters would fail only when it is deployed.
+#[test]
+fn a_set_that_is_too_long_for_parameters_does_not_check() {
+    let workspace = Workspace::new();
+    let mut state = 7_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{state:016x}{:016x}", state.rotate_left(29))
+    };
+    let routes: Vec<_> = (0..220)
+        .map(|number| {
+            let values: Vec<_> = (0..100).map(|_| noise()).collect();
+            object!({ "name": format!("route {number}"), "ignore": true, "when": { "id": values } })
+        })
+        .collect();
+    let set = object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
+    assert!(set.len() < 1_024 * 1_024, "{}", set.len());
+    let checked = workspace.run(&["route", "check", &workspace.write("set.json", set.as_bytes()), "--json"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    assert_eq!(json(&checked)["faults"][0]["place"], "the set");
 }
 
 #[test]
