@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
@@ -14,16 +14,15 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
-use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::deadline::{Deadline, FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
-use hookonce_runtime::document::{EndpointDocument, FetchError};
+use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
-use hookonce_runtime::port::{EndpointSource, Queue, Store};
+use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
+use lambda_http::{Context, LambdaEvent, Service as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -160,6 +159,19 @@ impl Edge {
         (answer["statusCode"].as_u64().unwrap(), started.elapsed().as_millis())
     }
 
+    /// The same for a delivery in an invocation of this length.
+    async fn deliver_in(&self, invocation: Duration, event: &str) -> (u64, u128) {
+        let event = invoice_paid(event, "in_1", 1).signed_with(secret("stripe")).event(&self.clock);
+        let ends_at = u64::try_from(self.clock.now().0 + i64::try_from(invocation.as_millis()).unwrap()).unwrap();
+        let mut context = Context::default();
+        context.deadline = if invocation.is_zero() { 0 } else { ends_at };
+        let started = Instant::now();
+        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), context);
+        let answer = Arc::clone(&self.function).service().call(event).await.unwrap();
+        let answer = serde_json::to_value(answer).unwrap();
+        (answer["statusCode"].as_u64().unwrap(), started.elapsed().as_millis())
+    }
+
     /// Answers one delivery, so that the document is cached, and lets it become stale.
     async fn warmed_up(self) -> Self {
         assert_eq!(self.deliver("evt_0", secret("stripe")).await, (200, 0));
@@ -202,6 +214,53 @@ async fn a_cold_start_without_parameters_asks_for_a_retry_in_time() {
     edge.endpoints.set_latency(HANGS);
     assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, 1_300));
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "one delivery waits, not every one");
+}
+
+/// Where Parameter Store throttles, one's turn comes. A late answer keeps the event, and a refusal may lose it.
+#[tokio::test(start_paused = true)]
+async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
+    let invocation = Duration::from_secs(29);
+    let edge = Edge::new("enqueue");
+    edge.endpoints.throttle_for(Duration::from_secs(10));
+    let (status, took) = edge.deliver_in(invocation, "evt_1").await;
+    assert!(status == 200 && (10_000..14_000).contains(&took), "{status} after {took} ms");
+    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned()], vec!["hint".to_owned()]));
+
+    let edge = Edge::new("enqueue");
+    edge.endpoints.throttle_for(Duration::from_secs(10));
+    edge.store.takes(HANGS);
+    edge.queue.takes(HANGS);
+    let (status, took) = edge.deliver_in(invocation, "evt_1").await;
+    assert!(
+        status == 503 && took < 15_500,
+        "the steps after the wait have time of their own: {status} after {took} ms"
+    );
+    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned()], vec!["payload".to_owned()]));
+
+    for (seconds, answered) in [(29, 25_800), (5, 3_100), (0, 1_100)] {
+        let edge = Edge::new("enqueue");
+        edge.endpoints.throttle_for(HANGS);
+        let answer = edge.deliver_in(Duration::from_secs(seconds), "evt_1").await;
+        assert!(answer.0 == 503 && (answered..answered + 50).contains(&answer.1), "{seconds} s: {answer:?}");
+        assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "the next one does not wait as well");
+    }
+    let edge = Edge::new("enqueue");
+    edge.endpoints.set_latency(HANGS);
+    assert_eq!(edge.deliver_in(invocation, "evt_1").await, (503, 1_300), "silence is no throttle");
+}
+
+/// Lambda also starts processes ahead of requests, on demand all the same.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_long_after_the_start_has_not_waited_for_it() {
+    for (after, answered) in [(0, 1_600), (500, 1_600), (501, 2_300), (600_000, 2_300)] {
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let edge = Edge::after(StartUp::of(began, true), "enqueue");
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        edge.store.takes(HANGS);
+        edge.queue.takes(HANGS);
+        assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, answered), "after {after} ms");
+    }
 }
 
 /// A process that starts on demand starts because a request waits for it.
@@ -248,66 +307,4 @@ async fn a_hint_is_left_to_the_relay_when_no_time_is_left() {
     edge.endpoints.set_latency(HANGS);
     edge.store.takes(Duration::from_millis(1_599));
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (200, 2_300));
-}
-
-/// A Parameter Store that answers so many reads in a second and throttles the others at once. Clones share it.
-#[derive(Debug, Clone)]
-struct Throttling(f64, Arc<Mutex<(f64, Instant, usize)>>);
-
-/// What Parameter Store answers in a second by default.
-const READS_PER_SECOND: f64 = 40.0;
-
-/// What it answers at least once its higher throughput is switched on.
-const READS_PER_SECOND_RAISED: f64 = 1_000.0;
-
-impl EndpointSource for Throttling {
-    async fn fetch(&self, _id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        let mut state = self.1.lock().unwrap();
-        let (left, at, reads) = *state;
-        let left = (left + at.elapsed().as_secs_f64() * self.0).min(self.0);
-        let may = left >= 1.0;
-        *state = (if may { left - 1.0 } else { left }, Instant::now(), reads + 1);
-        if !may {
-            return Err(FetchError::Throttled);
-        }
-        let document = json!({ "provider": "stripe", "secrets": [secret("stripe")] });
-        EndpointDocument::parse(&document.to_string()).map(Some)
-    }
-
-    async fn index(&self, _shard: u8) -> Result<Option<String>, FetchError> {
-        Err(FetchError::Throttled)
-    }
-}
-
-/// Starts instances, this many per second for some seconds, and counts those that cannot read their document in time.
-async fn start_cold(per_second: u64, seconds: u64, reads_per_second: f64) -> (usize, usize) {
-    let source = Throttling(reads_per_second, Arc::new(Mutex::new((reads_per_second, Instant::now(), 0))));
-    let instance = async |number: u64| {
-        tokio::time::sleep(Duration::from_millis(number * 1_000 / per_second)).await;
-        let endpoints = Endpoints::new(source.clone(), Catalog::built_in());
-        let deadline = Deadline::of(&Timing::standard()).leaving(LOOKUP_RESERVE);
-        let id = EndpointId::parse("stripe").unwrap();
-        endpoints.get(&id, Clock::new(number).moment(), deadline).await.is_err()
-    };
-    let failed = futures::future::join_all((0..per_second * seconds).map(instance)).await;
-    (failed.into_iter().filter(|failed| *failed).count(), source.1.lock().unwrap().2)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_burst_of_cold_starts_waits_for_its_documents() {
-    for (per_second, seconds) in [(40, 30), (80, 1), (300, 1), (1_000, 1)] {
-        let (failed, reads) = start_cold(per_second, seconds, READS_PER_SECOND).await;
-        println!(
-            "{per_second} cold starts/s for {seconds} s: {failed} cannot read their document, {reads} reads tried"
-        );
-        // What the store answers until the last of them gives up: one second's worth at once, and then 2.3 s.
-        let answered = READS_PER_SECOND * (1.0 + 1.0 + 1.3);
-        let wanted = f64::from(u32::try_from(per_second * seconds).unwrap());
-        let least = if seconds == 1 { (wanted - answered).max(0.0) } else { 0.0 };
-        let failed = f64::from(u32::try_from(failed).unwrap());
-        assert!((least..=least * 1.1).contains(&failed), "{per_second}/s: {failed} failed, and {least} had to");
-        let (failed, _) = start_cold(per_second, seconds, READS_PER_SECOND_RAISED).await;
-        assert_eq!(failed, 0, "{per_second}/s with higher throughput");
-    }
 }

@@ -23,7 +23,7 @@ use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
-use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
+use hookonce_runtime::port::{EndpointRead, EndpointSource, MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use serde_json::{Value, json};
@@ -136,12 +136,9 @@ fn document(folder: &Path, provider: &str) -> EndpointDocument {
 }
 
 impl EndpointSource for Vectors {
-    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
-        Ok(self.0.get(id.as_str()).cloned())
-    }
-
-    async fn index(&self, _shard: u8) -> Result<Option<String>, FetchError> {
-        Ok(None)
+    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+        let document = Ok(self.0.get(id.as_str()).cloned());
+        Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
     }
 }
 

@@ -29,7 +29,8 @@ REASONS = {
     "missing-timestamp": "without a timestamp the age of a delivery cannot be checked",
     "duplicated-signature": "a value that decides something may come only once",
     "non-utf8-document": "the signed values are read from text, and these bytes are not text",
-    "duplicated-id-header": "a delivery has one id",
+    "duplicated-id-header": "the id is signed, and two programs can read two headers with the same name differently",
+    "differing-id-headers": "an authentic delivery whose ids differ is kept under the hash of its body",
     "missing-key": "an authentic delivery without an id is kept under the hash of its body",
     "non-utf8-body": "a body is bytes; it need not be text",
     "non-utf8-body-without-key": "a genuine body that cannot be parsed is kept under its hash",
@@ -268,9 +269,21 @@ class Cases:
             self.no_text()
         id_headers = [rule[7:] for rule in rules if rule.startswith("header:") and " + " not in rule and self.sample.get("headers", {}).get(rule[7:])]
         if id_headers and self.scheme["kind"] != "contentful":
-            request = self.request()
-            request.headers.append((id_headers[0], request.header(id_headers[0])))
+            self.doubled(id_headers[0], is_only_key=rules == [f"header:{id_headers[0]}"])
+
+    def doubled(self, name, is_only_key):
+        """The id header twice: refused where it is signed, because it may be read in two ways."""
+        events = self.sample.get("events")
+        request = self.request()
+        request.headers.append((name, request.header(name)))
+        if f"header:{name}" in self.scheme.get("signs", ""):
             self.add("duplicated-id-header", request, "rejected", "duplicate_header")
+            return
+        self.add("duplicated-id-header", request, "accepted", reason="one id that comes twice is one id", **({"events": events} if events else {}))
+        if is_only_key and events:
+            request = self.request()
+            request.headers.append((name, "another"))
+            self.add("differing-id-headers", request, "accepted", events=[hashed(request.body, events[0]["type"])])
 
     def no_text(self):
         if self.provider in UNSIGNED_TEXT:

@@ -31,8 +31,6 @@ def sdk_accepts(provider, case):
         return "the SDK takes the last of two members of one name; here a value that decides something comes once"
     if case == "non-utf8-document":
         return "the SDK replaces bytes that are no text; here they make no document"
-    if case == "duplicated-id-header":
-        return "the SDK does not look at the id; here a delivery has one"
     if case == "subscription-of-other-topic":
         return "the SDK checks that SNS sent it, not whose topic it is"
     return None

@@ -275,7 +275,7 @@ FACTS = {
     ],
     "dropbox": [
         "the ping",
-        Delivery("ping-again", "equal pings are legitimate", "another ping", later=1),
+        Delivery("ping-again", "a ping says nothing of its own, so a later one is equal and yet another", "another ping", later=1),
         Delivery("retried", "an equal ping of the same second is the same one", "the ping"),
     ],
     "github": by_header("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959"),
@@ -355,7 +355,7 @@ FACTS = {
     "paypal": by_member("WH-2WR32451HC0233532", "WH-2WR32451HC0233533"),
     "plaid": [
         "an update",
-        Delivery("equal-body", "equal bodies are legitimate, and the token tells when each was signed", "another update", later=1),
+        Delivery("equal-body", "another update may have an equal body; the time in its token tells them apart", "another update", later=1),
         Delivery("retried", RETRIED, "an update", later=60, signed_later=0),
     ],
     "postmark": [

@@ -116,7 +116,7 @@ def line(cases):
 
 
 def intercom(cases):
-    return [("save", asked(cases, "HEAD"), answered(""), "asked when the address is saved")]
+    return [("save", asked(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address")]
 
 
 def braintree(cases):

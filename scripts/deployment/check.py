@@ -145,7 +145,7 @@ def gateway(stack):
     yield "Gateway", "routes", [route["RouteKey"] for route in routes], ["ANY /webhooks/{endpoint}"]
     integration, = client("apigatewayv2").get_integrations(**api)["Items"]
     yield "Gateway", "payload", integration["PayloadFormatVersion"], "2.0"
-    yield "Gateway", "time-out", integration["TimeoutInMillis"], 2_500
+    yield "Gateway", "time-out", integration["TimeoutInMillis"], 29_000
     webhook = stack.attribute(["WebhookFunction", "Arn"])
     yield "Gateway", "function", f"/{webhook}/" in integration["IntegrationUri"], True
     stage, = client("apigatewayv2").get_stages(**api)["Items"]

@@ -49,7 +49,13 @@ pub(super) const SOURCE_CONCURRENCY: Limit = Limit {
 
 pub(super) const PARAMETER_READS: Limit = Limit {
     value: 40.0,
-    what: "reads per second of Parameter Store; higher throughput is a paid setting",
+    what: "reads per second of Parameter Store",
+    source: "https://docs.aws.amazon.com/general/latest/gr/ssm.html",
+};
+
+pub(super) const PARAMETER_READS_RAISED: Limit = Limit {
+    value: 1_000.0,
+    what: "the same with higher throughput, a paid setting, for reads of several parameters",
     source: "https://docs.aws.amazon.com/general/latest/gr/ssm.html",
 };
 
@@ -59,7 +65,7 @@ pub(super) const IN_FLIGHT: Limit = Limit {
     source: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html",
 };
 
-pub(super) const ALL: [Limit; 8] = [
+pub(super) const ALL: [Limit; 9] = [
     PARTITION_WRITES,
     TABLE_WRITES,
     NEW_TABLE_WRITES,
@@ -67,6 +73,7 @@ pub(super) const ALL: [Limit; 8] = [
     CONCURRENCY,
     SOURCE_CONCURRENCY,
     PARAMETER_READS,
+    PARAMETER_READS_RAISED,
     IN_FLIGHT,
 ];
 

@@ -3,6 +3,7 @@
 //! What an event costs is counted here, on the deployed functions and the embedded servers. What AWS allows and asks for
 //! it stands in `limits.rs`, each with its source.
 
+mod cold_starts;
 mod count;
 mod limits;
 mod page;

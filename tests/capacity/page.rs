@@ -3,11 +3,16 @@
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_protocol::worker::VISIBILITY_MAX;
+use hookonce_runtime::deadline::PATIENCE_MAX;
+use hookonce_runtime::index::SHARDS;
+use hookonce_runtime::port::INDEX_TEXTS_MAX;
 
+use super::cold_starts::cold_starts;
 use super::count::PerEvent;
 use super::limits::{
     ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, NEW_TABLE_WRITES,
-    PARAMETER_READS, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY, TABLE_WRITES, WRITE_PRICE,
+    PARAMETER_READS, PARAMETER_READS_RAISED, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY,
+    TABLE_WRITES, WRITE_PRICE,
 };
 use crate::template::default_of;
 
@@ -111,6 +116,7 @@ pub(super) fn written(event: &PerEvent) -> String {
         one_event(event),
         ends(event),
         needs(event),
+        together(),
         hidden(),
         groups(),
         costs(event),
@@ -191,6 +197,50 @@ fn needs(event: &PerEvent) -> String {
     ];
     let heads = RATES.map(|rate| format!("{}/s", grouped(f64::from(rate))));
     format!("## What each rate needs\n\n| | {} |\n|---|---:|---:|---:|\n{}", heads.join(" | "), rows.concat())
+}
+
+/// Instances of the webhook function that start within one second.
+const STARTS: [u64; 3] = [80, 300, 1_000];
+
+fn together() -> String {
+    let row = |starts: u64| {
+        let slow = cold_starts(starts, 1, PARAMETER_READS.value);
+        let raised = cold_starts(starts, 1, PARAMETER_READS_RAISED.value);
+        let number = |count: usize| grouped(f64::from(u32::try_from(count).unwrap()));
+        format!(
+            "| {} | {} | {:.1} s | {:.1} s | {} | {}, the last after {:.1} s |\n",
+            grouped(f64::from(u32::try_from(starts).unwrap())),
+            number(slow.failed),
+            slow.half.as_secs_f64(),
+            slow.last.as_secs_f64(),
+            number(slow.tried),
+            number(raised.failed),
+            raised.last.as_secs_f64(),
+        )
+    };
+    let rows: String = STARTS.map(row).concat();
+    format!(
+        "## Instances that start together\n\n\
+         An instance of the webhook function that has just started reads the document of the first endpoint that it gets a\n\
+         delivery for. The same request brings along {INDEX_TEXTS_MAX} of the {SHARDS} texts of the index of ids, so that an id that a\n\
+         stranger invents costs one read if the instance knows nothing yet, and {} reads together bring the whole index. For\n\
+         10,000 endpoints that is 40 KB.\n\n\
+         Parameter Store answers {} reads in a second, to the whole account. So of N instances that start together the last has\n\
+         its turn about N / {} seconds later. A read that is throttled comes again after a pause with jitter, at most\n\
+         4 s, and its request waits for it up to {} s. A provider that does not wait as long delivers again and finds a duplicate.\n\
+         The functions' own code against a model of that limit, in virtual time, each instance with one delivery:\n\n\
+         | instances start in a second | answer 503 | half have their document after | the last after | reads tried | 503 at {} reads per second |\n\
+         |---:|---:|---:|---:|---:|---|\n{rows}\n\
+         Anyone can start instances, and while they wait, they count as concurrent executions. Higher throughput ends the wait:\n\
+         `aws ssm update-service-setting --setting-id /ssm/parameter-store/high-throughput-enabled --setting-value true`. AWS bills\n\
+         it per read. An instance that runs reads each document once in {} s.\n",
+        usize::from(SHARDS).div_ceil(INDEX_TEXTS_MAX),
+        grouped(PARAMETER_READS.value),
+        grouped(PARAMETER_READS.value),
+        PATIENCE_MAX.as_secs(),
+        grouped(PARAMETER_READS_RAISED.value),
+        grouped(KEPT_SECONDS),
+    )
 }
 
 /// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a back-off

@@ -9,8 +9,9 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::index;
-use hookonce_runtime::port::{EndpointSource, MaterialSource};
+use hookonce_runtime::port::{EndpointRead, EndpointSource, INDEX_TEXTS_MAX, MaterialSource};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// Documents as text, by endpoint. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -21,9 +22,9 @@ struct State {
     documents: Mutex<BTreeMap<String, String>>,
     down: Mutex<bool>,
     latency: Mutex<Duration>,
+    throttles_until: Mutex<Option<Instant>>,
     fetches: AtomicUsize,
     index: Mutex<Vec<String>>,
-    index_reads: AtomicUsize,
 }
 
 impl MemoryEndpoints {
@@ -51,43 +52,41 @@ impl MemoryEndpoints {
         *self.0.latency.lock().unwrap() = latency;
     }
 
+    /// Throttles every read for this long.
+    pub(crate) fn throttle_for(&self, length: Duration) {
+        *self.0.throttles_until.lock().unwrap() = Some(Instant::now() + length);
+    }
+
     /// Writes the index of all documents that are there now.
     pub(crate) fn write_index(&self) {
         let ids: Vec<_> = self.0.documents.lock().unwrap().keys().map(|id| EndpointId::parse(id).unwrap()).collect();
         *self.0.index.lock().unwrap() = index::texts(&ids);
     }
 
-    /// How often a text of the index was read.
-    pub(crate) fn index_reads(&self) -> usize {
-        self.0.index_reads.load(Ordering::SeqCst)
-    }
-
-    /// How often a document was fetched.
+    /// How often a document was read, alone or with texts of the index.
     pub(crate) fn fetches(&self) -> usize {
         self.0.fetches.load(Ordering::SeqCst)
     }
 }
 
 impl EndpointSource for MemoryEndpoints {
-    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
+    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+        assert!(shards.len() <= INDEX_TEXTS_MAX, "Parameter Store reads ten parameters at once");
         self.0.fetches.fetch_add(1, Ordering::SeqCst);
         let latency = *self.0.latency.lock().unwrap();
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
+        if self.0.throttles_until.lock().unwrap().is_some_and(|until| Instant::now() < until) {
+            return Err(FetchError::Throttled);
+        }
         if *self.0.down.lock().unwrap() {
             return Err(FetchError::Unavailable("the test says so".into()));
         }
         let text = self.0.documents.lock().unwrap().get(id.as_str()).cloned();
-        text.map(|text| EndpointDocument::parse(&text)).transpose()
-    }
-
-    async fn index(&self, shard: u8) -> Result<Option<String>, FetchError> {
-        self.0.index_reads.fetch_add(1, Ordering::SeqCst);
-        if *self.0.down.lock().unwrap() {
-            return Err(FetchError::Unavailable("the test says so".into()));
-        }
-        Ok(self.0.index.lock().unwrap().get(usize::from(shard)).cloned())
+        let texts = self.0.index.lock().unwrap();
+        let index = shards.iter().map(|shard| (*shard, texts.get(usize::from(*shard)).cloned())).collect();
+        Ok(EndpointRead { document: text.map(|text| EndpointDocument::parse(&text)).transpose(), index })
     }
 }
 

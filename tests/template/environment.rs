@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::{Timing, TimingViolation};
 use hookonce_runtime::config::{Common, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig};
+use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, PATIENCE_MAX};
 use serde_json::Value;
 
 use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only, property_of, template};
 use crate::tidy::tokens;
+
+/// API Gateway gives an integration up after 30 s at the latest.
+const GATEWAY_SECONDS_MAX: i64 = 30;
 
 /// Reads a function's environment: returns what every function reads, or every fault.
 type Read = fn(&Environment) -> Result<Common, Vec<String>>;
@@ -75,12 +80,10 @@ fn drifted(template: &Template) -> Vec<String> {
     let [(_, gateway)] = template.events("WebhookFunction", "HttpApi").try_into().unwrap();
     let [(_, hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
     let done = |path: &Value| path.as_i64();
-    let webhook_seconds =
-        passed("HOOKONCE_WEBHOOK_TIMEOUT_MS").map(|ms| ms.div_euclid(1_000) + i64::from(ms % 1_000 > 0));
+    let webhook = done(&template.property("WebhookFunction", &["Timeout"]));
     let window = Some(Timing::standard().batching_window.as_seconds());
     [
-        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), passed("HOOKONCE_WEBHOOK_TIMEOUT_MS")),
-        ("the webhook's time-out", done(&template.property("WebhookFunction", &["Timeout"])), webhook_seconds),
+        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), webhook.map(|seconds| 1_000 * seconds)),
         (
             "the worker's time-out",
             done(&template.property("WorkerFunction", &["Timeout"])),
@@ -105,8 +108,19 @@ fn drifted(template: &Template) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(_, done, passed)| done.is_none() || done != passed)
-    .map(|(what, done, passed)| format!("{what} is {done:?}, the functions get {passed:?}"))
+    .map(|(what, done, passed)| format!("{what} is {done:?}, not {passed:?}"))
     .collect()
+}
+
+/// The time of an invocation that waits for its turn at Parameter Store: more than the wait, less than the gateway allows, and
+/// little enough that the relay does not send the hint of a record that is still being claimed.
+#[test]
+fn a_webhook_may_wait_for_parameter_store() {
+    let seconds = property_of("WebhookFunction", "Timeout");
+    let patience = i64::try_from((PATIENCE_MAX + FIRST_REQUEST_MIN).as_secs()).unwrap();
+    assert!(seconds > patience + 1 && seconds < GATEWAY_SECONDS_MAX, "{seconds} s");
+    let timing = Timing { webhook_timeout: Millis::seconds(seconds), ..Timing::standard() };
+    assert_eq!(timing.violations(), [TimingViolation::WebhookTimeoutTooLong], "of the provider that waits least");
 }
 
 #[test]
@@ -153,6 +167,6 @@ fn what_the_functions_are_told_is_what_is_deployed() {
         &drifted(&changed("VisibilityTimeout: !FindInMap [Worker, Visibility, Seconds]", "VisibilityTimeout: 400")),
         "visib",
     );
-    only(&drifted(&changed("TimeoutInMillis: 2500", "TimeoutInMillis: 5000")), "gateway");
+    only(&drifted(&changed("TimeoutInMillis: 29000", "TimeoutInMillis: 5000")), "gateway");
     only(&drifted(&changed("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59")), "worker");
 }

@@ -124,7 +124,7 @@ fn an_account_accepts_the_template_and_reads_it_as_meant() {
     none(&accepted(&template()));
     only(&accepted(&changed("Architectures: [arm64]", "Architectures: [!Ref Architecture]")), "build");
     let mapped = "TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]";
-    only(&accepted(&changed("TimeoutInMillis: 2500", mapped)), "number");
+    only(&accepted(&changed("TimeoutInMillis: 29000", mapped)), "number");
     only(
         &accepted(&changed("      StageName: $default\n", "      StageName: $default\n      FailOnWarnings: true\n")),
         "warning",

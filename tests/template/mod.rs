@@ -32,6 +32,11 @@ pub(crate) fn default_of(parameter: &str) -> i64 {
     template().at(&["Parameters", parameter, "Default"]).as_i64().unwrap()
 }
 
+/// A property of a resource that is a number.
+pub(crate) fn property_of(resource: &str, property: &str) -> i64 {
+    template().property(resource, &[property]).as_i64().unwrap()
+}
+
 /// The template with one replacement. The text to replace must exist.
 fn changed(from: &str, to: &str) -> Template {
     let text = text();

@@ -73,7 +73,7 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("DeadLetterQueue.Arn", "sqs:DeleteMessage"),
     ("DeadLetterQueue.Arn", "sqs:GetQueueAttributes"),
     // Endpoint documents come from memory in these tests.
-    (PARAMETERS, "ssm:GetParameter"),
+    (PARAMETERS, "ssm:GetParameters"),
     // And so do routes.
     (ROUTES, "ssm:GetParameters"),
     (ROUTE_PARTS, "ssm:GetParameters"),

@@ -71,9 +71,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     pub fn service(
         self: Arc<Self>,
     ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
-        gateway::service(move |request| {
+        gateway::service(move |request, ends_at| {
             let function = Arc::clone(&self);
-            async move { function.handle(request).await }
+            async move { function.handle(request, ends_at).await }
         })
     }
 
@@ -82,11 +82,12 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         gateway::call(Arc::clone(self).service(), event).await
     }
 
-    async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
+    async fn handle(&self, request: Result<Inbound, Malformed>, ends_at: u64) -> Outbound {
         let started = self.ingress.ambient.moment().now;
         let deadline = self.start_up.deadline(&self.ingress.timing);
+        let patience = Deadline::of_patience(ends_at, started);
         let mut counts = Counts::default();
-        let outbound = match self.answer(request, deadline, &mut counts).await {
+        let outbound = match self.answer(request, deadline, patience, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
@@ -106,6 +107,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         &self,
         request: Result<Inbound, Malformed>,
         deadline: Deadline,
+        patience: Deadline,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
         let lookups = deadline.leaving(LOOKUP_RESERVE);
@@ -113,7 +115,9 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         counts.property("request_id", inbound.request_id.as_str());
         edge::admit(&self.edge, &mut inbound)?;
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
-        let endpoint = self.endpoint(&id, lookups).await?;
+        let endpoint = self.endpoint(&id, lookups, patience).await?;
+        let deadline = deadline.after(lookups);
+        let lookups = deadline.leaving(LOOKUP_RESERVE);
         counts.property("endpoint", id.as_str());
         counts.property("tenant", endpoint.tenant.as_ref().map_or(id.as_str(), Tenant::as_str));
         if !endpoint.allows_source(inbound.source) {
@@ -139,8 +143,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    async fn endpoint(&self, id: &EndpointId, deadline: Deadline) -> Result<Arc<Endpoint>, Denial> {
-        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline).await {
+    async fn endpoint(&self, id: &EndpointId, deadline: Deadline, patience: Deadline) -> Result<Arc<Endpoint>, Denial> {
+        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline, patience).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
             // The failure itself was logged. Logging these too would let any caller flood the log.

@@ -6,7 +6,6 @@ use hookonce_protocol::time::EpochSec;
 use sha2::{Digest, Sha256};
 
 use crate::provider::{Provider, SchemeEntry};
-use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::proof::Authentic;
 use crate::source::{REQUEST_SHA256, SIGNED_AT, Source};
@@ -23,14 +22,15 @@ pub(crate) fn may_hold_credential(name: &str) -> bool {
 impl Provider {
     /// Keeps the headers that a stored delivery is read by, and those that its catalog file names.
     ///
-    /// A header that decides the key or the event type must be present only once. A header that only another scheme of
-    /// this provider covers is left out, because anyone who replays a request could add it.
+    /// A header that decides the key or the event type and comes with different values is left out: the delivery is
+    /// authentic and is kept, and which of them the provider wrote cannot be known. A header that only another scheme of
+    /// this provider covers is left out, too, because anyone who replays a request could add it.
     pub(crate) fn kept_headers(
         &self,
         request: &Request<'_>,
         proof: &Authentic,
         now: EpochSec,
-    ) -> Result<BTreeMap<String, String>, Refusal> {
+    ) -> BTreeMap<String, String> {
         let mut own = BTreeSet::new();
         let mut others = BTreeSet::new();
         for (index, entry) in self.schemes.iter().enumerate() {
@@ -42,7 +42,7 @@ impl Provider {
             let value = match *name {
                 SIGNED_AT => proof.signed_at().map(|at| at.to_string()),
                 REQUEST_SHA256 => Some(request_sha256(request, now)),
-                name => readable(request.plain_header(name))?.map(str::to_owned),
+                name => request.agreed_header(name).map(str::to_owned),
             };
             kept.extend(value.map(|value| ((*name).to_owned(), value)));
         }
@@ -53,7 +53,7 @@ impl Provider {
                 kept.insert(name.to_owned(), values.join(", "));
             }
         }
-        Ok(kept)
+        kept
     }
 
     /// The headers that give the key and the event type of a delivery.
@@ -64,11 +64,6 @@ impl Provider {
         let sources = keys.flat_map(|rule| &rule.0).chain(events.flat_map(TextTemplate::sources));
         sources.filter_map(Source::header).collect()
     }
-}
-
-/// A header that cannot be read is missing. One that comes twice is refused, because somebody added it.
-fn readable<T>(header: Result<Option<T>, Refusal>) -> Result<Option<T>, Refusal> {
-    if header.as_ref().err() == Some(&Refusal::HeaderMalformed) { Ok(None) } else { header }
 }
 
 /// A hash of the whole request and the second of its arrival. A gateway adds a trace id to each request, so even equal

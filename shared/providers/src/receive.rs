@@ -138,7 +138,7 @@ impl Provider {
             }
         }
         match proof {
-            Some(proof) => self.delivery(request, &proof, now).map(Received::Delivery),
+            Some(proof) => Ok(Received::Delivery(self.delivery(request, &proof, now))),
             None => Err(self.refusal_without_proof(request.method)),
         }
     }
@@ -191,10 +191,10 @@ impl Provider {
         self.handshakes.iter().filter(move |handshake| handshake.method.as_str() == method)
     }
 
-    fn delivery(&self, request: &Request<'_>, proof: &Authentic, now: EpochSec) -> Result<VerifiedDelivery, Refusal> {
-        let headers = self.kept_headers(request, proof, now)?;
+    fn delivery(&self, request: &Request<'_>, proof: &Authentic, now: EpochSec) -> VerifiedDelivery {
+        let headers = self.kept_headers(request, proof, now);
         let parts = self.split(request.body, &headers);
-        Ok(VerifiedDelivery {
+        VerifiedDelivery {
             provider_id: self.id.clone(),
             body: request.body.to_vec(),
             body_sha256: Sha256::digest(request.body).into(),
@@ -202,6 +202,6 @@ impl Provider {
             secret_index: proof.secret_index(),
             bound_to: proof.bond().map(str::to_owned),
             contents: Contents::of(parts),
-        })
+        }
     }
 }

@@ -89,6 +89,17 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The value that a header has each time that it comes, or that a gateway has joined with commas. `None` if its values
+    /// differ or cannot be read.
+    pub(crate) fn agreed_header(&self, name: &str) -> Option<&'a str> {
+        let mut values = Vec::new();
+        for value in self.header_values(name) {
+            values.extend(header_text(value).ok()?.split(',').map(str::trim));
+        }
+        let (first, others) = values.split_first()?;
+        others.iter().all(|other| other == first).then_some(*first)
+    }
+
     /// The value of a query parameter, percent-decoded. A parameter that comes twice is refused.
     pub(crate) fn query(&self, name: &str) -> Result<Option<String>, Refusal> {
         let query = self.url.split_once('?').map_or("", |(_, query)| query);

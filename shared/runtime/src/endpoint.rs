@@ -17,9 +17,9 @@ use ipnet::IpNet;
 use crate::deadline::Deadline;
 use crate::document::{BODY_BYTES_MAX, EndpointDocument, FetchError};
 use crate::drive::duration;
-use crate::index::{self, IdShard};
+use crate::listing::{Listed, Listing};
 use crate::per_minute::PerMinute;
-use crate::port::EndpointSource;
+use crate::port::{EndpointRead, EndpointSource};
 
 /// How long a document is cached.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(300);
@@ -33,30 +33,29 @@ pub const REFRESH_PAUSE: Millis = Millis::seconds(10);
 /// How long a delivery waits for a document to be fetched again. Then the cached one is used, and the fetch goes on.
 pub const STALE_AFTER: Duration = Duration::from_millis(300);
 
-/// How often a throttled read of a document that is not cached is tried again, within the deadline.
-pub const PAUSES_MAX: usize = 8;
+/// The longest pause before a throttled read is tried again the first time. It doubles with each further time.
+const PAUSE_BASE: Millis = Millis(200);
 
-/// The shortest pause before such a try.
-const PAUSE_MIN: Millis = Millis(50);
+/// The longest of all these pauses. With it, a thousand instances that wait ask five hundred times in a second.
+const PAUSE_CAP: Millis = Millis::seconds(4);
 
-/// How much longer it may be.
-const PAUSE_SPREAD: Millis = Millis(200);
+/// The shortest pause, so that tries never follow each other at once.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// How many tries there are at least in what is left of the wait.
+const LAST_TRIES: u32 = 4;
+
+/// The least time for the last try.
+const LAST_TRY_MIN: Duration = Duration::from_millis(200);
 
 /// After a failure without a cached document, how long to wait before fetching again.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
 
-/// How many lookups per minute may find no endpoint before the [index] is asked. A start without strangers
-/// costs one read.
-pub const ABSENT_UNASKED_MAX: usize = 3;
-
 /// How many ids per minute are looked up although the index does not list them, because it may be older than they are.
 pub const UNLISTED_PER_MINUTE_MAX: usize = 2;
 
-/// How long a text of the index is used.
-pub const INDEX_AGE_MAX: Millis = Millis::seconds(300);
-
-/// How many lookups per minute may find no endpoint if there is no index. Anyone can invent ids, and each lookup reads from
-/// a source with a limited rate.
+/// How many lookups per minute may find no endpoint while the [index](crate::index) is not known. Anyone can invent ids, and
+/// each lookup reads from a source with a limited rate.
 pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
 /// How many endpoints are cached at once, including absent ones.
@@ -198,33 +197,7 @@ struct State {
     cache: HashMap<EndpointId, Cached>,
     absent: PerMinute<()>,
     unlisted: PerMinute<()>,
-    index: HashMap<u8, IndexText>,
-}
-
-/// One text of the index.
-#[derive(Debug, Clone)]
-struct IndexText {
-    /// `None` if there is no index.
-    ids: Option<Arc<IdShard>>,
-    again_at: EpochMs,
-}
-
-impl IndexText {
-    fn lists(&self, id: &EndpointId) -> Listed {
-        match &self.ids {
-            Some(ids) if ids.contains(id) => Listed::Yes,
-            Some(_) => Listed::No,
-            None => Listed::NoIndex,
-        }
-    }
-}
-
-/// What the index says about an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listed {
-    Yes,
-    No,
-    NoIndex,
+    listing: Listing,
 }
 
 #[derive(Debug, Clone)]
@@ -265,6 +238,9 @@ impl<S: EndpointSource> Endpoints<S> {
     /// waits [`REFRESH_PAUSE`] before the next fetch. If it takes longer than [`STALE_AFTER`], returns the stale one
     /// while the fetch goes on.
     ///
+    /// Where nothing is cached and the source throttles, many instances have started together, and their turn comes: this then
+    /// waits until `patience` instead of `deadline`.
+    ///
     /// # Errors
     /// [`LookupError`] when the source is unavailable and nothing is cached, when the document is not valid, or when it
     /// is too early to ask again.
@@ -273,6 +249,7 @@ impl<S: EndpointSource> Endpoints<S> {
         id: &EndpointId,
         moment: Moment,
         deadline: Deadline,
+        patience: Deadline,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
         let now = moment.now;
         match self.0.cached(id) {
@@ -284,15 +261,14 @@ impl<S: EndpointSource> Endpoints<S> {
                     self.fetch_again(id, now, stale, deadline.at_most(STALE_AFTER)).await
                 }
             }
-            Some(_) | None if self.0.absent(now) < ABSENT_UNASKED_MAX => self.0.fetch(id, moment, deadline).await,
-            Some(_) | None => match self.0.listed(id, now, deadline).await {
-                Listed::Yes => self.0.fetch(id, moment, deadline).await,
-                Listed::No if self.0.may_doubt(now) => self.0.fetch(id, moment, deadline).await,
+            Some(_) | None => match self.0.says(id) {
+                Listed::Yes => self.0.fetch(id, moment, deadline, patience).await,
+                Listed::No if self.0.may_doubt(now) => self.0.fetch(id, moment, deadline, patience).await,
                 Listed::No => Ok(None),
-                Listed::NoIndex if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => {
-                    self.0.fetch(id, moment, deadline).await
+                Listed::NoIndex | Listed::Unread if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => {
+                    self.0.fetch(id, moment, deadline, patience).await
                 }
-                Listed::NoIndex => Err(LookupError::TooManyAbsent),
+                Listed::NoIndex | Listed::Unread => Err(LookupError::TooManyAbsent),
             },
         }
     }
@@ -320,7 +296,10 @@ impl<S: EndpointSource> Endpoints<S> {
         let asked = Cached { known: Known::Endpoint(Arc::clone(&stale)), fresh_until, asked_at: now };
         self.0.remember(id, asked);
         let (shared, id, held) = (Arc::clone(&self.0), id.clone(), Arc::clone(&stale));
-        let fetch = tokio::spawn(async move { shared.fetch_once(&id, now, Some(held)).await });
+        let fetch = tokio::spawn(async move {
+            let read = shared.read(&id, now).await;
+            shared.settle(&id, now, read, Some(held))
+        });
         match deadline.within(fetch).await {
             Ok(Ok(fetched)) => fetched,
             Ok(Err(_)) | Err(Unavailable) => Ok(Some(stale)),
@@ -329,51 +308,51 @@ impl<S: EndpointSource> Endpoints<S> {
 }
 
 impl<S: EndpointSource> Shared<S> {
-    /// Fetches a document that is not cached, until the deadline.
+    /// Fetches a document that is not cached.
     async fn fetch(
         &self,
         id: &EndpointId,
         moment: Moment,
         deadline: Deadline,
+        patience: Deadline,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
-        let now = moment.now;
-        let mut pauses = 0;
+        let (mut limit, mut pauses) = (deadline, 0);
         loop {
-            let fetched = deadline.within(self.fetch_once(id, now, None)).await;
-            let pause = pause(moment, pauses);
-            match fetched {
-                // Many instances that start together read the same document. The limit is per second.
-                Ok(Err(LookupError::Fetch(FetchError::Throttled)))
-                    if pauses < PAUSES_MAX && deadline.left() > pause =>
-                {
+            let read = limit.within(self.read(id, moment.now)).await;
+            let read =
+                read.unwrap_or_else(|Unavailable| Err(LookupError::Fetch(FetchError::Unavailable(Unavailable.into()))));
+            if let Err(LookupError::Fetch(FetchError::Throttled)) = read {
+                limit = deadline.or_later(patience);
+                let left = limit.left().saturating_sub(LAST_TRY_MIN);
+                if !left.is_zero() {
+                    tokio::time::sleep(pause(moment, pauses, left)).await;
                     pauses += 1;
-                    tokio::time::sleep(pause).await;
                     continue;
                 }
-                Ok(fetched) => return fetched,
-                Err(Unavailable) => {}
             }
-            let fresh_until = now.plus(FAILURE_PAUSE);
-            self.remember(id, Cached { known: Known::Failed, fresh_until, asked_at: now });
-            return Err(LookupError::Fetch(FetchError::Unavailable(Unavailable.into())));
+            return self.settle(id, moment.now, read, None);
         }
     }
 
-    /// Fetches from the source. `stale` is the cached endpoint, if any.
-    async fn fetch_once(
+    /// Reads a document from the source, and with it what is missing of the index.
+    async fn read(&self, id: &EndpointId, now: EpochMs) -> Result<Option<Arc<Endpoint>>, LookupError> {
+        let shards = self.state().listing.wanted(id, now);
+        let EndpointRead { document, index } = self.source.fetch(id, &shards).await.map_err(LookupError::Fetch)?;
+        self.state().listing.hold(index, now);
+        let Some(document) = document.map_err(LookupError::Fetch)? else { return Ok(None) };
+        let endpoint = Endpoint::new(id.clone(), document, self.catalog).map_err(LookupError::Invalid)?;
+        Ok(Some(Arc::new(endpoint)))
+    }
+
+    /// Remembers what a read found. `stale` is the cached endpoint, if any.
+    fn settle(
         &self,
         id: &EndpointId,
         now: EpochMs,
+        read: Result<Option<Arc<Endpoint>>, LookupError>,
         stale: Option<Arc<Endpoint>>,
     ) -> Result<Option<Arc<Endpoint>>, LookupError> {
-        let fetched = match self.source.fetch(id).await {
-            Ok(None) => Ok(None),
-            Ok(Some(document)) => {
-                Endpoint::new(id.clone(), document, self.catalog).map(Arc::new).map(Some).map_err(LookupError::Invalid)
-            }
-            Err(error) => Err(LookupError::Fetch(error)),
-        };
-        let (known, length) = match (&fetched, stale) {
+        let (known, length) = match (&read, stale) {
             (Ok(Some(endpoint)), _) => (Known::Endpoint(Arc::clone(endpoint)), CACHE_AGE_MAX),
             (Ok(None), _) => (Known::Absent, ABSENCE_AGE_MAX),
             (Err(error), Some(stale)) => {
@@ -384,11 +363,15 @@ impl<S: EndpointSource> Shared<S> {
             (Err(_), None) => (Known::Failed, FAILURE_PAUSE),
         };
         self.remember(id, Cached { known: known.clone(), fresh_until: now.plus(length), asked_at: now });
-        if let Known::Failed = known { fetched } else { known.answer() }
+        if let Known::Failed = known { read } else { known.answer() }
     }
 
     fn cached(&self, id: &EndpointId) -> Option<Cached> {
         self.state().cache.get(id).cloned()
+    }
+
+    fn says(&self, id: &EndpointId) -> Listed {
+        self.state().listing.says(id)
     }
 
     /// How many lookups in this minute found no endpoint, or failed.
@@ -402,33 +385,6 @@ impl<S: EndpointSource> Shared<S> {
         let count = state.unlisted.count((), now);
         *count += 1;
         *count <= UNLISTED_PER_MINUTE_MAX
-    }
-
-    /// Whether the index lists an id. A text that cannot be read again stays in use.
-    async fn listed(&self, id: &EndpointId, now: EpochMs, deadline: Deadline) -> Listed {
-        let shard = index::shard(id);
-        let held = self.state().index.get(&shard).cloned();
-        if let Some(held) = held.as_ref().filter(|held| now < held.again_at) {
-            return held.lists(id);
-        }
-        let before = held.and_then(|held| held.ids);
-        // Whoever comes meanwhile uses what is there.
-        self.hold(shard, IndexText { ids: before.clone(), again_at: now.plus(REFRESH_PAUSE) });
-        let read = deadline.within(self.source.index(shard)).await;
-        let held = match read {
-            Ok(Ok(text)) => {
-                let ids = text.and_then(|text| IdShard::parse(&text)).map(Arc::new);
-                IndexText { ids, again_at: now.plus(INDEX_AGE_MAX) }
-            }
-            Ok(Err(_)) | Err(Unavailable) => IndexText { ids: before, again_at: now.plus(REFRESH_PAUSE) },
-        };
-        let listed = held.lists(id);
-        self.hold(shard, held);
-        listed
-    }
-
-    fn hold(&self, shard: u8, text: IndexText) {
-        self.state().index.insert(shard, text);
     }
 
     fn remember(&self, id: &EndpointId, cached: Cached) {
@@ -450,10 +406,11 @@ impl<S: EndpointSource> Shared<S> {
     }
 }
 
-/// The pause before a throttled read is tried again: 50 to 250 ms, so that instances that start together do not read
-/// together again. Each of the few pauses takes other bits of the draw.
-fn pause(moment: Moment, pauses: usize) -> Duration {
-    let bits = u32::try_from(pauses).unwrap_or_default().wrapping_mul(8);
-    let drawn = Moment { entropy: moment.entropy.rotate_right(bits), ..moment };
-    duration(Millis(PAUSE_MIN.0 + drawn.uniform(PAUSE_SPREAD).0))
+/// The pause before a throttled read is tried again, with jitter: instances that start together must not read together
+/// again. Each of the pauses takes other bits of the draw. They get shorter towards the end of the wait.
+fn pause(moment: Moment, pauses: u32, left: Duration) -> Duration {
+    let drawn = Moment { entropy: moment.entropy.rotate_right(pauses.wrapping_mul(11)), ..moment };
+    let bound = PAUSE_BASE.0.checked_shl(pauses).unwrap_or(PAUSE_CAP.0).clamp(PAUSE_BASE.0, PAUSE_CAP.0);
+    let drawn = PAUSE_MIN + duration(drawn.uniform(Millis(bound)));
+    drawn.min((left / LAST_TRIES).max(PAUSE_MIN))
 }

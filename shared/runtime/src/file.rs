@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hookonce_protocol::key::EndpointId;
 
 use crate::document::{EndpointDocument, FetchError};
-use crate::port::EndpointSource;
+use crate::port::{EndpointRead, EndpointSource};
 
 /// A folder of endpoint documents.
 #[derive(Debug, Clone)]
@@ -32,16 +32,13 @@ impl EndpointFolder {
 }
 
 impl EndpointSource for EndpointFolder {
-    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
-        match std::fs::read_to_string(self.path(id)) {
+    /// Looking up a file that is not there costs nothing, so a folder has no index.
+    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+        let document = match std::fs::read_to_string(self.path(id)) {
             Ok(text) => EndpointDocument::parse(&text).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(FetchError::Unavailable(Box::new(error))),
-        }
-    }
-
-    /// Looking up a file that is not there costs nothing, so a folder has no index.
-    async fn index(&self, _shard: u8) -> Result<Option<String>, FetchError> {
-        Ok(None)
+            Err(error) => return Err(FetchError::Unavailable(Box::new(error))),
+        };
+        Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
     }
 }

@@ -34,6 +34,7 @@ pub mod file;
 pub mod handler;
 pub mod index;
 pub mod ingest;
+pub mod listing;
 pub mod maintain;
 pub mod material;
 pub mod operate;

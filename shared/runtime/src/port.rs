@@ -3,6 +3,7 @@
 //! Each port has one contract suite, which every implementation must pass. No method writes a part of what belongs
 //! together: the record of an event, its domain key and its mutations can only be written through [`Store::commit`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -89,19 +90,30 @@ pub trait Queue: Send + Sync + 'static {
     fn hide(&self, receipt_handle: &str, length: Millis) -> impl Future<Output = Result<(), Unavailable>> + Send;
 }
 
+/// The most texts of the index that one read brings along. Parameter Store reads ten parameters in one request, and the
+/// document is one of them.
+pub const INDEX_TEXTS_MAX: usize = 9;
+
+/// Texts of the [index](crate::index) of ids, by shard. `None` where the source has none.
+pub type IndexTexts = BTreeMap<u8, Option<String>>;
+
+/// What one read of an endpoint found.
+#[derive(Debug)]
+pub struct EndpointRead {
+    /// The document. `None` if there is no such endpoint, and an error if the document is not valid.
+    pub document: Result<Option<EndpointDocument>, FetchError>,
+    /// The texts that were asked for.
+    pub index: IndexTexts,
+}
+
 /// Where endpoint documents come from.
 pub trait EndpointSource: Send + Sync + 'static {
-    /// Fetches the document of an endpoint. `None` if there is no such endpoint.
+    /// Reads the document of an endpoint, and at most [`INDEX_TEXTS_MAX`] texts of the index, in one request: the source has a
+    /// limited rate, and an instance that has just started needs both.
     ///
     /// # Errors
-    /// [`FetchError`] when the source did not answer or the document is not valid.
-    fn fetch(&self, id: &EndpointId) -> impl Future<Output = Result<Option<EndpointDocument>, FetchError>> + Send;
-
-    /// Reads one text of the [index](crate::index) of ids. `None` if the source keeps no index.
-    ///
-    /// # Errors
-    /// [`FetchError`] when the source did not answer.
-    fn index(&self, shard: u8) -> impl Future<Output = Result<Option<String>, FetchError>> + Send;
+    /// [`FetchError`] when the source did not answer for all of them.
+    fn fetch(&self, id: &EndpointId, shards: &[u8]) -> impl Future<Output = Result<EndpointRead, FetchError>> + Send;
 }
 
 /// Where certificates and public keys of providers come from.

@@ -8,10 +8,14 @@ use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::{Value, json};
 
+use super::super::endpoints::document;
 use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
 use crate::contract::ssm;
 use crate::support::logs::{Logs, listen};
 use crate::support::wire::{Reaction, ScriptedServer};
+
+/// The parameter of the endpoint `shop`.
+const NAME: &str = "/hookonce/test/endpoints/shop";
 
 const SERVICE: &str = "com.amazonaws.ssm";
 
@@ -34,7 +38,7 @@ enum Fetched {
 }
 
 async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
-    match parameters_at(server.url(), total).fetch(&EndpointId::parse("shop").unwrap()).await {
+    match document(&parameters_at(server.url(), total), "shop").await {
         Ok(Some(document)) => Fetched::Provider(document.provider),
         Ok(None) => Fetched::Missing,
         Err(FetchError::Malformed { .. } | FetchError::Tenant(_)) => Fetched::Malformed,
@@ -48,8 +52,12 @@ async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
 
 /// An answer with this parameter.
 fn parameter(kind: &str, value: &str) -> Reaction {
-    let parameter = json!({ "Name": "/hookonce/test/endpoints/shop", "Type": kind, "Value": value, "Version": 3 });
-    (200, json!({ "Parameter": parameter }).to_string()).into()
+    let parameter = json!({ "Name": NAME, "Type": kind, "Value": value, "Version": 3 });
+    found(&json!([parameter]), &json!([]))
+}
+
+fn found(parameters: &Value, absent: &Value) -> Reaction {
+    (200, json!({ "Parameters": parameters, "InvalidParameters": absent }).to_string()).into()
 }
 
 #[tokio::test]
@@ -59,14 +67,21 @@ async fn a_fetch_means_what_its_answer_says() {
     let mut cases = failing(SERVICE, &Fetched::Unavailable);
     cases.extend([
         Case::new("a document", parameter("SecureString", DOCUMENT), Fetched::Provider("stripe".to_owned()), 1),
-        Case::new("no such parameter", error(400, &format!("{SERVICE}#ParameterNotFound")), Fetched::Missing, 1),
-        unavailable("ParameterVersionNotFound"),
+        Case::new("no such parameter", found(&json!([]), &json!([NAME])), Fetched::Missing, 1),
         // The key of KMS that encrypts the parameter is disabled, gone, or not for this role.
         unavailable("InvalidKeyId"),
         unavailable("KMSInvalidStateException"),
         unavailable("ValidationException"),
-        Case::new("no value", (200, r#"{"Parameter":{"Type":"SecureString"}}"#), Fetched::Unavailable, 1),
-        Case::new("no parameter", (200, "{}"), Fetched::Unavailable, 1),
+        Case::new("no value", found(&json!([{ "Name": NAME }]), &json!([])), Fetched::Unavailable, 1),
+        // What is neither found nor absent may exist.
+        Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
+        Case::new("no answer", (200, "{}"), Fetched::Unavailable, 1),
+        Case::new(
+            "another one",
+            found(&json!([{ "Name": "x", "Value": DOCUMENT }]), &json!(["y"])),
+            Fetched::Unavailable,
+            1,
+        ),
         Case::new("no document", parameter("SecureString", "LEAKMENOT"), Fetched::Malformed, 1),
         Case::new("an empty document", parameter("SecureString", ""), Fetched::Malformed, 1),
         // Ciphertext, as without decryption.
@@ -89,19 +104,26 @@ async fn a_secret_that_is_not_encrypted_is_used_and_told() {
     }
 }
 
-/// The index is read as any parameter is, under a name that no endpoint has. A throttled read is known as one.
+/// One request reads the document and texts of the index, which have names that no endpoint has. What is said of one is not
+/// said of another: a text stays in use when the document is not valid.
 #[tokio::test]
-async fn a_text_of_the_index_is_a_parameter_beside_the_endpoints() {
-    let server = ScriptedServer::start(|_, request| {
-        match serde_json::from_slice::<Value>(&request.body).unwrap()["Name"].as_str() {
-            Some("/hookonce/test/endpoints/ids.7") => parameter("String", "AAAA"),
-            Some("/hookonce/test/endpoints/ids.8") => error(400, &format!("{SERVICE}#ParameterNotFound")),
-            _ => error(400, &format!("{SERVICE}#ThrottlingException")),
-        }
+async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
+    let server = ScriptedServer::start(|_, _| {
+        let text =
+            |shard: u8, text: &str| json!({ "Name": format!("/hookonce/test/endpoints/ids.{shard}"), "Value": text });
+        let document = json!({ "Name": NAME, "Value": "no document" });
+        found(&json!([text(9, "BBBB"), document, text(7, "AAAA")]), &json!(["/hookonce/test/endpoints/ids.8"]))
     })
     .await;
     let source = parameters_at(server.url(), AMPLE);
-    assert_eq!(source.index(7).await.unwrap().as_deref(), Some("AAAA"));
-    assert_eq!(source.index(8).await.unwrap(), None);
-    assert!(matches!(source.index(9).await, Err(FetchError::Throttled)));
+    let shop = EndpointId::parse("shop").unwrap();
+    let read = source.fetch(&shop, &[7, 8, 9]).await.unwrap();
+    assert!(matches!(read.document, Err(FetchError::Malformed { .. })), "{:?}", read.document);
+    let texts = read.index.iter().map(|(shard, text)| (*shard, text.as_deref()));
+    assert_eq!(texts.collect::<Vec<_>>(), [(7, Some("AAAA")), (8, None), (9, Some("BBBB"))]);
+    assert!(matches!(source.fetch(&shop, &[6]).await, Err(FetchError::Unavailable(_))), "nothing is said of this text");
+    assert_eq!(server.requests().len(), 2);
+    let throttling = ScriptedServer::start(|_, _| error(400, &format!("{SERVICE}#ThrottlingException"))).await;
+    let throttled = parameters_at(throttling.url(), AMPLE).fetch(&shop, &[7]).await;
+    assert!(matches!(throttled, Err(FetchError::Throttled)), "{throttled:?}");
 }

@@ -232,7 +232,7 @@ async fn parameters_on_the_wire() {
     let server = ScriptedServer::start(|_, _| (200, "{}")).await;
     let mut recorded = Recorded::default();
     let source = parameters_at(server.url(), AMPLE);
-    let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap())).await;
+    let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap(), &[3, 4])).await;
     assert!(fetched.is_err(), "an answer without a value");
     recorded.compare("parameters");
 }

@@ -172,7 +172,7 @@ async fn the_pauses_before_retries_are_short() {
     for _ in 0..CALLS {
         assert_eq!(store.write(&write).await, Written::Unavailable);
         queue.hide("receipt", Millis(0)).await.unwrap_err();
-        parameters.fetch(&shop).await.unwrap_err();
+        parameters.fetch(&shop, &[]).await.unwrap_err();
     }
     for Pauses(lengths) in pauses {
         let mut lengths = lengths.lock().unwrap().clone();

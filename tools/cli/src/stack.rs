@@ -281,7 +281,12 @@ pub(crate) fn environment(place: &Place, folder: &DataFolder, public_url: Option
 
 async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> Result<Gateway, StackError> {
     let webhook = WatchedWebhook(webhook, stack.feed.clone(), stack.capturer.clone());
-    let config = GatewayConfig { port, integration_timeout: WEBHOOK_TIMEOUT, function_timeout: WEBHOOK_TIMEOUT };
+    let config = GatewayConfig {
+        port,
+        integration_timeout: WEBHOOK_TIMEOUT,
+        function_timeout: WEBHOOK_TIMEOUT,
+        public_host: stack.public_url.as_deref().map(|url| url.trim_start_matches("https://").to_owned()),
+    };
     Gateway::start(webhook, config, ambient()).await.map_err(StackError::Gateway)
 }
 

@@ -1,7 +1,7 @@
 //! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with a
 //! name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The servers that
 //! stand for AWS also want an access key id that was made for their run, so that another user's program
-//! cannot use them by their port alone. The address behind the table server's guard takes everybody who finds it.
+//! cannot use them by their port alone.
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -55,6 +55,13 @@ pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let is_named = hosts.next().is_some_and(|host| host.to_str().is_ok_and(|host| own_port(host).is_some()));
     is_named && hosts.next().is_none()
+}
+
+/// True when the request names this machine, or the public name under which a tunnel leads here.
+pub(crate) fn names_us(headers: &HeaderMap, public_host: Option<&str>) -> bool {
+    let given = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let is_public = |host: &str| public_host.is_some_and(|public| host.eq_ignore_ascii_case(public));
+    names_this_machine(headers) || (headers.get_all(HOST).iter().count() == 1 && given.is_some_and(is_public))
 }
 
 fn is_own(authority: &str, port: u16) -> bool {
@@ -119,5 +126,19 @@ mod tests {
         for own in ["LocalHost:80", "127.0.0.1:81"] {
             assert!(names_this_machine(&headers(&[("host", own)])), "{own}");
         }
+        let public = Some("abc.example");
+        for (hosts, public, ours) in [
+            (&[("host", "127.0.0.1:80")][..], None, true),
+            (&[("host", "ABC.example")], public, true),
+            (&[("host", "ABC.example")], None, false),
+            (&[("host", "abc.example.evil")], public, false),
+            (&[("host", "evil.example")], public, false),
+            (&[], public, false),
+        ] {
+            assert_eq!(names_us(&headers(hosts), public), ours, "{hosts:?} {public:?}");
+        }
+        let mut twice = headers(&[("host", "abc.example")]);
+        twice.append(HOST, "abc.example".parse().unwrap());
+        assert!(!names_us(&twice, public));
     }
 }

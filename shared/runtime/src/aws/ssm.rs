@@ -1,14 +1,15 @@
 //! Endpoint documents in SSM Parameter Store, one `SecureString` per endpoint.
 
+use std::iter;
+
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
-use aws_sdk_ssm::operation::get_parameter::GetParameterError;
 use aws_sdk_ssm::types::{Parameter, ParameterType};
 use hookonce_protocol::key::EndpointId;
 
 use crate::document::{EndpointDocument, FetchError};
 use crate::index;
-use crate::port::EndpointSource;
+use crate::port::{EndpointRead, EndpointSource};
 
 /// The parameters under one prefix, such as `/hookonce/<stack>/endpoints/`.
 #[derive(Debug, Clone)]
@@ -30,35 +31,61 @@ impl SsmEndpoints {
 }
 
 impl EndpointSource for SsmEndpoints {
-    async fn fetch(&self, id: &EndpointId) -> Result<Option<EndpointDocument>, FetchError> {
-        let Some(parameter) = self.get(self.name(id)).await? else { return Ok(None) };
-        if parameter.r#type().is_some_and(|kind| *kind != ParameterType::SecureString) {
-            tracing::warn!(endpoint.id = %id, "the parameter is not a SecureString: store the endpoint again");
-        }
-        match parameter.value() {
-            Some(text) => EndpointDocument::parse(text).map(Some),
-            None => Err(FetchError::Unavailable("the response has no value".into())),
-        }
-    }
-
-    async fn index(&self, shard: u8) -> Result<Option<String>, FetchError> {
-        let parameter = self.get(format!("{}{}", self.prefix, index::parameter(shard))).await?;
-        Ok(parameter.and_then(|parameter| parameter.value))
+    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+        let name = self.name(id);
+        let texts: Vec<_> = shards.iter().map(|shard| (*shard, self.text_name(*shard))).collect();
+        let names = iter::once(name.clone()).chain(texts.iter().map(|(_, name)| name.clone())).collect();
+        let mut read = self.read(names).await?;
+        let document = match read.take(&name)? {
+            Some((text, kind)) => {
+                if kind.is_some_and(|kind| kind != ParameterType::SecureString) {
+                    tracing::warn!(endpoint.id = %id, "the parameter is not a SecureString: store the endpoint again");
+                }
+                EndpointDocument::parse(&text).map(Some)
+            }
+            None => Ok(None),
+        };
+        let text = |(shard, name): (u8, String)| Ok((shard, read.take(&name)?.map(|(text, _)| text)));
+        Ok(EndpointRead { document, index: texts.into_iter().map(text).collect::<Result<_, FetchError>>()? })
     }
 }
 
 impl SsmEndpoints {
-    /// Reads a parameter, if there is one.
-    async fn get(&self, name: String) -> Result<Option<Parameter>, FetchError> {
-        match self.client.get_parameter().name(name).with_decryption(true).send().await {
-            Ok(answer) => match answer.parameter {
-                Some(parameter) => Ok(Some(parameter)),
-                None => Err(FetchError::Unavailable("the response has no value".into())),
-            },
-            Err(error) if error.as_service_error().is_some_and(GetParameterError::is_parameter_not_found) => Ok(None),
+    fn text_name(&self, shard: u8) -> String {
+        format!("{}{}", self.prefix, index::parameter(shard))
+    }
+
+    /// Reads parameters in one request.
+    async fn read(&self, names: Vec<String>) -> Result<Answered, FetchError> {
+        match self.client.get_parameters().set_names(Some(names)).with_decryption(true).send().await {
+            Ok(answer) => Ok(Answered {
+                found: answer.parameters.unwrap_or_default(),
+                absent: answer.invalid_parameters.unwrap_or_default(),
+            }),
             Err(error) if error.code() == Some("ThrottlingException") => Err(FetchError::Throttled),
             // Keep only the cause. The outer error prints the whole response, which contains secrets.
             Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
+        }
+    }
+}
+
+/// What Parameter Store said about each name.
+struct Answered {
+    found: Vec<Parameter>,
+    /// Names that no parameter has.
+    absent: Vec<String>,
+}
+
+impl Answered {
+    /// The value and kind of a parameter. `None` if the answer says that there is none: what it leaves out may exist.
+    fn take(&mut self, name: &str) -> Result<Option<(String, Option<ParameterType>)>, FetchError> {
+        if self.absent.iter().any(|absent| absent == name) {
+            return Ok(None);
+        }
+        let found = self.found.iter_mut().find(|found| found.name() == Some(name));
+        match found.and_then(|found| Some((found.value.take()?, found.r#type.take()))) {
+            Some(parameter) => Ok(Some(parameter)),
+            None => Err(FetchError::Unavailable("the response leaves out a parameter".into())),
         }
     }
 }

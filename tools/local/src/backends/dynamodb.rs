@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,28 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
-use bytes::Bytes;
+use axum::serve::ListenerExt as _;
 use dynoxide::Database;
 use error_reporter::Report;
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
-use super::server::{ServerThread, StopSignal};
-use super::{BackendError, DataLocation};
+use super::server::ServerThread;
+use super::{BackendError, DataLocation, operations};
 use crate::visitor::{Guard, REFUSED};
 
 /// The database inside the data directory.
 const DATABASE_FILE: &str = "dynamodb.sqlite3";
 /// Locked while a process uses the data directory.
 const LOCK_FILE: &str = "lock";
-/// Three, so that one request is parsed and another one passed on while a third uses the database, which serves one at a
-/// time.
-const WORKERS: usize = 3;
+/// Two, so that one request is read while another one uses the database, which serves one at a time.
+const WORKERS: usize = 2;
+/// The content type of requests and answers.
+const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
+/// What stands before an operation's name in the header that names it.
+const TARGET_PREFIX: &str = "DynamoDB_20120810.";
 /// The longest request that DynamoDB takes, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Shortest time between two sweeps.
@@ -102,95 +105,68 @@ pub(super) fn serve(
     ttl_sweep_period: Duration,
 ) -> Result<ServerThread, BackendError> {
     ServerThread::start("hookonce-dynamodb", WORKERS, move |stop| async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let hidden = tokio::net::TcpListener::bind(hidden_address()).await;
-        let hidden = if let Ok(hidden) = hidden {
-            hidden
-        } else {
-            // A system where loopback is one address only.
-            tracing::warn!("the tables can be reached without a key by who finds their port; use made-up data");
-            tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?
+        let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
+            }
+        });
+        let front = Front { guard, database: store.database.clone() };
+        let sweeper = tokio::spawn(sweep_periodically(store, ttl_sweep_period));
+        let (drain, draining) = tokio::sync::oneshot::channel::<()>();
+        // Resolves when `drain` is dropped.
+        let drained = async { drop(draining.await) };
+        let server = axum::serve(listener, front.router()).with_graceful_shutdown(drained);
+        let mut server = std::pin::pin!(async { server.await });
+        let served = tokio::select! {
+            served = &mut server => served,
+            () = stop.received() => {
+                drop(drain);
+                // A client may still hold an incomplete request open; the runtime drops it.
+                tokio::time::timeout(Duration::from_millis(DRAIN_MILLIS_MAX), server).await.unwrap_or(Ok(()))
+            }
         };
-        let front = Front::new(guard, hidden.local_addr()?).map_err(io::Error::other)?;
-        let front = tokio::spawn(async move { axum::serve(listener, front.router()).await });
-        let sweeper = tokio::spawn(sweep_periodically(Arc::clone(&store), ttl_sweep_period));
-        let served = serve_until(hidden, store.database.clone(), stop).await;
-        front.abort();
         sweeper.abort();
         served
     })
 }
 
-/// An address of loopback that a web page does not find by trying: one of 16 million. A program of this machine can list it.
-/// dynoxide's server takes requests of everybody, web pages included, and cannot be asked not to.
-fn hidden_address() -> SocketAddr {
-    let [one, two, three, ..] = Uuid::new_v4().into_bytes();
-    SocketAddr::from(([127, one.max(1), two, three.clamp(1, 254)], 0))
-}
-
-/// What stands before dynoxide's server and passes on what the guard admits.
+/// Checks who asks, and asks the database. Dynoxide has a server of its own, which answers everybody.
 #[derive(Clone)]
 struct Front {
     guard: Guard,
-    client: reqwest::Client,
-    url: String,
+    database: Database,
 }
 
 impl Front {
-    fn new(guard: Guard, hidden: SocketAddr) -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
-        Ok(Self { guard, client, url: format!("http://{hidden}/") })
-    }
-
     fn router(self) -> Router {
-        Router::new().fallback(pass_on).with_state(self)
+        Router::new().fallback(answer).with_state(self)
     }
 }
 
-/// The headers that decide what a call does.
-const ASKED: [&str; 4] = ["content-type", "x-amz-target", "authorization", "x-amz-date"];
+/// What a client reads of an answer.
+type Answer = (StatusCode, [(&'static str, String); 2], String);
 
-/// The headers that a client reads.
-const ANSWERED: [&str; 3] = ["content-type", "x-amzn-requestid", "x-amz-crc32"];
-
-async fn pass_on(State(front): State<Front>, request: Request) -> (StatusCode, HeaderMap, Bytes) {
+async fn answer(State(front): State<Front>, request: Request) -> Answer {
     let (Parts { headers, .. }, body) = request.into_parts();
+    let answer = |status: StatusCode, body: String| {
+        let id = Uuid::new_v4().simple().to_string().to_uppercase();
+        (status, [("content-type", CONTENT_TYPE.to_owned()), ("x-amzn-requestid", id)], body)
+    };
     // Before the body: it may be long, and a stranger's.
     if !front.guard.admits(&headers) {
-        return (StatusCode::FORBIDDEN, HeaderMap::new(), Bytes::from_static(REFUSED.as_bytes()));
+        return answer(StatusCode::FORBIDDEN, REFUSED.to_owned());
     }
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
-        return (StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), Bytes::new());
+        return answer(StatusCode::PAYLOAD_TOO_LARGE, String::new());
     };
-    let asked = front.client.post(&front.url).headers(only(&headers, &ASKED)).body(body);
-    let answered = async {
-        let answer = asked.send().await?;
-        Ok::<_, reqwest::Error>((answer.status(), only(answer.headers(), &ANSWERED), answer.bytes().await?))
-    };
-    answered.await.unwrap_or_else(|error| {
-        tracing::debug!(error = %Report::new(&error), "the embedded DynamoDB did not answer");
-        (StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), Bytes::new())
-    })
-}
-
-fn only(headers: &HeaderMap, names: &[&'static str]) -> HeaderMap {
-    let named = |name: &&'static str| Some((HeaderName::from_static(name), headers.get(*name)?.clone()));
-    names.iter().filter_map(named).collect()
-}
-
-async fn serve_until(listener: tokio::net::TcpListener, database: Database, stop: StopSignal) -> io::Result<()> {
-    let (drain, draining) = tokio::sync::oneshot::channel::<()>();
-    // Resolves when `drain` is dropped.
-    let drained = async { drop(draining.await) };
-    let mut server = std::pin::pin!(dynoxide::server::serve_with_shutdown(listener, database, drained));
-    tokio::select! {
-        served = &mut server => return served.map_err(io::Error::other),
-        () = stop.received() => drop(drain),
-    }
-    match tokio::time::timeout(Duration::from_millis(DRAIN_MILLIS_MAX), server).await {
-        Ok(served) => served.map_err(io::Error::other),
-        // A client still holds an incomplete request open; the runtime drops it.
-        Err(_elapsed) => Ok(()),
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    let operation = target.and_then(|target| target.strip_prefix(TARGET_PREFIX)).unwrap_or_default();
+    match operations::carry_out(&front.database, operation, &body) {
+        Ok(json) => answer(StatusCode::OK, json),
+        Err(error) => answer(
+            StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            error.to_json(),
+        ),
     }
 }
 

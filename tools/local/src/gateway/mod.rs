@@ -48,6 +48,8 @@ pub struct GatewayConfig {
     pub integration_timeout: Duration,
     /// How long the function may run.
     pub function_timeout: Duration,
+    /// The name under which a tunnel leads here. Requests under any other name than that and this machine's are refused.
+    pub public_host: Option<String>,
 }
 
 /// Why the gateway could not start.
@@ -86,6 +88,7 @@ impl Gateway {
             timeout: config.integration_timeout,
             ambient,
             port: address.port(),
+            public_host: config.public_host,
         };
         let (stop, stopping) = watch::channel(false);
         let server = tokio::spawn(serve(listener, integration, stopping));
@@ -115,6 +118,7 @@ struct Integration<I> {
     timeout: Duration,
     ambient: Ambient,
     port: u16,
+    public_host: Option<String>,
 }
 
 async fn serve<I: Invoke>(listener: TcpListener, integration: Integration<I>, stopping: watch::Receiver<bool>) {
@@ -172,9 +176,14 @@ async fn handle<I: Invoke>(
 
 impl<I: Invoke> Integration<I> {
     async fn respond(&self, parts: &Parts, body: Body, arrival: &Arrival) -> Result<Response<Bytes>, Refusal> {
-        // A provider reaches it through a tunnel under any name, but never from a web page.
         if visitor::is_foreign_page(&parts.headers, self.port) {
-            return Err(Refusal::ForeignPage);
+            return Err(Refusal::Foreign);
+        }
+        if !visitor::names_us(&parts.headers, self.public_host.as_deref()) {
+            tracing::warn!(
+                "refused a request under another name: if it came through a tunnel, say its address (--public)"
+            );
+            return Err(Refusal::Foreign);
         }
         let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| Refusal::TooLarge)?;
         let event = event::http_event(parts, &body, arrival).map_err(|_| Refusal::MalformedPath)?;
@@ -197,7 +206,8 @@ impl<I: Invoke> Integration<I> {
 /// The gateway's own answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    ForeignPage,
+    /// From a web page of another origin, or under a name that is not ours: a page's, made to point here.
+    Foreign,
     MalformedPath,
     TooLarge,
     FunctionFailed,
@@ -208,7 +218,7 @@ impl Refusal {
     /// The status and message of HTTP APIs. A timeout is 503 there; 504 belongs to REST APIs.
     fn status_and_message(self) -> (StatusCode, &'static str) {
         match self {
-            Self::ForeignPage => (StatusCode::FORBIDDEN, "Forbidden"),
+            Self::Foreign => (StatusCode::FORBIDDEN, "Forbidden"),
             Self::MalformedPath => (StatusCode::BAD_REQUEST, "Bad Request"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
             Self::FunctionFailed => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),

@@ -15,7 +15,7 @@ use crate::support::{ambient, eventually};
 const LONG: Duration = Duration::from_secs(30);
 
 fn config() -> GatewayConfig {
-    GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG }
+    GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG, public_host: None }
 }
 
 async fn gateway(function: impl Invoke) -> Gateway {
@@ -66,10 +66,10 @@ async fn bodies_arrive_as_their_type_demands() {
 }
 
 /// Sends bytes as they are and returns everything that comes back.
-async fn raw(address: SocketAddr, request: &'static [u8]) -> String {
+async fn raw(address: SocketAddr, request: impl AsRef<[u8]> + Send + 'static) -> String {
     let exchange = move || {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(request).unwrap();
+        stream.write_all(request.as_ref()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -80,7 +80,7 @@ async fn raw(address: SocketAddr, request: &'static [u8]) -> String {
 #[tokio::test]
 async fn duplicate_headers_are_joined_and_names_lower_cased() {
     let gateway = echo().await;
-    let request = b"GET /a%20b HTTP/1.1\r\nHost: local\r\nX-Sig: one\r\nx-sig: two\r\nX-SIG:  three \r\n\
+    let request = b"GET /a%20b HTTP/1.1\r\nHost: localhost:80\r\nX-Sig: one\r\nx-sig: two\r\nX-SIG:  three \r\n\
                     Cookie: a=1; b=2\r\nConnection: close\r\n\r\n";
     let answer = raw(gateway.address(), request).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -93,20 +93,29 @@ async fn duplicate_headers_are_joined_and_names_lower_cased() {
     assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
 }
 
-/// Any page in this machine's browser can send requests to loopback. Its origin gives it away.
+/// Any page in this machine's browser can send requests to loopback. Its origin gives it away, or the name that it has made
+/// point here.
 #[tokio::test]
 async fn a_web_page_reaches_no_function() {
-    let gateway = echo().await;
-    let page = raw(
-        gateway.address(),
-        b"POST /webhooks/x HTTP/1.1\r\nhost: tunnel.example\r\norigin: http://evil.example\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-    );
-    assert!(page.await.starts_with("HTTP/1.1 403"));
-    let provider = raw(
-        gateway.address(),
-        b"POST /webhooks/x HTTP/1.1\r\nhost: tunnel.example\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-    );
-    assert!(provider.await.starts_with("HTTP/1.1 200"));
+    let tunnelled = GatewayConfig { public_host: Some("abc.example".to_owned()), ..config() };
+    let function = || invoke_fn(|event| async move { Ok(event) });
+    let tunnelled = Gateway::start(function(), tunnelled, ambient()).await.unwrap();
+    let without = echo().await;
+    for (gateway, host, origin, status) in [
+        (&tunnelled, "127.0.0.1:80", "", 200),
+        (&tunnelled, "localhost:80", "", 200),
+        (&tunnelled, "abc.example", "", 200),
+        (&tunnelled, "abc.example", "origin: http://evil.example\r\n", 403),
+        (&tunnelled, "127.0.0.1:80", "origin: http://evil.example\r\n", 403),
+        (&tunnelled, "evil.example", "", 403),
+        (&tunnelled, "abc.example\r\nhost: abc.example", "", 403),
+        (&without, "127.0.0.1:80", "", 200),
+        (&without, "abc.example", "", 403),
+    ] {
+        let head = format!("GET /webhooks/x HTTP/1.1\r\nhost: {host}\r\n{origin}connection: close\r\n\r\n");
+        let answer = raw(gateway.address(), head).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host} {origin}: {answer}");
+    }
 }
 
 #[tokio::test]

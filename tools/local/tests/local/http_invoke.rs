@@ -18,7 +18,7 @@ async fn invoke_api() -> Gateway {
         let event: Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
         Ok(event["answer"].clone())
     });
-    let config = GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG };
+    let config = GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG, public_host: None };
     Gateway::start(function, config, ambient()).await.unwrap()
 }
 

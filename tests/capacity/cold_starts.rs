@@ -1,0 +1,126 @@
+//! Instances of the webhook function that start together, against a model of Parameter Store's limit. In virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::timing::Timing;
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE, PATIENCE_MAX};
+use hookonce_runtime::document::{EndpointDocument, FetchError};
+use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::port::{EndpointRead, EndpointSource};
+use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::time::Instant;
+
+use crate::support::clock::Clock;
+use crate::support::delivery::secret;
+use crate::template::property_of;
+
+/// How long Parameter Store takes for an answer. Nobody has measured it here.
+const ANSWERS_IN: Duration = Duration::from_millis(10);
+
+/// A Parameter Store that answers so many reads in a second, all of them at once after a quiet second, and throttles the
+/// others. Clones share it.
+#[derive(Debug, Clone)]
+struct Throttling {
+    per_second: f64,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    left: f64,
+    at: Instant,
+    tried: usize,
+}
+
+impl Throttling {
+    fn new(per_second: f64) -> Self {
+        let state = State { left: per_second, at: Instant::now(), tried: 0 };
+        Self { per_second, state: Arc::new(Mutex::new(state)) }
+    }
+}
+
+impl EndpointSource for Throttling {
+    async fn fetch(&self, _id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+        tokio::time::sleep(ANSWERS_IN).await;
+        let mut state = self.state.lock().unwrap();
+        state.left = (state.left + state.at.elapsed().as_secs_f64() * self.per_second).min(self.per_second);
+        (state.at, state.tried) = (Instant::now(), state.tried + 1);
+        if state.left < 1.0 {
+            return Err(FetchError::Throttled);
+        }
+        state.left -= 1.0;
+        let document = json!({ "provider": "stripe", "secrets": [secret("stripe")] });
+        let document = EndpointDocument::parse(&document.to_string()).map(Some);
+        Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
+    }
+}
+
+/// What became of instances that started together, each with a delivery for one endpoint.
+#[derive(Debug)]
+pub(super) struct ColdStarts {
+    /// How many could not read their document in time.
+    pub(super) failed: usize,
+    /// How long half of the others waited for it, and the last one.
+    pub(super) half: Duration,
+    pub(super) last: Duration,
+    /// Reads that were tried.
+    pub(super) tried: usize,
+}
+
+/// Starts instances, this many per second for some seconds.
+pub(super) fn cold_starts(per_second: u64, seconds: u64, reads_per_second: f64) -> ColdStarts {
+    // A runtime of its own: whoever calls may be in real time.
+    let run = move || {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(start(per_second, seconds, reads_per_second))
+    };
+    std::thread::spawn(run).join().unwrap()
+}
+
+async fn start(per_second: u64, seconds: u64, reads_per_second: f64) -> ColdStarts {
+    let source = Throttling::new(reads_per_second);
+    let invocation_ms = 1_000 * u64::try_from(property_of("WebhookFunction", "Timeout")).unwrap();
+    let instance = async |number: u64| {
+        tokio::time::sleep(Duration::from_millis(number * 1_000 / per_second)).await;
+        let (began, clock) = (Instant::now(), Clock::new(number));
+        let endpoints = Endpoints::new(source.clone(), Catalog::built_in());
+        let deadline = Deadline::of(&Timing::standard()).leaving(LOOKUP_RESERVE);
+        let patience = Deadline::of_patience(u64::try_from(clock.now().0).unwrap() + invocation_ms, clock.now());
+        let id = EndpointId::parse("stripe").unwrap();
+        let found = endpoints.get(&id, clock.moment(), deadline, patience).await;
+        found.is_ok().then(|| began.elapsed())
+    };
+    let waited = futures::future::join_all((0..per_second * seconds).map(instance)).await;
+    let failed = waited.iter().filter(|waited| waited.is_none()).count();
+    let mut waited: Vec<_> = waited.into_iter().flatten().collect();
+    waited.sort_unstable();
+    let tried = source.state.lock().unwrap().tried;
+    ColdStarts { failed, half: waited[waited.len() / 2], last: waited[waited.len() - 1], tried }
+}
+
+/// A thousand is what an account may run at once by default.
+#[test]
+fn a_burst_of_cold_starts_waits_for_its_documents() {
+    for (per_second, seconds) in [(40, 30), (80, 1), (300, 1), (1_000, 1)] {
+        let started = cold_starts(per_second, seconds, super::limits::PARAMETER_READS.value);
+        println!("{per_second} cold starts/s for {seconds} s: {started:?}");
+        assert_eq!(started.failed, 0, "{per_second}/s");
+    }
+}
+
+/// Only the wait for one's turn is long: without it, the limit lets so many reads through until the last one gives up.
+#[test]
+fn no_burst_is_faster_than_the_limit() {
+    let per_second = super::limits::PARAMETER_READS.value;
+    let started = cold_starts(1_000, 1, per_second);
+    let least = Duration::from_secs_f64((1_000.0 - per_second) / per_second - 1.0);
+    assert!(started.last >= least && started.last < least + Duration::from_secs(4), "{started:?}, at least {least:?}");
+    let twice = cold_starts(2_000, 1, per_second);
+    println!("2,000 in a second: {twice:?}");
+    assert!(twice.failed > 0 && twice.last < PATIENCE_MAX, "nobody waits longer: {twice:?}");
+}
