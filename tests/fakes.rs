@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_dynamodb::types::ScalarAttributeType;
 use hookonce_proof::sim::sqs::{FakeQueue, QueueShape};
 use hookonce_proof::sim::tables::Tables;
 use hookonce_protocol::call::{Committed, DueEntry, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::Message;
+use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Found, Status, attribute, equals, journal_shard, remove, set};
@@ -31,6 +33,10 @@ const SEQUENCES: u32 = 12;
 /// Index shards in this test.
 const SHARDS: u16 = 2;
 
+/// A table of one's own, and the attributes of its key.
+const ORDERS: &str = "orders";
+const KEY: [&str; 2] = ["shop", "order"];
+
 /// A moment at the end of an hour, so that the journal has two partitions.
 const NOW: i64 = 1_767_225_599_990;
 
@@ -43,7 +49,7 @@ enum Operation {
     Commit(Vec<Write>),
     Read(usize),
     ReadEach(Vec<usize>),
-    ReadDomain(Vec<usize>),
+    ReadItems(Vec<usize>),
     QueryDue { shard: u16, until: i64 },
     CountReceived { shard: u16, from: i64, until: i64 },
 }
@@ -66,8 +72,23 @@ fn due(shard: u16, until: i64) -> DueQuery {
     DueQuery { state: DueState::Pending, shard, until: EpochMs(until), after: None, limit: 100 }
 }
 
-fn domain_key(number: usize) -> String {
-    format!("item#{number}")
+/// The first three are items of the domain table, the others of a table of one's own. Numbers of keys are written in
+/// several ways.
+fn item(number: usize) -> ItemRef {
+    let own = |order: &str| {
+        let order = Value::Number(Number::from_text(order));
+        ItemRef::own(TableAlias::parse(ORDERS).unwrap(), [("shop", "a".into()), ("order", order)])
+    };
+    match number {
+        0..3 => format!("item#{number}").into(),
+        3 => own("1"),
+        4 => own("1.0"),
+        _ => own("-25e-1"),
+    }
+}
+
+fn table_of(item: &ItemRef) -> Table {
+    item.table.map_or(Table::Domain, Table::Own)
 }
 
 fn status() -> impl Strategy<Value = Status> {
@@ -154,18 +175,27 @@ fn domain_write() -> impl Strategy<Value = Write> {
         (0..3_i64).prop_map(|count| Action::Put(Item::from([("count".to_owned(), count.into())]))),
         Just(Action::Update(vec![Change::Add("count".into(), 1)])),
         Just(Action::Delete),
+        Just(Action::Check),
     ];
     let clause = prop_oneof![
         Just(Clause::Absent(PARTITION_KEY.into())),
         Just(Clause::Present(PARTITION_KEY.into())),
         (0..3_i64).prop_map(|count| equals("count", count)),
     ];
-    (0..3_usize, action, prop::collection::vec(clause, 0..2)).prop_map(|(number, action, clauses)| Write {
-        purpose: Purpose::DomainWrite,
-        table: Table::Domain,
-        key: domain_key(number).into(),
-        action,
-        condition: Condition(clauses),
+    (0..6_usize, action, prop::collection::vec(clause, 0..2)).prop_map(|(number, action, mut clauses)| {
+        let item = item(number);
+        for clause in &mut clauses {
+            // The item exists if an attribute of its key does.
+            match clause {
+                Clause::Absent(name) | Clause::Present(name) => *name = item.key.attribute().to_owned().into(),
+                Clause::Equals(..) | Clause::OneOf(..) | Clause::Differs(..) => {}
+            }
+        }
+        if action == Action::Check && clauses.is_empty() {
+            clauses.push(Clause::Present(item.key.attribute().to_owned().into())); // A check of nothing is refused.
+        }
+        let (table, condition) = (table_of(&item), Condition(clauses));
+        Write { purpose: Purpose::DomainWrite, table, key: item.key, action, condition }
     })
 }
 
@@ -184,7 +214,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => prop::collection::vec(write, 1..5).prop_map(|writes| Operation::Commit(apart(writes))),
         1 => (0..4_usize).prop_map(Operation::Read),
         1 => prop::collection::vec(0..4_usize, 1..4).prop_map(Operation::ReadEach),
-        1 => prop::collection::vec(0..3_usize, 1..4).prop_map(Operation::ReadDomain),
+        1 => prop::collection::vec(0..6_usize, 1..6).prop_map(Operation::ReadItems),
         2 => (0..SHARDS, moment()).prop_map(|(shard, until)| Operation::QueryDue { shard, until }),
         1 => spans.prop_map(|(shard, a, b)| Operation::CountReceived { shard, from: a.min(b), until: a.max(b) }),
     ]
@@ -207,13 +237,13 @@ fn fake_answer(tables: &mut Tables, operation: &Operation) -> Answer {
         Operation::Commit(writes) => Answer::Committed(tables.commit(writes, NOW).0),
         Operation::Read(number) => Answer::Found(vec![found(tables, *number)]),
         Operation::ReadEach(numbers) => Answer::Found(numbers.iter().map(|number| found(tables, *number)).collect()),
-        Operation::ReadDomain(numbers) => {
-            let item = |number: &usize| {
-                let key = domain_key(*number);
-                let item = tables.get(Table::Domain, &key).cloned();
-                (key.into(), item)
+        Operation::ReadItems(numbers) => {
+            let read = |number: &usize| {
+                let item = item(*number);
+                let found = tables.get(table_of(&item), item.key.as_str()).map(stored);
+                (item, found)
             };
-            Answer::Snapshot(numbers.iter().map(item).collect())
+            Answer::Snapshot(numbers.iter().map(read).collect())
         }
         Operation::QueryDue { shard, until } => {
             Answer::Due(sorted(tables.query_due(&due(*shard, *until), NOW).entries))
@@ -233,8 +263,8 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
             let keys: Vec<_> = numbers.iter().map(|number| record_key(*number)).collect();
             Answer::Found(store.read_each(&keys).await.into_iter().map(Result::unwrap).collect())
         }
-        Operation::ReadDomain(numbers) => {
-            let items: Vec<_> = numbers.iter().map(|number| domain_key(*number).into()).collect();
+        Operation::ReadItems(numbers) => {
+            let items: Vec<_> = numbers.iter().map(|number| item(*number)).collect();
             Answer::Snapshot(store.read_items(&items).await.unwrap())
         }
         Operation::QueryDue { shard, until } => {
@@ -246,21 +276,42 @@ async fn real_answer(store: &impl Store, operation: &Operation) -> Answer {
     }
 }
 
+/// An item as DynamoDB gives it back: a number of a key in its plain form.
+fn stored(item: &Item) -> Item {
+    let mut item = item.clone();
+    if let Some(Value::Number(order)) = item.get_mut("order") {
+        let plain = match order.as_text() {
+            "1.0" => "1",
+            "-25e-1" => "-2.5",
+            other => other,
+        };
+        *order = Number::from_text(plain.to_owned());
+    }
+    item
+}
+
 /// Runs one sequence on both stores.
 async fn stores_agree(stack: &TestStack, operations: &[Operation]) -> Result<(), TestCaseError> {
     let (mut tables, store) = (Tables::default(), stack.store());
-    for table in [Table::Inbox, Table::Domain] {
+    let own = Table::Own(TableAlias::parse(ORDERS).unwrap());
+    for table in [Table::Inbox, Table::Domain, own] {
         stack.clear(table).await;
     }
     for (number, operation) in operations.iter().enumerate() {
         let (fake, real) = (fake_answer(&mut tables, operation), real_answer(&store, operation).await);
         prop_assert_eq!(fake, real, "operation {}: {:?}", number, operation);
     }
-    for table in [Table::Inbox, Table::Domain] {
-        let key = |item: &Item| item[PARTITION_KEY].as_text().unwrap().to_owned();
-        let stored: BTreeMap<_, _> = stack.scan(table).await.into_iter().map(|item| (key(&item), item)).collect();
-        let kept = tables.items(table).clone();
-        prop_assert!(stored == kept, "{:?} holds {:?}, the fake {:?}", table, stored, kept);
+    for table in [Table::Inbox, Table::Domain, own] {
+        let key = |item: &Item| match table {
+            Table::Inbox | Table::Domain => item[PARTITION_KEY].as_text().unwrap().to_owned(),
+            Table::Own(_) => {
+                let part = |(name, _): &(String, Value)| KEY.contains(&name.as_str());
+                Key::of(item.clone().into_iter().filter(part).collect()).to_string()
+            }
+        };
+        let found: BTreeMap<_, _> = stack.scan(table).await.into_iter().map(|item| (key(&item), item)).collect();
+        let kept: BTreeMap<_, _> = tables.items(table).iter().map(|(key, item)| (key.clone(), stored(item))).collect();
+        prop_assert!(found == kept, "{:?} holds {:?}, the fake {:?}", table, found, kept);
     }
     Ok(())
 }
@@ -391,7 +442,8 @@ fn fakes_answer_as_servers_do() {
     let sequences = variable("TEST_SEQUENCES").and_then(|text| text.parse().ok()).unwrap_or(SEQUENCES);
     let operations = std::cell::Cell::new(0_usize);
     let (dynamodb, sqs) = urls();
-    let stack = runtime.block_on(TestStack::new());
+    let key = [(KEY[0], ScalarAttributeType::S), (KEY[1], ScalarAttributeType::N)];
+    let stack = runtime.block_on(async { TestStack::new().await.with_table(ORDERS, &key).await });
     let outcome = runner(sequences).run(&prop::collection::vec(operation(), 1..40), |sequence| {
         operations.set(operations.get() + sequence.len());
         runtime.block_on(stores_agree(&stack, &sequence))

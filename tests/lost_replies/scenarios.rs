@@ -28,6 +28,7 @@ const ORDER: &[&str] = &["standard_webhooks#counting#order-1"];
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "one event, and a late copy", facts: ORDER, play: one_event },
+    Scenario { name: "an event whose plan checks an item", facts: ORDER, play: checked },
     Scenario { name: "two copies before the worker", facts: ORDER, play: two_copies },
     Scenario { name: "one fact under two ids", facts: ORDER, play: one_fact_under_two_ids },
     Scenario { name: "another body under a known id", facts: ORDER, play: another_body },
@@ -91,6 +92,14 @@ fn one_event(stage: &Stage) -> BoxFuture<'_, ()> {
         stage.work().await;
         stage.harness.clock.advance(Millis::minutes(1));
         stage.deliver(&count("msg_1", "order-1")).await;
+    }
+    .boxed()
+}
+
+fn checked(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        stage.deliver(&counted("msg_1", "count.checked", "order-1")).await;
+        stage.work().await;
     }
     .boxed()
 }

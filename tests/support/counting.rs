@@ -4,7 +4,7 @@
 //! these tests what the protocol lets through.
 
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
+use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
@@ -47,7 +47,9 @@ impl Handler for Counting {
             "count.panic" => panic!("a handler that panics"),
             _ => {
                 let counter = event.item_key("count", [fact]);
-                Ok(Plan::default().with(DomainWrite::update(counter, vec![Change::Add("applied".into(), 1)])))
+                let plan = Plan::default().with(DomainWrite::update(counter, vec![Change::Add("applied".into(), 1)]));
+                let closed = Check::as_seen(event.item_key("closed", [fact]), &Snapshot::default(), ["at"]);
+                Ok(if event.event_type == "count.checked" { plan.with_check(closed) } else { plan })
             }
         }
     }

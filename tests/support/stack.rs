@@ -3,7 +3,7 @@
 //! The backends are the embedded ones, unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as
 //! `scripts/real-backends test` does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -71,6 +71,7 @@ pub(crate) struct TestStack {
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) resources: StackResources,
     own_tables: OwnTables,
+    own_keys: BTreeMap<TableAlias, Vec<String>>,
 }
 
 impl TestStack {
@@ -95,7 +96,7 @@ impl TestStack {
         let mut shape = StackShape::deployed(&name);
         change(&mut shape);
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
-        let stack = Self { dynamodb, sqs, resources, own_tables: OwnTables::new() };
+        let stack = Self { dynamodb, sqs, resources, own_tables: OwnTables::new(), own_keys: BTreeMap::new() };
         stack.keep_expired().await;
         stack
     }
@@ -148,8 +149,18 @@ impl TestStack {
             create = create.attribute_definitions(defined.build().unwrap()).key_schema(element.build().unwrap());
         }
         create.send().await.unwrap();
-        self.own_tables.insert(TableAlias::parse(alias).unwrap(), name);
+        let alias = TableAlias::parse(alias).unwrap();
+        self.own_tables.insert(alias, name);
+        self.own_keys.insert(alias, key.iter().map(|(attribute, _)| (*attribute).to_owned()).collect());
         self
+    }
+
+    /// The names of a table's key attributes.
+    fn key_of(&self, table: Table) -> Vec<String> {
+        match table {
+            Table::Inbox | Table::Domain => vec![PARTITION_KEY.to_owned()],
+            Table::Own(alias) => self.own_keys[&alias].clone(),
+        }
     }
 
     /// Every item of a table, straight from the server.
@@ -178,9 +189,10 @@ impl TestStack {
     pub(crate) async fn clear(&self, table: Table) {
         let items = self.scan(table).await;
         for chunk in items.chunks(BATCH_WRITES_MAX) {
+            let names = self.key_of(table);
             let delete = |item: &Item| {
-                let key = to_attributes(item).remove(PARTITION_KEY).unwrap();
-                let delete = DeleteRequest::builder().key(PARTITION_KEY, key).build().unwrap();
+                let key = to_attributes(item).into_iter().filter(|(name, _)| names.contains(name));
+                let delete = DeleteRequest::builder().set_key(Some(key.collect())).build().unwrap();
                 WriteRequest::builder().delete_request(delete).build()
             };
             let requests = chunk.iter().map(delete).collect();

@@ -6,6 +6,7 @@ use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MIN, Timing};
 use hookonce_runtime::aws::ssm_client;
+use hookonce_runtime::tables::{OwnTables, own_tables};
 use serde::Deserialize;
 
 use crate::account::{CALL_MAX, refused, region};
@@ -32,6 +33,9 @@ pub(crate) struct Outputs {
     /// The number of index shards to read. The first templates had the least number, and did not say so.
     #[serde(default = "fewest_shards")]
     pub(crate) index_shards_read: u16,
+    /// The tables of one's own, as the worker's variable lists them.
+    #[serde(default)]
+    tables: String,
     delivery_retention_days: Option<i64>,
     effect_retention_days: Option<i64>,
 }
@@ -58,6 +62,11 @@ impl Outputs {
                 DEPLOY_AGAIN,
             )
         })
+    }
+
+    /// The tables of one's own. None if the list is faulty: the worker does not start with it, and says why.
+    pub(crate) fn own_tables(&self) -> OwnTables {
+        own_tables(&self.tables, [&self.inbox_table, &self.domain_table]).unwrap_or_default()
     }
 
     /// How the stack's functions write records. `None` if an earlier template made the stack.

@@ -18,7 +18,8 @@ use hookonce_local::gateway::{Gateway, GatewayConfig, GatewayError};
 use hookonce_local::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
 use hookonce_local::schedule::{Schedule, ScheduleConfig};
-use hookonce_local::tables::{CreateError, Place, QueueRef, StackResources, StackShape, create_stack};
+use hookonce_local::tables::{CreateError, OwnTableShape, Place, QueueRef, StackResources, StackShape, create_stack};
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
@@ -35,6 +36,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::tables::{OwnTables, aliases};
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -113,6 +115,8 @@ pub(crate) struct StackConfig {
     pub(crate) functions: Functions,
     /// The folder of endpoint documents and of the route set.
     pub(crate) folder: DataFolder,
+    /// Tables of one's own, which handlers may use.
+    pub(crate) tables: Vec<OwnTableShape>,
     /// The protocol's durations.
     pub(crate) timing: Timing,
     /// Receives the lines of metrics.
@@ -211,7 +215,7 @@ impl Stack {
             }
             Servers::At { dynamodb_url, sqs_url } => (None, dynamodb_url.clone(), sqs_url.clone()),
         };
-        let shape = StackShape::deployed("hookonce");
+        let shape = StackShape { own_tables: config.tables.clone(), ..StackShape::deployed("hookonce") };
         let resources = create_stack(&clients::dynamodb(&dynamodb_url), &clients::sqs(&sqs_url), &shape)
             .await
             .map_err(StackError::Create)?;
@@ -271,6 +275,12 @@ impl Stack {
             backends.shutdown().await;
         }
     }
+}
+
+/// The tables of one's own of a stack, by their aliases.
+pub(crate) fn own_tables(resources: &StackResources) -> OwnTables {
+    let named = |(alias, name): &(String, String)| Some((TableAlias::parse(alias).ok()?, name.clone()));
+    resources.own_tables.iter().filter_map(named).collect()
 }
 
 /// The environment variables of functions that another process runs.
@@ -371,9 +381,11 @@ impl Parts<'_> {
 
     fn worker(&self, calls: &CallCounts) -> impl Invoke + use<> {
         let handlers = handlers::all();
+        let tables = own_tables(&self.place.resources);
         let routes = Routes::new(RouteFile::new(self.config.folder.routes()), handlers.names());
+        let routes = routes.with_tables(aliases(&tables));
         let parts = WorkerParts {
-            store: self.store(calls, CALL_MAX),
+            store: self.store(calls, CALL_MAX).with_tables(tables),
             queue: self.queue(calls, CALL_MAX),
             ambient: System,
             handlers,

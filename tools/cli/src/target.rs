@@ -13,6 +13,7 @@ use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
 use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::tables::OwnTables;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -93,6 +94,9 @@ pub(crate) struct RunningStack {
     pub(crate) inbox_table: String,
     /// The domain table.
     pub(crate) domain_table: String,
+    /// The tables of one's own.
+    #[serde(default)]
+    pub(crate) tables: OwnTables,
     /// The number of index shards to read.
     pub(crate) index_shards_read: u16,
     /// The process id.
@@ -235,7 +239,7 @@ impl Target {
         }
         let running = self.folder.running()?;
         let client = clients::dynamodb(&running.dynamodb_url);
-        let store = DynamoStore::new(client, running.inbox_table, running.domain_table);
+        let store = DynamoStore::new(client, running.inbox_table, running.domain_table).with_tables(running.tables);
         // A local stack has the standard durations.
         let timing = Timing { shards_read: running.index_shards_read, ..Timing::standard() };
         Ok(OpenStack { store, shards_read: timing.shards_read, timing: Some(timing) })
@@ -279,13 +283,13 @@ impl Target {
             return Ok(OpenStack { store, shards_read: self.index_shards, timing: None });
         };
         let outputs = Outputs::of(&config, stack).await?;
-        let (timing, shards_read) = (outputs.timing(), outputs.index_shards_read);
+        let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables());
         let (inbox, domain) = match self.table.clone() {
             // Never the stack's own domain table beside another inbox table.
             Some(inbox) => (inbox, self.domain_table.clone().unwrap_or_default()),
             None => (outputs.inbox_table, outputs.domain_table),
         };
-        let store = DynamoStore::new(client, inbox, domain);
+        let store = DynamoStore::new(client, inbox, domain).with_tables(tables);
         Ok(OpenStack { store, shards_read, timing })
     }
 

@@ -149,6 +149,7 @@ impl Ground {
             servers: Servers::Embedded(DataLocation::Memory),
             functions: Functions::InProcess { port: 0 },
             folder: folder.clone(),
+            tables: Vec::new(),
             timing: Timing::standard(),
             public_url: None,
             feed: life::feed(false).0,

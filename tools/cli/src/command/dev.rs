@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::types::ScalarAttributeType;
 use clap::Args;
 use error_reporter::Report;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
+use hookonce_local::tables::OwnTableShape;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::DynamoStore;
@@ -18,7 +21,7 @@ use crate::capture::Capturer;
 use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
-use crate::stack::{Functions, Servers, Stack, StackConfig, environment};
+use crate::stack::{Functions, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, RunningStack, write};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
@@ -47,6 +50,9 @@ pub(crate) struct Arguments {
     /// Run each function as a separate process, from the binaries in this folder, such as target/release.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     binaries: Option<PathBuf>,
+    /// Create a table of your own for handlers, unless it exists: its alias, and its key with the types S, N or B, such as orders=shop:S,order:N.
+    #[arg(long = "table", value_name = "ALIAS=KEY", value_parser = own_table)]
+    tables: Vec<OwnTableShape>,
     /// Use this DynamoDB instead of the embedded one.
     #[arg(long, value_name = "URL", requires = "sqs_url")]
     dynamodb_url: Option<String>,
@@ -55,6 +61,28 @@ pub(crate) struct Arguments {
     sqs_url: Option<String>,
     #[command(flatten)]
     folder: DataFolder,
+}
+
+/// Reads a table of one's own: `orders=shop:S` or `orders=shop:S,order:N`.
+fn own_table(text: &str) -> Result<OwnTableShape, String> {
+    let form = || "it must be ALIAS=NAME:TYPE or ALIAS=NAME:TYPE,NAME:TYPE with the types S, N or B".to_owned();
+    let (alias, key) = text.split_once('=').ok_or_else(form)?;
+    let alias = TableAlias::parse(alias).map_err(|error| error.to_string())?;
+    let part = |text: &str| {
+        let (name, kind) = text.split_once(':').filter(|(name, _)| !name.is_empty())?;
+        let kind = match kind {
+            "S" => ScalarAttributeType::S,
+            "N" => ScalarAttributeType::N,
+            "B" => ScalarAttributeType::B,
+            _ => return None,
+        };
+        Some((name.to_owned(), kind))
+    };
+    let mut parts = key.split(',').map(part);
+    let partition = parts.next().flatten().ok_or_else(form)?;
+    let sort = parts.next().map(|sort| sort.ok_or_else(form)).transpose()?;
+    let alone = parts.next().is_none();
+    alone.then(|| OwnTableShape { alias: alias.to_string(), partition, sort }).ok_or_else(form)
 }
 
 /// Reads the origin of a tunnel.
@@ -86,6 +114,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, None) => Functions::InProcess { port: arguments.port },
         },
         folder: folder.clone(),
+        tables: arguments.tables,
         timing,
         public_url: public_url.clone(),
         feed,
@@ -112,6 +141,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         queue_url: place.resources.queue.url.clone(),
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),
+        tables: own_tables(&place.resources),
         index_shards_read: timing.shards_read,
         pid: std::process::id(),
     };

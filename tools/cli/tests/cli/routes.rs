@@ -147,3 +147,27 @@ fn a_running_stack_takes_a_changed_set_over() {
             .any(|record| record["outcome"] == "IGNORED")
     });
 }
+
+/// A table of one's own on the laptop: created once, known to the routes, to the functions' environment and to `show`.
+#[test]
+fn a_table_of_ones_own_is_created_and_routes_may_list_it() {
+    let workspace = Workspace::new();
+    for faulty in ["orders", "Orders=shop:S", "orders=shop", "orders=shop:X", "orders=:S", "orders=a:S,b:N,c:B"] {
+        let refused = workspace.run(&["dev", "--port", "0", "--table", faulty]);
+        assert_eq!(refused.status.code(), Some(2), "{faulty}: {}", text(&refused));
+    }
+    let set = workspace.write("set.json", SET.replace(r#""fact""#, r#""tables": ["orders"], "fact""#).as_bytes());
+    assert!(workspace.run(&["route", "deploy", &set]).status.success());
+    let dev = ["dev", "--port", "0", "--table"];
+    let running = workspace.dev(&[&dev[..], &["orders=shop:S,order:N"]].concat());
+    let environment = workspace.read(".hookonce/functions.env");
+    assert!(environment.contains("HOOKONCE_TABLES=orders=hookonce-domain-own-orders\n"), "{environment}");
+    assert!(workspace.run(&["send", "--provider", "stripe", "--file", FILE]).status.success());
+    let show = ["show", "stripe", "evt_1SampleInvoicePaid", "--json"];
+    wait_until("the event is applied", || json(&workspace.run(&show))["outcome"] == "APPLIED");
+    assert!(json(&workspace.run(&show))["writes"].as_array().is_some_and(|writes| writes.len() == 2));
+    drop(running);
+    let other = workspace.run(&[&dev[..], &["orders=shop:S"]].concat());
+    assert_eq!(other.status.code(), Some(3), "{}", text(&other));
+    assert!(text(&other).contains("exists with a different key"), "{}", text(&other));
+}

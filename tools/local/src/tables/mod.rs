@@ -3,12 +3,14 @@
 //! The calls work with the embedded backends, DynamoDB Local and `ElasticMQ`. They change nothing that is already right,
 //! so they run at every start.
 
+mod own;
 mod place;
 mod queue;
 mod table;
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 
+pub use self::own::{KeyPart, OwnTableShape};
 pub use self::place::Place;
 pub use self::queue::QueueRef;
 
@@ -19,6 +21,8 @@ pub struct StackShape {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
+    /// Tables of one's own.
+    pub own_tables: Vec<OwnTableShape>,
     /// The queue of hints.
     pub queue: String,
     /// The queue for messages that were received too often.
@@ -39,6 +43,7 @@ impl StackShape {
         Self {
             inbox_table: format!("{stack}-inbox"),
             domain_table: format!("{stack}-domain"),
+            own_tables: Vec::new(),
             queue: format!("{stack}-hints"),
             dead_letter_queue: format!("{stack}-hints-dead"),
             visibility_seconds: 360,
@@ -58,6 +63,8 @@ pub struct StackResources {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
+    /// Tables of one's own: alias and name.
+    pub own_tables: Vec<(String, String)>,
     /// The queue of hints.
     pub queue: QueueRef,
     /// The dead-letter queue.
@@ -116,11 +123,19 @@ pub async fn create_stack(
 ) -> Result<StackResources, CreateError> {
     table::create(dynamodb, &inbox_table(&shape.inbox_table)).await?;
     table::create(dynamodb, &domain_table(&shape.domain_table)).await?;
+    let mut own_tables = Vec::with_capacity(shape.own_tables.len());
+    for own in &shape.own_tables {
+        // The infix keeps an alias such as `inbox` apart from the stack's own tables.
+        let name = format!("{}-own-{}", shape.domain_table, own.alias);
+        own::create(dynamodb, &name, own).await?;
+        own_tables.push((own.alias.clone(), name));
+    }
     let dead_letter_queue = queue::create(sqs, &dead_letter_queue(shape)).await?;
     let queue = queue::create(sqs, &hint_queue(shape, &dead_letter_queue)).await?;
     Ok(StackResources {
         inbox_table: shape.inbox_table.clone(),
         domain_table: shape.domain_table.clone(),
+        own_tables,
         queue,
         dead_letter_queue,
     })

@@ -19,10 +19,10 @@ pub struct Place {
 impl Place {
     /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
     /// documents, `routes` the file of the route set, which need not exist yet.
-    pub fn environment(&self, endpoints: &Path, routes: &Path) -> [(&'static str, String); 10] {
+    pub fn environment(&self, endpoints: &Path, routes: &Path) -> Vec<(&'static str, String)> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
-        [
+        let mut variables = vec![
             ("AWS_ENDPOINT_URL_DYNAMODB", clients::without_key(&self.dynamodb_url)),
             ("AWS_ENDPOINT_URL_SQS", clients::without_key(&self.sqs_url)),
             ("AWS_REGION", clients::REGION.to_owned()),
@@ -33,6 +33,11 @@ impl Place {
             ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
             ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
             ("HOOKONCE_ROUTES", format!("file:{}", absolute(routes).display())),
-        ]
+        ];
+        let tables: Vec<_> = self.resources.own_tables.iter().map(|(alias, name)| format!("{alias}={name}")).collect();
+        if !tables.is_empty() {
+            variables.push(("HOOKONCE_TABLES", tables.join(",")));
+        }
+        variables
     }
 }

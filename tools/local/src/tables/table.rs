@@ -34,20 +34,24 @@ pub(super) struct IndexShape {
 
 /// Creates the table if it is missing, waits until it can be used and switches its TTL on.
 pub(super) async fn create(dynamodb: &Client, shape: &TableShape<'_>) -> Result<(), CreateError> {
-    request_creation(dynamodb, shape).await.map_err(|source| failed(shape, source))?;
-    let waited = tokio::time::timeout(Duration::from_secs(READY_SECONDS_MAX), until_active(dynamodb, shape)).await;
-    let description = match waited {
-        Ok(described) => described.map_err(|source| failed(shape, source))?,
-        Err(_elapsed) => return Err(CreateError::TableNotReady { table: shape.name.to_owned() }),
-    };
+    request_creation(dynamodb, shape).await.map_err(|source| failed(shape.name, source))?;
+    let description = described(dynamodb, shape.name).await?;
     if let Some(difference) = difference(&description, shape) {
         return Err(CreateError::TableDiffers { table: shape.name.to_owned(), difference });
     }
     enable_ttl(dynamodb, shape).await
 }
 
-fn failed(shape: &TableShape<'_>, source: aws_sdk_dynamodb::Error) -> CreateError {
-    CreateError::Table { table: shape.name.to_owned(), source: Box::new(source) }
+pub(super) fn failed(table: &str, source: aws_sdk_dynamodb::Error) -> CreateError {
+    CreateError::Table { table: table.to_owned(), source: Box::new(source) }
+}
+
+/// The description of a table, once it is active.
+pub(super) async fn described(dynamodb: &Client, table: &str) -> Result<TableDescription, CreateError> {
+    match tokio::time::timeout(Duration::from_secs(READY_SECONDS_MAX), until_active(dynamodb, table)).await {
+        Ok(described) => described.map_err(|source| failed(table, source)),
+        Err(_elapsed) => Err(CreateError::TableNotReady { table: table.to_owned() }),
+    }
 }
 
 /// Creates the table unless it exists.
@@ -56,7 +60,7 @@ async fn request_creation(dynamodb: &Client, shape: &TableShape<'_>) -> Result<(
         .create_table()
         .table_name(shape.name)
         .billing_mode(BillingMode::PayPerRequest)
-        .key_schema(key(shape.hash_key, KeyType::Hash)?)
+        .key_schema(element(shape.hash_key, KeyType::Hash)?)
         .set_attribute_definitions(Some(attribute_definitions(shape)?))
         .set_global_secondary_indexes(indexes(shape)?);
     match request.send().await.map_err(aws_sdk_dynamodb::Error::from) {
@@ -84,19 +88,19 @@ fn indexes(shape: &TableShape<'_>) -> Result<Option<Vec<GlobalSecondaryIndex>>, 
 fn global_index(index: &IndexShape) -> Result<GlobalSecondaryIndex, BuildError> {
     GlobalSecondaryIndex::builder()
         .index_name(index.name)
-        .key_schema(key(index.hash_key, KeyType::Hash)?)
-        .key_schema(key(index.range_key, KeyType::Range)?)
+        .key_schema(element(index.hash_key, KeyType::Hash)?)
+        .key_schema(element(index.range_key, KeyType::Range)?)
         .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
         .build()
 }
 
-fn key(name: &str, kind: KeyType) -> Result<KeySchemaElement, BuildError> {
+pub(super) fn element(name: &str, kind: KeyType) -> Result<KeySchemaElement, BuildError> {
     KeySchemaElement::builder().attribute_name(name).key_type(kind).build()
 }
 
-async fn until_active(dynamodb: &Client, shape: &TableShape<'_>) -> Result<TableDescription, aws_sdk_dynamodb::Error> {
+async fn until_active(dynamodb: &Client, table: &str) -> Result<TableDescription, aws_sdk_dynamodb::Error> {
     loop {
-        let answer = dynamodb.describe_table().table_name(shape.name).send().await?;
+        let answer = dynamodb.describe_table().table_name(table).send().await?;
         match answer.table {
             Some(description) if is_active(&description) => return Ok(description),
             Some(_) | None => tokio::time::sleep(Duration::from_millis(READY_POLL_MILLIS)).await,
@@ -130,13 +134,13 @@ fn keys(schema: &[KeySchemaElement]) -> Vec<&str> {
 
 /// Switches TTL on unless it is on, because repeating it is an error on AWS.
 async fn enable_ttl(dynamodb: &Client, shape: &TableShape<'_>) -> Result<(), CreateError> {
-    let described = describe_ttl(dynamodb, shape).await.map_err(|source| failed(shape, source))?;
+    let described = describe_ttl(dynamodb, shape).await.map_err(|source| failed(shape.name, source))?;
     match ttl_attribute(described.as_ref()) {
         Some(attribute) if attribute == shape.ttl_attribute => Ok(()),
         Some(_) => {
             Err(CreateError::TableDiffers { table: shape.name.to_owned(), difference: "time-to-live attribute" })
         }
-        None => request_ttl(dynamodb, shape).await.map_err(|source| failed(shape, source)),
+        None => request_ttl(dynamodb, shape).await.map_err(|source| failed(shape.name, source)),
     }
 }
 
