@@ -41,7 +41,7 @@ export class Event {
   /** The request headers that are kept, with names in lower case. */
   readonly headers: { readonly [name: string]: string };
   /** The provider's delivery, with only this event. */
-  readonly body: Buffer;
+  readonly body: Uint8Array;
 
   constructor(json: EventJson) {
     this.endpoint = json.endpoint;
@@ -98,7 +98,7 @@ export class Event {
   toJSON(): EventJson {
     const { endpoint, tenant, provider, record, key, type, receivedAtMs, generation, headers, body } = this;
     const named = { version: VERSION, endpoint, tenant, provider, record, key, type, generation, headers };
-    return { ...named, received_at_ms: receivedAtMs, body_base64: body.toString("base64") };
+    return { ...named, received_at_ms: receivedAtMs, body_base64: Buffer.from(body).toString("base64") };
   }
 }
 

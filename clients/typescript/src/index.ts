@@ -5,9 +5,9 @@
  * commits the plan in one transaction with the record of the event. See the package's README for an example.
  */
 export { HandlerError, Permanent, Retryable } from "./errors.js";
-export { Document, Event } from "./event.js";
+export { Document, Event, type EventJson } from "./event.js";
 export type { Json } from "./json.js";
-export { Fact, factOf, ItemKey, type Key, OnceKey, TableKey } from "./keys.js";
-export { type Changes, Check, Items, Plan, type PlanJson, Write } from "./plan.js";
+export { Fact, factOf, ItemKey, type Key, type KeyJson, OnceKey, TableKey } from "./keys.js";
+export { type Changes, Check, type ItemJson, Items, Plan, type PlanJson, Write } from "./plan.js";
 export { type Answer, type Entry, type Handler, handler, IGNORE, type Ignore, type Request } from "./protocol.js";
-export { Decimal, type Digits, type Item, type Value } from "./values.js";
+export { Decimal, type Digits, type Item, type Typed, type Value } from "./values.js";

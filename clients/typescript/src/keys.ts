@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 
-import { encodeItem, type TypedItem, type Value } from "./values.js";
+import { encodeItem, normalizedNumber, type Typed, type TypedItem, type Value, wellFormed } from "./values.js";
 
 const PARTS_BYTES_MAX = 512;
 
@@ -20,6 +20,7 @@ export type KeyJson = { readonly table?: string; readonly key: string | TypedIte
 /** The key of an item in the domain table that several events share, such as a balance. */
 export class ItemKey {
   readonly kind = "item";
+  readonly keyAttribute = "pk";
   readonly text: string;
 
   constructor(text: string) {
@@ -38,6 +39,7 @@ export class ItemKey {
  */
 export class OnceKey {
   readonly kind = "once";
+  readonly keyAttribute = "pk";
   readonly text: string;
 
   constructor(text: string) {
@@ -56,10 +58,14 @@ export class OnceKey {
  */
 export class TableKey {
   readonly kind = "table";
+  readonly keyAttribute: string;
   readonly table: string;
   readonly attributes: TypedItem;
 
   constructor(table: string, attributes: { readonly [name: string]: Value }) {
+    const [first] = Object.keys(attributes);
+    if (first === undefined) throw new RangeError("a key has at least one attribute");
+    this.keyAttribute = first;
     this.table = table;
     this.attributes = encodeItem(attributes);
   }
@@ -71,10 +77,19 @@ export class TableKey {
 
 export type Key = ItemKey | OnceKey | TableKey;
 
-/** One text for one item, whatever the order of its key attributes. */
+/** One text for one item, whatever the order of its key attributes and the spelling of its numbers. */
 export function identity({ table, key }: KeyJson): string {
-  const attributes = typeof key === "string" ? key : Object.entries(key).sort(([a], [b]) => (a < b ? -1 : 1));
+  const attributes =
+    typeof key === "string"
+      ? key
+      : Object.entries(key)
+          .sort(([a], [b]) => (a < b ? -1 : 1))
+          .map(([name, typed]) => [name, oneSpelling(typed)]);
   return JSON.stringify([table ?? null, attributes]);
+}
+
+function oneSpelling(typed: Typed): Typed {
+  return "N" in typed ? { N: normalizedNumber(typed.N) } : typed;
 }
 
 export function itemKey(tenant: string, kind: string, parts: readonly Part[]): ItemKey {
@@ -115,5 +130,5 @@ function escaped(part: Part): string {
   if (typeof part === "number" ? !Number.isSafeInteger(part) : typeof part !== "string" && typeof part !== "bigint") {
     throw new TypeError("a part of a key is text or a whole number");
   }
-  return String(part).replaceAll("%", "%25").replaceAll("#", "%23") || "%";
+  return wellFormed(String(part)).replaceAll("%", "%25").replaceAll("#", "%23") || "%";
 }

@@ -1,6 +1,7 @@
 /** A plan: the writes of one event, all of them committed in one transaction, or none. */
 import { identity, type ItemKey, type Key, type KeyJson, type OnceKey } from "./keys.js";
 import {
+  comparedNumbers,
   decode,
   decodeItem,
   Decimal,
@@ -11,8 +12,6 @@ import {
   type TypedItem,
   type Value,
 } from "./values.js";
-
-const PARTITION_KEY = "pk";
 
 /** One requirement on an item before the commit. */
 export type Clause =
@@ -98,14 +97,14 @@ export class Check {
     return this;
   }
 
-  /** The attribute does not exist. With a key attribute: the item does not exist. */
-  ifAbsent(attribute: string = PARTITION_KEY): this {
+  /** The attribute does not exist. Without a name: the item does not exist. */
+  ifAbsent(attribute: string = this.key.keyAttribute): this {
     this.condition.push({ absent: attribute });
     return this;
   }
 
-  /** The attribute exists. With a key attribute: the item exists. */
-  ifPresent(attribute: string = PARTITION_KEY): this {
+  /** The attribute exists. Without a name: the item exists. */
+  ifPresent(attribute: string = this.key.keyAttribute): this {
     this.condition.push({ present: attribute });
     return this;
   }
@@ -168,7 +167,7 @@ export class Write extends Check {
   newerThan(items: Items, attribute: string, version: number | bigint | string, tie: "write" | "skip"): this {
     const seen = items.attribute(this.key, attribute);
     const order = seen === undefined ? 1 : compared(version, decode(seen));
-    this.#leftOut = order < 0 || (order === 0 && tie === "skip");
+    this.#leftOut ||= order < 0 || (order === 0 && tie === "skip");
     this.#store(attribute, encode(version));
     return this.asSeen(items, attribute);
   }
@@ -267,15 +266,13 @@ function compared(version: number | bigint | string, known: Value): number {
   if (typeof version === "string" && typeof known === "string") {
     return Buffer.compare(Buffer.from(version), Buffer.from(known));
   }
-  const stored = known instanceof Decimal ? Number(known.text) : known;
-  if (typeof version !== "string" && (typeof stored === "number" || typeof stored === "bigint")) {
-    return version < stored ? -1 : version > stored ? 1 : 0;
-  }
-  return 1;
+  const isNumber = typeof known === "number" || typeof known === "bigint" || known instanceof Decimal;
+  return typeof version !== "string" && isNumber ? comparedNumbers(version, known) : 1;
 }
 
 function whole(amount: number | bigint): number {
-  const number = Number(amount);
+  // JavaScript may pass anything, and `Number` makes 0 of null.
+  const number = typeof amount === "number" || typeof amount === "bigint" ? Number(amount) : NaN;
   if (!Number.isSafeInteger(number)) throw new RangeError("add takes whole numbers of at most 53 bits");
   return number;
 }

@@ -6,7 +6,7 @@
  */
 import { HandlerError } from "./errors.js";
 import { Event, type EventJson, VERSION } from "./event.js";
-import { Fact, type ItemKey, type KeyJson, type TableKey } from "./keys.js";
+import { Fact, ItemKey, type KeyJson, TableKey } from "./keys.js";
 import { type ItemJson, Items, Plan, type PlanJson } from "./plan.js";
 
 /** What `fact` returns for an event that the handler does not want. The event ends as IGNORED. */
@@ -64,11 +64,16 @@ function outcome(rule: Handler, request: Request): Outcome {
   }
 }
 
+function isKeys(reads: unknown): reads is ReturnType<Handler["reads"]> {
+  return Array.isArray(reads) && reads.every((key) => key instanceof ItemKey || key instanceof TableKey);
+}
+
 function decided(rule: Handler, event: Event, items: Items): Outcome {
   const fact = rule.fact(event);
   if (fact === IGNORE) return { ignore: true };
   if (!(fact instanceof Fact)) throw new TypeError("fact() must return what factOf() makes, or IGNORE");
-  const reads = rule.reads(event);
+  const reads: unknown = rule.reads(event);
+  if (!isKeys(reads)) throw new TypeError("reads() must return an array of keys");
   if (!reads.every((key) => items.holds(key))) return { fact: fact.text, reads: reads.map((key) => key.toJSON()) };
   const plan = rule.plan(event, items);
   if (!(plan instanceof Plan)) throw new TypeError("plan() must return a Plan");

@@ -17,7 +17,7 @@ export async function run(entry: (event: never) => Promise<unknown>): Promise<ne
   for (;;) {
     const next = await call("GET", `${invocations}/next`);
     const [kind, answer] = await invoke(entry, next.body);
-    await call("POST", `${invocations}/${next.headers["lambda-runtime-aws-request-id"]}/${kind}`, JSON.stringify(answer));
+    await call("POST", `${invocations}/${next.headers["lambda-runtime-aws-request-id"]}/${kind}`, answer);
   }
 }
 
@@ -31,14 +31,14 @@ async function call(method: string, url: string, data = ""): Promise<{ headers: 
   return { headers: response.headers, body };
 }
 
-async function invoke(entry: (event: never) => Promise<unknown>, event: string): Promise<[string, unknown]> {
+async function invoke(entry: (event: never) => Promise<unknown>, event: string): Promise<[string, string]> {
   try {
-    return ["response", await entry(JSON.parse(event) as never)];
+    return ["response", JSON.stringify(await entry(JSON.parse(event) as never))];
   } catch (error) {
     // As on Lambda: one failed invocation does not end the process.
     console.error(error);
     const { name, message } = error instanceof Error ? error : new Error(String(error));
-    return ["error", { errorType: name, errorMessage: message }];
+    return ["error", JSON.stringify({ errorType: name, errorMessage: message })];
   }
 }
 

@@ -7,6 +7,9 @@ import type { PlanJson } from "./plan.js";
 import { type Answer, type Handler, handler, type Request } from "./protocol.js";
 import { encodeItem, type Item, type TypedItem } from "./values.js";
 
+const READS_MAX = 100;
+const PARTS_MAX = 98;
+
 /** What a handler answered, in the JSON of the protocol. */
 export class Played {
   /** The fact. `undefined` if the handler ignored the event or failed. */
@@ -61,7 +64,8 @@ export function makeEvent(type: string, body: unknown, changes: Partial<EventJso
 /**
  * Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
  *
- * Every round is played twice: a handler that is not pure fails here. A write that the worker would refuse fails, too.
+ * Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse it
+ * for what the plan alone shows. The worker checks more: sizes, digits, and the key schema of each table.
  */
 export async function play(event: Event, rule: Handler, items: readonly (readonly [Key, Item])[] = []): Promise<Played> {
   const stored = new Map<string, TypedItem>(items.map(([key, item]) => [identity(key.toJSON()), encodeItem(item)]));
@@ -74,25 +78,39 @@ export async function play(event: Event, rule: Handler, items: readonly (readonl
     return JSON.parse(first ?? "") as Answer;
   };
   const first = await ask([]);
-  if (!("reads" in first)) return checked(new Played([], first));
+  const prefix = `${event.tenant}#`;
+  if (!("reads" in first)) return checked(new Played([], first), prefix);
+  assert.ok(first.reads.length <= READS_MAX, `reads() asks for more than ${READS_MAX} items`);
   const answer = await ask(first.reads.map((key) => ({ ...key, item: stored.get(identity(key)) ?? null })));
   const fixed = !("reads" in answer) && (!("fact" in answer) || answer.fact === first.fact);
   assert.ok(fixed, "reads() and fact() must not depend on the items");
-  return checked(new Played(first.reads, answer));
+  return checked(new Played(first.reads, answer), prefix);
 }
 
-function checked(played: Played): Played {
+function checked(played: Played, tenant: string): Played {
   const shown = new Set(played.reads.map(identity));
   const named = new Set<string>();
   const { writes = [], checks = [] } = played.plan ?? {};
+  assert.ok(writes.length + checks.length <= PARTS_MAX, `the plan has more than ${PARTS_MAX} writes and checks`);
   for (const [number, part] of [...writes, ...checks].entries()) {
     const key = identity(part);
     assert.ok(!named.has(key), `part ${number} of the plan names an item for the second time`);
     named.add(key);
+    const own = typeof part.key !== "string" || part.key.startsWith(tenant);
+    assert.ok(own, `part ${number} of the plan names an item of another tenant: use event.itemKey()`);
+  }
+  for (const [number, check] of checks.entries()) {
+    assert.ok(check.condition.length > 0, `check ${number} requires nothing`);
   }
   for (const [number, write] of writes.entries()) {
     const careless = write.condition.length === 0 && write.blind !== true && shown.has(identity(write));
     assert.ok(!careless, `write ${number} overwrites an item that was read: add asSeen() or blind()`);
+    if (write.action === "delete" || !("update" in write.action)) continue;
+    const changed = write.action.update.map((change) => ("set" in change ? change.set[0] : "add" in change ? change.add[0] : change.remove));
+    const once = changed.length > 0 && new Set(changed).size === changed.length;
+    assert.ok(once, `write ${number} changes nothing, or one attribute twice`);
+    const keys = typeof write.key === "string" ? ["pk"] : Object.keys(write.key);
+    assert.ok(!changed.some((name) => keys.includes(name)), `write ${number} changes a key attribute`);
   }
   return played;
 }

@@ -60,7 +60,7 @@ export type TypedItem = { readonly [attribute: string]: Typed };
 
 /** The value in DynamoDB's JSON. */
 export function encode(value: Value): Typed {
-  if (typeof value === "string") return { S: value };
+  if (typeof value === "string") return { S: wellFormed(value) };
   if (typeof value === "boolean") return { BOOL: value };
   if (isNumber(value)) return { N: numberText(value) };
   if (value === null) return { NULL: true };
@@ -83,6 +83,41 @@ export function numberText(value: Digits): string {
     throw new RangeError("this number has lost digits; use a bigint");
   }
   return String(value);
+}
+
+/** One text for one number: 17, 17.0 and 1.7e1 are one. */
+export function normalizedNumber(text: string): string {
+  const { digits: significant, exponent, negative } = scaled(text);
+  return significant === "" ? "0" : `${negative ? "-" : ""}${significant}e${exponent}`;
+}
+
+/** Which of two numbers is larger, digit by digit: negative if the first is smaller, 0 if they are equal. */
+export function comparedNumbers(first: Digits, second: Digits): number {
+  const [a, b] = [scaled(String(first)), scaled(String(second))];
+  const exponent = Math.min(a.exponent, b.exponent);
+  if (Math.max(a.exponent, b.exponent) - exponent > 1_000) throw new RangeError("a number is out of range");
+  const whole = ({ digits, exponent: own, negative }: Scaled): bigint =>
+    BigInt(digits || "0") * 10n ** BigInt(own - exponent) * (negative ? -1n : 1n);
+  const [left, right] = [whole(a), whole(b)];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+type Scaled = { readonly digits: string; readonly exponent: number; readonly negative: boolean };
+
+/** A number as digits without zeros at either end, and a power of ten. Zero has no digits. */
+function scaled(text: string): Scaled {
+  const [, sign = "", whole = "", fraction = "", power = "0"] =
+    /^([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const all = `${whole}${fraction}`.replace(/^0+/, "");
+  const digits = all.replace(/0+$/, "");
+  const exponent = digits === "" ? 0 : Number(power) - fraction.length + all.length - digits.length;
+  return { digits, exponent, negative: sign === "-" };
+}
+
+/** The text. Half of a surrogate pair is no text: no store and no queue takes it. */
+export function wellFormed(text: string): string {
+  if (!text.isWellFormed()) throw new RangeError("a text holds half of a surrogate pair");
+  return text;
 }
 
 /** The value that DynamoDB's JSON stands for. */
@@ -126,13 +161,18 @@ function isPlain(value: unknown): value is { readonly [name: string]: Value } {
 function encodeSet(members: readonly unknown[]): Typed {
   if (members.length === 0) throw new RangeError("DynamoDB has no empty set; remove the attribute instead");
   if (members.every((member) => typeof member === "string")) {
-    return { SS: members.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))) };
+    return { SS: members.map(wellFormed).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))) };
   }
   if (members.every((member) => member instanceof Uint8Array)) {
-    return { BS: members.toSorted(Buffer.compare).map(base64) };
+    return { BS: distinct(members.toSorted(Buffer.compare).map(base64)) };
   }
-  if (members.every(isNumber)) return { NS: members.map(numberText).sort() };
+  if (members.every(isNumber)) return { NS: distinct(members.map(numberText).sort(), normalizedNumber) };
   throw new TypeError("a set holds texts, numbers or bytes, and only one of them");
+}
+
+/** Each member once. A `Set` compares bytes and Decimals as objects, so it may hold equal ones. */
+function distinct(members: readonly string[], name = (member: string): string => member): string[] {
+  return [...new Map(members.map((member) => [name(member), member])).values()];
 }
 
 function base64(bytes: Uint8Array): string {

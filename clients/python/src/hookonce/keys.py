@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Mapping, Union
+from typing import Any, Mapping, Union
 
-from .values import Value, encode
+from .values import Value, encode, normalized_number, plain_text
 
 PARTS_BYTES_MAX = 512
 
@@ -24,6 +24,8 @@ class ItemKey:
     """The key of an item in the domain table that several events share, such as a balance."""
 
     text: str
+    table = "the domain table"
+    key_attribute = "pk"
 
     def to_json(self) -> dict[str, object]:
         return {"key": self.text}
@@ -37,6 +39,8 @@ class OnceKey:
     """
 
     text: str
+    table = "the domain table"
+    key_attribute = "pk"
 
     def to_json(self) -> dict[str, object]:
         return {"key": self.text}
@@ -52,8 +56,11 @@ class TableKey:
     """
 
     def __init__(self, table: str, attributes: Mapping[str, Value]) -> None:
+        if not attributes:
+            raise ValueError("a key has at least one attribute")
         self.table = table
         self.attributes = {name: encode(value) for name, value in attributes.items()}
+        self.key_attribute = next(iter(self.attributes))
 
     def to_json(self) -> dict[str, object]:
         return {"table": self.table, "key": self.attributes}
@@ -63,8 +70,15 @@ Key = Union[ItemKey, OnceKey, TableKey]
 
 
 def identity(key: Mapping[str, object]) -> str:
-    """One text for one item, whatever the order of its key attributes."""
-    return json.dumps([key.get("table"), key["key"]], sort_keys=True)
+    """One text for one item, whatever the order of its key attributes and the spelling of its numbers."""
+    attributes: Any = key["key"]
+    if not isinstance(attributes, str):
+        attributes = {name: _one_spelling(typed) for name, typed in attributes.items()}
+    return json.dumps([key.get("table"), attributes], sort_keys=True)
+
+
+def _one_spelling(typed: Mapping[str, Any]) -> object:
+    return {"N": normalized_number(typed["N"])} if "N" in typed else typed
 
 
 def item_key(tenant: str, kind: str, parts: tuple[Part, ...]) -> ItemKey:
@@ -91,7 +105,7 @@ def fact_of(*parts: Part) -> Fact:
     >>> fact_of("invoice.paid", "in_1")
     Fact(text='invoice.paid#in_1')
     """
-    return Fact("" if any(str(part) == "" for part in parts) else _joined(parts))
+    return Fact("" if any(part == "" for part in parts) else _joined(parts))
 
 
 def _joined(parts: tuple[Part, ...]) -> str:
@@ -103,4 +117,6 @@ def _joined(parts: tuple[Part, ...]) -> str:
 def _escaped(part: Part) -> str:
     if isinstance(part, bool) or not isinstance(part, (str, int)):
         raise TypeError(f"a part of a key is text or a whole number, not {type(part).__name__}")
-    return str(part).replace("%", "%25").replace("#", "%23") or "%"
+    # Not `str(part)`: a member of an Enum would print its name, and not in every release of Python the same one.
+    text = plain_text(part) if isinstance(part, str) else int.__repr__(part)
+    return text.replace("%", "%25").replace("#", "%23") or "%"

@@ -8,7 +8,6 @@ from typing import Any, Iterable, Literal, Mapping, Sequence, TypeVar, Union
 from .keys import ItemKey, Key, OnceKey, identity
 from .values import Item, Number, Typed, Value, decode, decode_item, encode, encode_item
 
-PARTITION_KEY = "pk"
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
 
 Tie = Literal["write", "skip"]
@@ -49,7 +48,8 @@ class Items:
         try:
             return self._items[identity(key.to_json())]
         except KeyError:
-            raise LookupError(f"reads() did not ask for {key}") from None
+            # Without the key: it may hold what a provider chose, and errors reach logs.
+            raise LookupError(f"reads() did not ask for this item of {key.table}") from None
 
 
 Self = TypeVar("Self", bound="Check")
@@ -69,14 +69,14 @@ class Check:
             self._condition.append({"absent": attribute} if seen is None else {"equals": [attribute, seen]})
         return self
 
-    def if_absent(self: Self, attribute: str = PARTITION_KEY) -> Self:
-        """The attribute does not exist. With a key attribute: the item does not exist."""
-        self._condition.append({"absent": attribute})
+    def if_absent(self: Self, attribute: str | None = None) -> Self:
+        """The attribute does not exist. Without a name: the item does not exist."""
+        self._condition.append({"absent": attribute or self._key.key_attribute})
         return self
 
-    def if_present(self: Self, attribute: str = PARTITION_KEY) -> Self:
-        """The attribute exists. With a key attribute: the item exists."""
-        self._condition.append({"present": attribute})
+    def if_present(self: Self, attribute: str | None = None) -> Self:
+        """The attribute exists. Without a name: the item exists."""
+        self._condition.append({"present": attribute or self._key.key_attribute})
         return self
 
     def if_equals(self: Self, attribute: str, value: Value) -> Self:
@@ -86,6 +86,8 @@ class Check:
 
     def if_one_of(self: Self, attribute: str, values: Sequence[Value]) -> Self:
         """The attribute exists and equals one of the values."""
+        if isinstance(values, (str, bytes)):
+            raise TypeError("if_one_of takes a list of values; a text would be taken apart")
         self._condition.append({"one_of": [attribute, [encode(value) for value in values]]})
         return self
 
@@ -125,7 +127,7 @@ class Write(Check):
         if self._action == "delete":
             raise TypeError("a delete forgets the version; mark the item as deleted with an update")
         seen = items.attribute(self._key, attribute)
-        self.left_out = seen is not None and not _follows(version, decode(seen), tie)
+        self.left_out = self.left_out or (seen is not None and not _follows(version, decode(seen), tie))
         self._store(attribute, version)
         return self.as_seen(items, attribute)
 
@@ -194,6 +196,8 @@ class Plan:
         remove: Iterable[str] = (),
     ) -> Write:
         """Changes attributes. Creates the item if it does not exist. `add` counts a missing attribute as 0."""
+        if isinstance(remove, str):
+            raise TypeError("remove takes a list of names; a text would be taken apart")
         changes: list[dict[str, object]] = [{"set": [name, encode(value)]} for name, value in (set or {}).items()]
         changes += [{"add": [name, _whole(amount)]} for name, amount in (add or {}).items()]
         changes += [{"remove": name} for name in remove]

@@ -24,19 +24,23 @@ def run(entry: Entry) -> None:
         with opener.open(f"{invocations}/next") as response:
             invocation = response.headers["Lambda-Runtime-Aws-Request-Id"]
             event = response.read()
-        kind, answer = _invoke(entry, event)
-        data = json.dumps(answer, ensure_ascii=False).encode()
+        kind, data = _invoke(entry, event)
         request = urllib.request.Request(f"{invocations}/{invocation}/{kind}", data=data, method="POST")
         request.add_header("Content-Type", "application/json")
         opener.open(request).close()
 
 
-def _invoke(entry: Entry, event: bytes) -> tuple[str, dict[str, Any]]:
+def _invoke(entry: Entry, event: bytes) -> tuple[str, bytes]:
     try:
-        return "response", entry(json.loads(event), None)
+        return "response", _encoded(entry(json.loads(event), None))
     except Exception as error:  # As on Lambda: one failed invocation does not end the process.
         traceback.print_exc()
-        return "error", {"errorType": type(error).__name__, "errorMessage": str(error)}
+        message = str(error).encode("utf-8", "replace").decode()
+        return "error", _encoded({"errorType": type(error).__name__, "errorMessage": message})
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False).encode()
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
 """A kit to test handlers without a worker, a table or a network.
 
 ```python
+from pathlib import Path
+
 from hookonce.testing import make_event, play
 
 def test_a_paid_invoice_is_booked() -> None:
-    event = make_event("invoice.paid", {"data": {"object": {"id": "in_1", "amount_paid": 4900}}}, provider="stripe")
+    invoice = {"id": "in_1", "customer": "cus_1", "currency": "eur", "amount_paid": 4900}
+    event = make_event("invoice.paid", {"data": {"object": invoice}}, provider="stripe")
     played = play(event, Payments())
     assert played.fact == "invoice.paid#in_1"
     assert played.snapshot() == Path("in_1.json").read_text()
@@ -21,6 +24,10 @@ from .event import VERSION, Event
 from .keys import Key, identity
 from .protocol import Handler, handler
 from .values import Item, encode_item
+
+
+_READS_MAX = 100
+_PARTS_MAX = 98
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ def make_event(type: str, body: object, **changes: Any) -> Event:
 def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -> Played:
     """Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
 
-    Every round is played twice: a handler that is not pure fails here. A write that the worker would refuse fails, too.
+    Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse
+    it for what the plan alone shows. The worker checks more: sizes, digits, and the key schema of each table.
     """
     stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
     entry = handler(rule)
@@ -77,6 +85,8 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
 
     first = ask([])
     reads: list[Mapping[str, Any]] = first.get("reads", [])
+    if len(reads) > _READS_MAX:
+        raise AssertionError(f"reads() asks for more than {_READS_MAX} items")
     answer = first
     if "reads" in first:
         answer = ask([{**key, "item": stored.get(identity(key))} for key in reads])
@@ -87,16 +97,35 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
     if "ignore" in answer:
         return Played(ignored=True)
     plan = {name: part for name, part in answer.items() if name not in ("request", "fact")}
-    _refuse(plan, {identity(key) for key in reads})
+    _refuse(plan, {identity(key) for key in reads}, f"{event.tenant}#")
     return Played(fact=answer["fact"], reads=reads, plan=plan)
 
 
-def _refuse(plan: Mapping[str, Any], shown: set[str]) -> None:
+def _refuse(plan: Mapping[str, Any], shown: set[str], tenant: str) -> None:
+    parts = [*plan["writes"], *plan.get("checks", [])]
+    if len(parts) > _PARTS_MAX:
+        raise AssertionError(f"the plan has more than {_PARTS_MAX} writes and checks")
     named: set[str] = set()
-    for number, part in enumerate([*plan["writes"], *plan.get("checks", [])]):
+    for number, part in enumerate(parts):
         key = identity(part)
         if key in named:
             raise AssertionError(f"part {number} of the plan names an item for the second time")
         named.add(key)
-        if "action" in part and key in shown and not part["condition"] and not part.get("blind"):
-            raise AssertionError(f"write {number} overwrites an item that was read: add as_seen() or blind()")
+        if isinstance(part["key"], str) and not part["key"].startswith(tenant):
+            raise AssertionError(f"part {number} of the plan names an item of another tenant: use event.item_key()")
+        if "action" not in part and not part["condition"]:
+            raise AssertionError(f"check {number - len(plan['writes'])} requires nothing")
+        if "action" in part:
+            _refuse_write(number, part, key in shown)
+
+
+def _refuse_write(number: int, write: Mapping[str, Any], shown: bool) -> None:
+    if shown and not write["condition"] and not write.get("blind"):
+        raise AssertionError(f"write {number} overwrites an item that was read: add as_seen() or blind()")
+    if "update" not in write["action"]:
+        return
+    changed = [change["remove"] if "remove" in change else next(iter(change.values()))[0] for change in write["action"]["update"]]
+    if not changed or len(set(changed)) < len(changed):
+        raise AssertionError(f"write {number} changes nothing, or one attribute twice")
+    if not {"pk"}.isdisjoint(changed) if isinstance(write["key"], str) else not write["key"].keys().isdisjoint(changed):
+        raise AssertionError(f"write {number} changes a key attribute")

@@ -49,7 +49,7 @@ def encode(value: Value) -> Typed:
     {'M': {'amount': {'N': '12.50'}}}
     """
     if isinstance(value, str):
-        return {"S": value}
+        return {"S": plain_text(value)}
     if isinstance(value, bool):
         return {"BOOL": value}
     if isinstance(value, (int, Decimal)):
@@ -78,7 +78,27 @@ def number_text(value: Number) -> str:
         raise TypeError(f"{type(value).__name__} is no number here; use int or Decimal")
     if isinstance(value, Decimal) and not value.is_finite():
         raise ValueError("a number must be finite")
-    return str(value)
+    # Not `str(value)` of an int: a member of an Enum may print its name.
+    return str(value) if isinstance(value, Decimal) else int.__repr__(value)
+
+
+def normalized_number(text: str) -> str:
+    """One text for one number: 17, 17.0 and 1.7e1 are one."""
+    sign, digits, exponent = Decimal(text).as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError("a number must be finite")
+    significant = "".join(map(str, digits)).lstrip("0")
+    shortened = significant.rstrip("0")
+    exponent += len(significant) - len(shortened)
+    return f"{'-' if sign else ''}{shortened}e{exponent}" if shortened else "0"
+
+
+def plain_text(text: str) -> str:
+    """The text, also of a member of an Enum. Half of a surrogate pair is no text: no store and no queue takes it."""
+    text = str.__str__(text)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a text holds half of a surrogate pair")
+    return text
 
 
 def decode(typed: Mapping[str, Any]) -> Value:
@@ -120,7 +140,7 @@ def _encode_set(members: AbstractSet[Any]) -> Typed:
     if not members:
         raise ValueError("DynamoDB has no empty set; remove the attribute instead")
     if all(isinstance(member, str) for member in members):
-        return {"SS": sorted(members)}
+        return {"SS": sorted(plain_text(member) for member in members)}
     if all(isinstance(member, bytes) for member in members):
         return {"BS": [base64.b64encode(member).decode() for member in sorted(members)]}
     return {"NS": sorted(number_text(member) for member in members)}

@@ -1,0 +1,134 @@
+"""What would silently have a wrong effect."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any
+
+import pytest
+
+from hookonce import Event, Fact, ItemKey, Items, Plan, TableKey, fact_of
+from hookonce.keys import identity, item_key
+from hookonce.runtime import _invoke
+from hookonce.testing import make_event, play
+from hookonce.values import encode
+
+ORDER = TableKey("orders", {"number": 17, "shop": "acme"})
+
+
+class Currency(str, Enum):
+    EUR = "eur"
+
+
+class Level(IntEnum):
+    ONE = 1
+
+
+def test_a_second_version_brings_nothing_back() -> None:
+    items = Items([{**ORDER.to_json(), "item": {"epoch": {"N": "2"}, "seq": {"N": "3"}}}])
+    plan = Plan()
+    plan.put(ORDER, {}).newer_than(items, "epoch", 1, tie="skip").newer_than(items, "seq", 9, tie="skip")
+    assert plan.to_json()["writes"] == []
+
+
+def test_an_item_of_a_table_is_absent_without_its_own_key_attribute() -> None:
+    assert Plan().put(ORDER, {}).if_absent().to_json()["condition"] == [{"absent": "number"}]
+    assert Plan().check(ORDER).if_present().to_json()["condition"] == [{"present": "number"}]
+    assert Plan().put(ItemKey("a#b#c"), {}).if_absent().to_json()["condition"] == [{"absent": "pk"}]
+    with pytest.raises(ValueError, match="at least one attribute"):
+        TableKey("orders", {})
+
+
+def test_a_member_of_an_enum_is_its_value_everywhere() -> None:
+    assert item_key("t", "k", (Currency.EUR, Level.ONE)).text == "t#k#eur#1"
+    assert encode([Currency.EUR, Level.ONE]) == {"L": [{"S": "eur"}, {"N": "1"}]}
+    assert type(encode(Currency.EUR)["S"]) is str
+
+
+@pytest.mark.parametrize("length", [1, 200])
+def test_half_of_a_surrogate_pair_is_no_text(length: int) -> None:
+    for refused in (lambda: fact_of("\ud800" * length), lambda: encode("\ud800" * length)):
+        with pytest.raises(ValueError, match="surrogate"):
+            refused()
+
+
+def test_a_text_is_no_list() -> None:
+    with pytest.raises(TypeError, match="list of names"):
+        Plan().update(ORDER, remove="old")
+    with pytest.raises(TypeError, match="list of values"):
+        Plan().check(ORDER).if_one_of("state", "paid")
+
+
+@pytest.mark.parametrize("number", ["17", "17.0", "1.7e1", "0170e-1"])
+def test_one_number_is_one_key(number: str) -> None:
+    assert identity({"table": "t", "key": {"n": {"N": number}}}) == identity({"table": "t", "key": {"n": {"N": "17"}}})
+    assert identity({"table": "t", "key": {"n": {"N": number}}}) != identity({"table": "t", "key": {"n": {"N": "-17"}}})
+    assert identity({"table": "t", "key": {"n": {"N": "0.0"}}}) == identity({"table": "t", "key": {"n": {"N": "-0"}}})
+
+
+def test_an_answer_that_cannot_be_encoded_fails_one_invocation() -> None:
+    kind, data = _invoke(lambda request, context: {"fact": "\ud800"}, b"{}")
+    assert kind == "error" and b"UnicodeEncodeError" in data
+
+
+def test_no_error_holds_what_a_provider_chose() -> None:
+    with pytest.raises(LookupError) as missing:
+        Items().get(ItemKey("acme#lead#secret"))
+    assert "secret" not in str(missing.value) and "domain table" in str(missing.value)
+
+
+def played(change: Any) -> None:
+    class Rule:
+        def fact(self, event: Event) -> Fact:
+            return fact_of("x")
+
+        def reads(self, event: Event) -> list[ItemKey]:
+            return [event.item_key("a", number) for number in range(101)] if change == "reads" else []
+
+        def plan(self, event: Event, items: Items) -> Plan:
+            plan = Plan()
+            if callable(change):
+                change(plan, event)
+            return plan
+
+    play(make_event("a", {}), Rule())
+
+
+def many(plan: Plan, event: Event) -> None:
+    for number in range(99):
+        plan.put(event.item_key("a", number), {})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("reads", "more than 100 items"),
+        (many, "more than 98"),
+        (lambda plan, event: plan.check(event.item_key("a")), "requires nothing"),
+        (lambda plan, event: plan.update(event.item_key("a")), "changes nothing"),
+        (lambda plan, event: plan.update(event.item_key("a"), set={"x": 1}, add={"x": 1}), "one attribute twice"),
+        (lambda plan, event: plan.update(event.item_key("a"), set={"pk": "x"}), "a key attribute"),
+        (lambda plan, event: plan.update(ORDER, set={"shop": Decimal(1)}), "a key attribute"),
+        (lambda plan, event: plan.put(ItemKey("other#a#b"), {}), "another tenant"),
+    ],
+)
+def test_the_kit_refuses_what_the_plan_alone_shows(change: Any, reason: str) -> None:
+    with pytest.raises(AssertionError, match=reason):
+        played(change)
+    played(lambda plan, event: plan.update(event.item_key("a"), set={"x": 1}))
+
+
+def test_reads_must_be_returned() -> None:
+    class Forgetful:
+        def fact(self, event: Event) -> Fact:
+            return fact_of("x")
+
+        def reads(self, event: Event) -> Any:
+            return None
+
+        def plan(self, event: Event, items: Items) -> Plan:
+            return Plan()
+
+    with pytest.raises(TypeError, match=r"reads\(\) must return"):
+        play(make_event("a", {}), Forgetful())

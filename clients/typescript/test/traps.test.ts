@@ -1,0 +1,105 @@
+/** What would silently have a wrong effect. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Decimal, type Event, factOf, type Handler, ItemKey, Items, Plan, TableKey } from "../src/index.js";
+import { parseJson } from "../src/json.js";
+import { identity } from "../src/keys.js";
+import { makeEvent, play } from "../src/testing.js";
+import { comparedNumbers, encode } from "../src/values.js";
+
+const ORDER = new TableKey("orders", { number: 17, shop: "acme" });
+
+test("a second version brings nothing back", () => {
+  const items = new Items([{ ...ORDER.toJSON(), item: { epoch: { N: "2" }, seq: { N: "3" } } }]);
+  const plan = new Plan();
+  plan.put(ORDER, {}).newerThan(items, "epoch", 1, "skip").newerThan(items, "seq", 9, "skip");
+  assert.deepEqual(plan.toJSON().writes, []);
+});
+
+test("an item of a table is absent without its own key attribute", () => {
+  assert.deepEqual(new Plan().put(ORDER, {}).ifAbsent().toJSON().condition, [{ absent: "number" }]);
+  assert.deepEqual(new Plan().check(ORDER).ifPresent().toJSON().condition, [{ present: "number" }]);
+  assert.deepEqual(new Plan().put(new ItemKey("a#b#c"), {}).ifAbsent().toJSON().condition, [{ absent: "pk" }]);
+  assert.throws(() => new TableKey("orders", {}), /at least one attribute/);
+});
+
+test("half of a surrogate pair is no text", () => {
+  for (const length of [1, 200]) {
+    assert.throws(() => factOf("\ud800".repeat(length)), /surrogate/);
+    assert.throws(() => encode("\ud800".repeat(length)), /surrogate/);
+  }
+});
+
+test("only numbers are added", () => {
+  for (const amount of [null, "", [], true, "5"]) {
+    assert.throws(() => new Plan().update(ORDER, { add: { minor: amount as never } }), RangeError);
+  }
+});
+
+test("numbers are compared digit by digit", () => {
+  const pairs: [string, string, number][] = [
+    ["9007199254740993.5", "9007199254740993.25", 1],
+    ["9007199254740993", "9007199254740993.0", 0],
+    ["-1.5", "-1.25", -1],
+    ["1e-130", "1e125", -1],
+    ["0", "-0.00", 0],
+    [".5", "+5e-1", 0],
+  ];
+  for (const [first, second, order] of pairs) {
+    assert.equal(comparedNumbers(new Decimal(first), new Decimal(second)), order, `${first} and ${second}`);
+  }
+  assert.throws(() => comparedNumbers(1, new Decimal("1e999999999")), /out of range/);
+});
+
+test("one number is one key", () => {
+  const key = (number: string): string => identity({ table: "t", key: { n: { N: number } } });
+  for (const number of ["17", "17.0", "1.7e1", "0170e-1"]) assert.equal(key(number), key("17"));
+  assert.notEqual(key("17"), key("-17"));
+  assert.equal(key("0.0"), key("-0"));
+});
+
+test("a set holds an equal member once", () => {
+  assert.deepEqual(encode(new Set([new Uint8Array([1]), new Uint8Array([1])])), { BS: ["AQ=="] });
+  assert.deepEqual(encode(new Set([1n, 1, new Decimal("1.0")])), { NS: ["1.0"] });
+});
+
+test("no error holds what a provider sent", () => {
+  assert.throws(
+    () => parseJson("secret-token"),
+    (error: Error) => error instanceof SyntaxError && !error.message.includes("secret"),
+  );
+});
+
+function rule(plan: (plan: Plan, event: Event) => unknown, reads: (event: Event) => readonly ItemKey[] = () => []): Handler {
+  const planned = (event: Event): Plan => {
+    const made = new Plan();
+    plan(made, event);
+    return made;
+  };
+  return { fact: () => factOf("x"), reads, plan: planned };
+}
+
+test("the kit refuses what the plan alone shows", async () => {
+  const event = makeEvent("a", {});
+  const numbers = Array.from({ length: 101 }, (_, number) => number);
+  const many = (plan: Plan): unknown => numbers.slice(2).map((number) => plan.put(event.itemKey("a", number), {}));
+  const refused: [Handler, RegExp][] = [
+    [rule(() => {}, () => numbers.map((number) => event.itemKey("a", number))), /more than 100 items/],
+    [rule(many), /more than 98/],
+    [rule((plan) => plan.check(event.itemKey("a"))), /requires nothing/],
+    [rule((plan) => plan.update(event.itemKey("a"), {})), /changes nothing/],
+    [rule((plan) => plan.update(event.itemKey("a"), { set: { x: 1 }, add: { x: 1 } })), /one attribute twice/],
+    [rule((plan) => plan.update(event.itemKey("a"), { set: { pk: "x" } })), /a key attribute/],
+    [rule((plan) => plan.update(ORDER, { set: { shop: 1 } })), /a key attribute/],
+    [rule((plan) => plan.put(new ItemKey("other#a#b"), {})), /another tenant/],
+  ];
+  for (const [handler, reason] of refused) await assert.rejects(play(event, handler), reason);
+  await play(event, rule((plan) => plan.update(event.itemKey("a"), { set: { x: 1 } })));
+});
+
+test("reads must be returned at once", async () => {
+  for (const reads of [() => undefined, async () => [], () => ["key"]]) {
+    await assert.rejects(play(makeEvent("a", {}), rule(() => {}, reads as never)), /reads\(\) must return/);
+  }
+});
