@@ -24,6 +24,7 @@ mod real_grid;
 mod refusals;
 mod regressions;
 mod relay;
+mod remote;
 mod repetitions;
 mod routes;
 mod samples;

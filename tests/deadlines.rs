@@ -36,7 +36,7 @@ const HANGS: Duration = Duration::from_hours(1);
 
 /// A store or queue that takes this long for each call, and notes the calls. Clones share both.
 #[derive(Debug, Clone, Default)]
-struct Slow(Arc<Mutex<(Duration, Vec<String>)>>);
+pub(crate) struct Slow(Arc<Mutex<(Duration, Vec<String>)>>);
 
 impl Slow {
     fn takes(&self, latency: Duration) {

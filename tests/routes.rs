@@ -2,7 +2,7 @@
 
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::route::{HandlerDocument, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
+use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
 use serde_json::{Value, json};
 
 use crate::support::counting::{count, counted, counting};
@@ -14,6 +14,11 @@ use crate::support::{Delivery, Harness, Script};
 /// A set with these routes.
 fn set(otherwise: &str, routes: &Value) -> Value {
     json!({ "version": 1, "otherwise": otherwise, "routes": routes })
+}
+
+/// What a worker on a laptop with these handlers offers.
+fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
+    Offered { handlers, urls: true }
 }
 
 /// A harness whose workers read this set.
@@ -252,7 +257,9 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
         (route(json!({ "colour": 1 })), "unknown field `colour`"),
         (route(json!({ "forward": ["crm"] })), "unknown field `forward`"),
-        (route(json!({ "handler": {"lambda": "x"} })), "unknown variant `lambda`"),
+        (route(json!({ "handler": {"queue": "x"} })), "unknown variant `queue`"),
+        (route(json!({ "handler": {"lambda": "a b"} })), "routes[0].handler.lambda: must be the name or ARN"),
+        (route(json!({ "handler": {"url": "http://10.0.0.1:80/"} })), "routes[0].handler.url: must be http:// with"),
         (route(json!({ "name": "" })), "routes[0].name: must have"),
         (route(json!({ "consumer": "-" })), "routes[0].consumer: must be there"),
         (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
@@ -283,11 +290,15 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         ),
         (" ".repeat(1024 * 1024 + 1), "has more than 1048576 bytes"),
     ] {
-        let error = RouteSet::parse(&text, &["h"]).unwrap_err().to_string();
+        let error = RouteSet::parse(&text, offered(&["h"])).unwrap_err().to_string();
         assert!(error.contains(said), "{said} is not in: {error}");
     }
     let two = set("dead", &json!([{ "name": "a", "consumer": "B", "handler": {"builtin": "x"} }])).to_string();
-    assert_eq!(RouteSet::parse(&two, &["h"]).unwrap_err().faults.len(), 2, "all faults are told at once");
+    assert_eq!(RouteSet::parse(&two, offered(&["h"])).unwrap_err().faults.len(), 2, "all faults are told at once");
+    let local = route(json!({ "handler": {"url": "http://127.0.0.1:9000/"} }));
+    assert!(RouteSet::parse(&local, offered(&["h"])).is_ok());
+    let deployed = RouteSet::parse(&local, Offered { urls: false, ..offered(&["h"]) }).unwrap_err().to_string();
+    assert!(deployed.contains("a deployed worker calls no URL"), "{deployed}");
 }
 
 /// The fields of an object in the schema.
@@ -345,7 +356,11 @@ fn the_schema_describes_the_types() {
     assert_eq!(schema["properties"]["otherwise"]["enum"], json!(words));
     let described = &schema["$defs"]["route"];
     assert_eq!(properties(described), fields(&route));
-    assert_eq!(properties(&described["properties"]["handler"]), fields(&route.handler));
+    let handlers: Vec<_> = [HandlerDocument::Builtin, HandlerDocument::Lambda, HandlerDocument::Url]
+        .into_iter()
+        .flat_map(|handler| fields(&handler("h".to_owned())))
+        .collect();
+    assert_eq!(properties(&described["properties"]["handler"]), handlers);
     // Whatever the schema says of a name or a count is what the checker says, too.
     let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
     assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
@@ -357,7 +372,7 @@ fn the_schema_describes_the_types() {
     let examples: Vec<_> = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!examples.is_empty(), "the page has an example");
     for example in examples.into_iter().filter(|example| example.contains("\"version\"")) {
-        let set = RouteSet::parse(example, &["payments", "messages", "builds"]);
+        let set = RouteSet::parse(example, offered(&["payments", "messages", "builds"]));
         assert!(set.is_ok(), "{:?}: {example}", set.err());
     }
 }

@@ -17,7 +17,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client, ssm_client};
 
 /// What the deployed functions make their clients of, for the server at this address.
-fn config_at(url: &str) -> SdkConfig {
+pub(crate) fn config_at(url: &str) -> SdkConfig {
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))

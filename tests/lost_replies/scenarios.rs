@@ -39,6 +39,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "store down for weeks", facts: &[], play: store_down_for_weeks },
     Scenario { name: "hints lost", facts: ORDER, play: hints_lost },
     Scenario { name: "hints lost, queue down", facts: ORDER, play: hints_lost_and_queue_down },
+    Scenario { name: "a handler away", facts: ORDER, play: handler_away },
     Scenario { name: "a failure, and another attempt", facts: &[], play: failing },
     Scenario { name: "a failure for good, and what an operator does", facts: &[], play: failing_for_good },
     Scenario { name: "a record that waited too long", facts: &[], play: too_old },
@@ -141,6 +142,16 @@ fn unwanted(stage: &Stage) -> BoxFuture<'_, ()> {
             stage.deliver(&push(delivery, "aaaa")).await;
             stage.work().await;
         }
+    }
+    .boxed()
+}
+
+fn handler_away(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        stage.deliver(&counted("msg_1", "away.once", "order-1")).await;
+        stage.work().await;
+        stage.harness.redeliver().await;
+        stage.work().await;
     }
     .boxed()
 }

@@ -1,6 +1,7 @@
 //! One run: a stack whose functions reach their servers through proxies, and what is looked at after each step.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hookonce_protocol::invariant;
@@ -9,8 +10,11 @@ use hookonce_protocol::write::Table;
 use serde_json::json;
 
 use crate::contract::{dynamodb, sqs};
+use crate::remote::count_at_once;
 use crate::support::call_names::name_of;
 use crate::support::counting::counting;
+use crate::support::remote::{FakeHandlers, Reaction};
+use crate::support::routes::MemoryRoutes;
 use crate::support::stack::urls;
 use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
 use crate::support::{Fault, Harness};
@@ -112,6 +116,15 @@ impl Stage {
         let proxies = [Proxy::start(urls().0, &replies).await, Proxy::start(urls().1, &replies).await];
         harness.stack.dynamodb = dynamodb(proxies[0].url(), CALL_MAX);
         harness.stack.sqs = sqs(proxies[1].url(), CALL_MAX);
+        let first = AtomicBool::new(true);
+        harness.remote = Some(FakeHandlers::new(move |request| match first.swap(false, Ordering::SeqCst) {
+            true => Reaction::Away,
+            false => Reaction::Answers(count_at_once(request)),
+        }));
+        let (routes, handler) = (MemoryRoutes::default(), json!({ "lambda": "count" }));
+        let route = json!({ "name": "n", "consumer": "counting", "types": ["away.*"], "handler": handler });
+        routes.put(&json!({ "version": 1, "otherwise": "builtin", "routes": [route] }));
+        harness.routes = Some(routes);
         Self { harness, transcript: Mutex::default(), replies, proxies }
     }
 

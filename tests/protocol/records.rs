@@ -62,6 +62,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             resends: counters.1,
             dead_letters: counters.2,
             dead_letter_at: moments.0.map(EpochMs),
+            handler_away_since: moments.1.map(EpochMs),
             duplicate_count: counters.3,
             last_seen_at: moments.0.map(EpochMs),
             last_seen_by: moments.0.map(|by| ClaimId(by.to_string())),

@@ -17,11 +17,13 @@ fn the_values_that_ship_break_no_rule() {
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(TimingViolation, Timing); 16] = [
+    let broken: [(TimingViolation, Timing); 18] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
+        (TimingViolation::WorkerTimeoutTooShort, Timing { worker_timeout: Millis(29_999), ..whole }),
+        (TimingViolation::DeliveryRetentionTooShort, Timing { handler_away_max: Millis::days(3), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
         (
             TimingViolation::DeliveryRetentionTooShort,

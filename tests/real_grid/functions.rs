@@ -26,6 +26,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
@@ -128,7 +129,8 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
         }
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
-            let parts = WorkerParts { store, queue, ambient, handlers, catalog, timing };
+            let remote = RemoteHandlers::none();
+            let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
             let worker = Arc::new(WorkerFunction::new(parts, Routes::none(), silent));
             boxed(invoke_fn(move |event| {
                 let worker = Arc::clone(&worker);

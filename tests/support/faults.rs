@@ -216,6 +216,7 @@ impl Script {
             | Fault::Partial
             | Fault::HandlerFails
             | Fault::HandlerFailsForGood
+            | Fault::HandlerAway
             | Fault::CrashAfter
             | Fault::CrashDuring
             | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),

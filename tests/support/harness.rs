@@ -23,6 +23,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
@@ -36,6 +37,7 @@ use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{Faulty, Script};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
+use super::remote::FakeHandlers;
 use super::routes::MemoryRoutes;
 use super::stack::{RECEIVE_MAX, TestStack};
 use super::tables::Tables;
@@ -76,6 +78,8 @@ pub(crate) struct Harness {
     pub(crate) edge: EdgeConfig,
     metrics: Arc<Mutex<Vec<String>>>,
     pub(crate) handlers: fn() -> Handlers,
+    /// The handlers in other languages. Without it, each of them is away.
+    pub(crate) remote: Option<FakeHandlers>,
     /// Where workers find their routes. Without it, the handlers are asked in their order.
     pub(crate) routes: Option<MemoryRoutes>,
     used: Mutex<BTreeMap<&'static str, Used>>,
@@ -106,6 +110,7 @@ impl Harness {
             edge: EdgeConfig::direct(),
             metrics: Arc::default(),
             handlers,
+            remote: None,
             routes: None,
             used: Mutex::default(),
             held: Mutex::default(),
@@ -179,6 +184,7 @@ impl Harness {
             queue: self.queue("WorkerFunction", script),
             ambient: self.clock.clone(),
             handlers: (self.handlers)(),
+            remote: self.remote.as_ref().map_or_else(RemoteHandlers::none, FakeHandlers::remote),
             catalog,
             timing: self.timing,
         }

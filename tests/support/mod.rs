@@ -12,6 +12,7 @@ pub(crate) mod history;
 pub(crate) mod iam;
 pub(crate) mod in_flight;
 pub(crate) mod logs;
+pub(crate) mod remote;
 pub(crate) mod routes;
 pub(crate) mod samples;
 pub(crate) mod stack;

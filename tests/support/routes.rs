@@ -53,4 +53,8 @@ impl RouteSource for MemoryRoutes {
     fn pause(&self) -> Millis {
         Millis::minutes(1)
     }
+
+    fn is_local(&self) -> bool {
+        true
+    }
 }

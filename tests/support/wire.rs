@@ -217,6 +217,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 | Fault::Partial
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
+                | Fault::HandlerAway
                 | Fault::CrashDuring),
             ) => unreachable!("a proxy does not inject {fault:?}"),
         }

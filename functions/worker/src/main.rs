@@ -5,11 +5,15 @@ use std::sync::Arc;
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmRoutes, dynamodb_client, shared_config, sqs_client, ssm_client};
+use hookonce_runtime::aws::{
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, SsmRoutes, dynamodb_client, shared_config, sqs_client,
+    ssm_client,
+};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::tables::aliases;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
@@ -40,8 +44,19 @@ async fn main() -> Result<(), Error> {
         RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
     };
     let routes = routes.with_tables(aliases(&tables));
-    let parts =
-        WorkerParts { store, queue, ambient: System, handlers, catalog: Catalog::built_in(), timing: common.timing };
+    let parts = WorkerParts {
+        store,
+        queue,
+        ambient: System,
+        handlers,
+        remote: RemoteHandlers {
+            lambda: Some(Box::new(LambdaHandlers::new(&sdk))),
+            // No set of a deployed worker names a URL.
+            url: Some(Box::new(LoopbackHandlers::new())),
+        },
+        catalog: Catalog::built_in(),
+        timing: common.timing,
+    };
     let worker = Arc::new(WorkerFunction::new(parts, routes, Telemetry::stdout("worker", common.metrics_namespace)));
     run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);

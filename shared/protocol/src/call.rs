@@ -211,8 +211,10 @@ pub enum Planned {
     },
     /// The handler failed.
     Failed(Failure),
-    /// The items that the handler asked for could not be read.
+    /// The items that the handler asked for could not be read, or the handler could not be asked this time.
     Unavailable,
+    /// The handler is away: it cannot be reached, or takes no calls for now.
+    HandlerAway,
 }
 
 /// A plan, with its consumer and fact.
@@ -339,6 +341,10 @@ pub enum Signal {
     CommitUnknown,
     /// A handler failed.
     HandlerFailed,
+    /// A handler in another language was called.
+    HandlerCalled,
+    /// A handler is away.
+    HandlerAway,
     /// A handler's plan broke a limit of the store.
     PlanRefused(PlanError),
     /// A record died, for this reason.
@@ -362,6 +368,8 @@ impl Signal {
             Self::CommitConflict => "commit_conflict",
             Self::CommitUnknown => "commit_unknown",
             Self::HandlerFailed | Self::PlanRefused(_) => "handler_failed",
+            Self::HandlerCalled => "handler_calls",
+            Self::HandlerAway => "handler_unavailable",
             Self::RecordDead(_) => "record_dead",
         }
     }

@@ -64,6 +64,7 @@ impl Claim {
             resends: 0,
             dead_letters: 0,
             dead_letter_at: None,
+            handler_away_since: None,
             parent: None,
             expires_at: Some(timing.expiry(self.pk.kind(), self.received_at)),
             outcome: None,

@@ -214,6 +214,9 @@ impl ClaimId {
 /// endpoint id is never empty.
 pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 
+/// The longest name of a fact that a handler in another language gives, in bytes.
+const FACT_BYTES_MAX: usize = 1_024;
+
 /// Names a business fact. It leaves out the tenant, the consumer and the generation, because the protocol adds them. The
 /// consumer is who remembers the fact: a handler's name, or the name that a route gives.
 ///
@@ -244,6 +247,15 @@ impl DomainKey {
     /// Names the fact by these parts, whatever the type of its event.
     pub fn across_types<P: fmt::Display>(parts: impl IntoIterator<Item = P>) -> Self {
         Self::of(parts).kind("%fact")
+    }
+
+    /// The fact as a handler in another language names it: parts between `#`, with `%23` for a `#` and `%25` for a `%` of
+    /// a part's own. An empty text is a fact without a name. `None` if a part between two `#` is empty, the text is too
+    /// long, or it begins as only the fact of a route does.
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts_fit = text.is_empty() || text.split('#').all(|part| !part.is_empty());
+        let of_route = ["%type", "%fact"].iter().any(|kind| text.split('#').next() == Some(kind));
+        (parts_fit && !of_route && text.len() <= FACT_BYTES_MAX).then(|| Self(text.to_owned()))
     }
 
     fn kind(self, kind: &str) -> Self {

@@ -243,6 +243,7 @@ pub fn redact(record: &Record) -> Result<Write, Refusal> {
 fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
     let due = Due::pending(&record.key, timing.shards, moment.now);
     vec![
+        remove(attribute::HANDLER_AWAY_SINCE),
         set(attribute::STATUS, Status::Pending.as_str()),
         set(attribute::ATTEMPTS, 0),
         set(attribute::RESENDS, 0),

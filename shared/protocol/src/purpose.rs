@@ -36,6 +36,8 @@ words! {
         CloseEnvelope = "close envelope",
         /// Counts a failure of the handler: W5.
         CountFailure = "count failure",
+        /// Lets a record wait whose handler is away: Q11.
+        Postpone = "postpone",
         /// Makes a record DEAD after its last failure: W5.
         DieOfFailure = "die of failure",
         /// Makes a record DEAD that is too old to commit: W2.

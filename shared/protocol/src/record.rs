@@ -33,6 +33,7 @@ pub mod attribute {
     pub const RESENDS: &str = "resends";
     pub const DEAD_LETTERS: &str = "dead_letters";
     pub const DEAD_LETTER_AT: &str = "dead_letter_at";
+    pub const HANDLER_AWAY_SINCE: &str = "handler_away_since";
     pub const PARENT: &str = "parent";
     pub const EXPIRES_AT: &str = "expires_at";
     pub const OUTCOME: &str = "outcome";
@@ -48,7 +49,7 @@ pub mod attribute {
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
     /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 31] = [
+    pub const HEAD: [&str; 32] = [
         SCHEMA_VERSION,
         STATUS,
         CLAIM_ID,
@@ -67,6 +68,7 @@ pub mod attribute {
         RESENDS,
         DEAD_LETTERS,
         DEAD_LETTER_AT,
+        HANDLER_AWAY_SINCE,
         PARENT,
         EXPIRES_AT,
         OUTCOME,
@@ -218,6 +220,8 @@ pub struct Record {
     pub dead_letters: i64,
     /// When the last of them was counted. Only a message that was sent later counts again.
     pub dead_letter_at: Option<EpochMs>,
+    /// Since when every call found its handler away. `None` if the last one reached it.
+    pub handler_away_since: Option<EpochMs>,
     /// The envelope that this event came in.
     pub parent: Option<RecordKey>,
     /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
@@ -368,6 +372,7 @@ impl Record {
             (attribute::DEAD_AT, self.dead_at.map(|at| at.0.into())),
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
             (attribute::DEAD_LETTER_AT, self.dead_letter_at.map(|at| at.0.into())),
+            (attribute::HANDLER_AWAY_SINCE, self.handler_away_since.map(|at| at.0.into())),
             (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
             (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
@@ -422,6 +427,7 @@ impl Record {
             resends: number(attribute::RESENDS)?,
             dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
             dead_letter_at: moment(attribute::DEAD_LETTER_AT),
+            handler_away_since: moment(attribute::HANDLER_AWAY_SINCE),
             parent: text(attribute::PARENT).and_then(RecordKey::parse),
             expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
             outcome: text(attribute::OUTCOME).and_then(Outcome::parse),

@@ -42,6 +42,8 @@ pub struct Timing {
     pub delivery_retention: Millis,
     /// How long domain keys are kept, and the event records of providers that batch.
     pub effect_retention: Millis,
+    /// How long a record waits uncounted while its handler is away. After that, finding it away counts as a failure.
+    pub handler_away_max: Millis,
     /// The number of handler failures after which a record is DEAD.
     pub attempts_max: i64,
     /// The first back-off bound.
@@ -54,6 +56,15 @@ pub struct Timing {
     /// before `shards` does, so that every reader knows a shard before anyone writes to it.
     pub shards_read: u16,
 }
+
+/// How long one call of a handler in another language may take.
+pub const HANDLER_CALL_MAX: Millis = Millis::seconds(5);
+
+/// How many such calls one message may make each time it is received.
+pub const HANDLER_CALLS_MAX: u16 = 4;
+
+/// How long before the worker's deadline the last such call ends: the time for the commit and what follows it.
+pub const HANDLER_MARGIN: Millis = Millis::seconds(10);
 
 /// The fewest shards of a deployed stack.
 pub const SHARDS_MIN: u16 = 16;
@@ -83,6 +94,7 @@ impl Timing {
             commit_age_max: Millis::days(60),
             delivery_retention: Millis::days(35),
             effect_retention: Millis::days(95),
+            handler_away_max: Millis::hours(24),
             attempts_max: 12,
             backoff_base: Millis::seconds(5),
             backoff_cap: Millis::hours(6),
@@ -128,9 +140,14 @@ impl Timing {
                 self.visibility_timeout.0 >= 6 * self.worker_timeout.0 + self.batching_window.0,
             ),
             (
+                TimingViolation::WorkerTimeoutTooShort,
+                self.worker_timeout.0 >= HANDLER_MARGIN.0 + HANDLER_CALL_MAX.0 * i64::from(HANDLER_CALLS_MAX),
+            ),
+            (
                 TimingViolation::DeliveryRetentionTooShort,
                 self.delivery_retention.0 > window + self.zombie_age_max.0 + skew
-                    && self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(96),
+                    && self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(96)
+                    && self.delivery_retention.0 > self.handler_away_max.0.saturating_mul(self.attempts_max),
             ),
             (
                 TimingViolation::AcceptAge,
@@ -171,9 +188,12 @@ pub enum TimingViolation {
     /// Q3.
     #[error("the queue's visibility timeout must be at least six worker time-outs plus the batching window")]
     VisibilityTooShort,
+    /// Q11.
+    #[error("the worker time-out must be at least 30 seconds, so that there is time for each call of a handler")]
+    WorkerTimeoutTooShort,
     /// Q4 and Q8.
     #[error(
-        "the delivery retention must be longer than the provider's window and the accept age, plus the zombie age and twice the clock skew, and far longer than the zombie age"
+        "the delivery retention must be longer than the provider's window and the accept age, plus the zombie age and twice the clock skew, far longer than the zombie age, and longer than a record may wait for its handler between all its attempts"
     )]
     DeliveryRetentionTooShort,
     /// Q5.

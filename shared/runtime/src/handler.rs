@@ -12,6 +12,9 @@ use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use serde::de::DeserializeOwned;
 
+/// The most domain items that a handler may ask for.
+pub const READS_MAX: usize = 100;
+
 /// A business rule for some events.
 ///
 /// A handler reads an event once per attempt into its `Fact`; the other methods work on the fact. It never names a

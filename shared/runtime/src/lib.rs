@@ -9,11 +9,13 @@
 //! | [`operate`] | an operator's orders |
 //! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
+//! | [`remote`] | handlers in another language: the calls, and what is asked and answered |
 //! | [`route`] | which event goes to which handler, as data |
 //! | [`index`] | whether an endpoint id exists, without a read for each id |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
 //! | `per_minute` | limits how often callers can make an instance call other services |
+//! | `snapshot` | reads what a handler asks for, and completes its plan |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
 //! | [`ambient`] | the only place that reads the clock and random numbers |
 //!
@@ -41,6 +43,8 @@ pub mod operate;
 mod per_minute;
 pub mod port;
 pub mod process;
+pub mod remote;
 pub mod route;
+mod snapshot;
 pub mod tables;
 pub mod telemetry;

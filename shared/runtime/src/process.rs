@@ -1,22 +1,18 @@
 //! Processes a batch: each message independently of the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 
 use error_reporter::Report;
 use futures::FutureExt as _;
-use hookonce_protocol::call::{
-    Call, ChildEvent, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Split, Unavailable, Written,
-};
-use hookonce_protocol::check::Scope;
-use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind, Tenant};
+use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Planned, Reply, Signal, Split, Written};
+use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::{DeadReason, Record};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{HANDLER_MARGIN, Timing};
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventPart};
@@ -25,13 +21,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::ambient::Ambient;
 use crate::body;
 use crate::drive::{Carry, Driven, Remote, drive, duration};
-use crate::handler::Handlers;
+use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
-use crate::route::{self, Routing};
-
-/// The most items that a handler may ask for.
-pub const READS_MAX: usize = 100;
+use crate::remote::{self, CallBudget, Calls, RemoteHandlers};
+use crate::route::{self, Assigned, Routing};
+use crate::snapshot;
 
 /// The parts that the worker needs.
 #[derive(Debug)]
@@ -44,6 +39,8 @@ pub struct WorkerParts<S, Q, A> {
     pub ambient: A,
     /// The business rules.
     pub handlers: Handlers,
+    /// Those in other languages.
+    pub remote: RemoteHandlers,
     /// The provider catalog, for splitting envelopes.
     pub catalog: &'static Catalog,
     /// The protocol's durations.
@@ -91,6 +88,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     ) -> Vec<Processed> {
         let left = Millis(deadline.0.saturating_sub(self.ambient.moment().now.0).saturating_sub(DEADLINE_MARGIN.0));
         let until = Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX));
+        let calls_until = until.checked_sub(duration(HANDLER_MARGIN) - duration(DEADLINE_MARGIN)).unwrap_or(until);
         let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
         let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
@@ -110,7 +108,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                         Next::Done(output) => hookonce_protocol::call::Step::done(output),
                     };
                 }
-                let carrier = OneMessage { parts: self, routing, first_seen: OnceLock::new() };
+                let budget = CallBudget::until(calls_until);
+                let carrier = OneMessage { parts: self, routing, budget: &budget, first_seen: OnceLock::new() };
                 let mut driven = drive(first, &carrier, &self.ambient).await;
                 for signal in &driven.signals {
                     let Some(key) = &key else { break };
@@ -121,6 +120,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                         tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
                     }
                 }
+                driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 self.hide(received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
                     && self.came_with_another(note).await
@@ -187,13 +187,13 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
-    pub async fn plan(&self, record: &Record, routing: &Routing) -> Planned {
+    pub async fn plan(&self, record: &Record, routing: &Routing, calls: Calls<'_>) -> Planned {
         let Contained { own, others } = match guarded(|| self.read(record)) {
             Ok(contained) => contained,
             Err(failure) => return Planned::Failed(failure),
         };
         let own = match own {
-            Some(event) => Some(self.plan_event(event, routing).await),
+            Some(event) => Some(self.plan_event(event, routing, calls).await),
             None => None,
         };
         match own {
@@ -202,55 +202,32 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         }
     }
 
-    async fn plan_event(&self, event: Event, routing: &Routing) -> Planned {
+    async fn plan_event(&self, event: Event, routing: &Routing, calls: Calls<'_>) -> Planned {
         let set = match routing {
             // Until the routes are read, nobody guesses where an event goes.
             Routing::Unknown => return Planned::Unavailable,
             Routing::Handlers => None,
             Routing::Set(set) => Some(&**set),
         };
-        let recognised = match guarded(|| route::recognise(&self.handlers, set, self.catalog, &event)) {
-            Ok(Some(recognised)) => recognised,
-            Ok(None) => return Planned::NoHandler,
-            Err(failure) => return Planned::Failed(failure),
-        };
-        let (reads, allowed) = (recognised.reads.clone(), recognised.tables.clone());
-        let mut scope = Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new() };
-        let named = reads.iter().filter_map(|item| item.table).collect();
-        let Ok(()) = self.describe(&mut scope, named, allowed.as_deref()).await else { return Planned::Unavailable };
-        if let Err(fault) = asked(&reads, &event.tenant, &scope) {
-            tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
-            return Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"));
+        match guarded(|| route::assign(&self.handlers, set, self.catalog, &event)) {
+            Ok(Assigned::Nobody) => Planned::NoHandler,
+            Ok(Assigned::Builtin(recognised)) => self.plan_here(&event, recognised).await,
+            Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, &event, calls).await,
+            Err(failure) => Planned::Failed(failure),
         }
-        let Ok(snapshot) = self.store.read_items(&reads).await else { return Planned::Unavailable };
-        let (consumer, domain_key) = (recognised.consumer.clone().into_owned(), recognised.domain_key.clone());
-        let plan = match guarded(|| recognised.plan(&snapshot)) {
-            Ok(plan) => plan,
-            Err(failure) => return Planned::Failed(failure),
-        };
-        let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
-        let named = named.flatten().collect();
-        let Ok(()) = self.describe(&mut scope, named, allowed.as_deref()).await else { return Planned::Unavailable };
-        Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, scope }))
     }
 
-    /// Learns the keys of the tables that a handler names, as far as it may use them. Any other stays unknown, and its items
-    /// are refused.
-    async fn describe(
-        &self,
-        scope: &mut Scope,
-        named: BTreeSet<TableAlias>,
-        allowed: Option<&[TableAlias]>,
-    ) -> Result<(), Unavailable> {
-        for table in named {
-            if scope.tables.contains_key(&table) || allowed.is_some_and(|allowed| !allowed.contains(&table)) {
-                continue;
-            }
-            if let Some(schema) = self.store.key_schema(table).await? {
-                scope.tables.insert(table, schema);
-            }
+    async fn plan_here(&self, event: &Event, recognised: Recognised<'_>) -> Planned {
+        let allowed = recognised.tables.clone();
+        let (scope, snapshot) = match snapshot::read(&self.store, event, &recognised.reads, allowed.as_deref()).await {
+            Ok(read) => read,
+            Err(planned) => return planned,
+        };
+        let (consumer, domain_key) = (recognised.consumer.clone().into_owned(), recognised.domain_key.clone());
+        match guarded(|| recognised.plan(&snapshot)) {
+            Ok(plan) => snapshot::complete(&self.store, scope, consumer, domain_key, plan, allowed.as_deref()).await,
+            Err(failure) => Planned::Failed(failure),
         }
-        Ok(())
     }
 
     /// Reads the body of a record that was claimed as one event.
@@ -308,17 +285,6 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     }
 }
 
-/// Checks what a handler asks for, and says what is wrong with it.
-fn asked(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
-    if reads.len() > READS_MAX {
-        return Err(format!("it asks for more than {READS_MAX} items"));
-    }
-    for (index, item) in reads.iter().enumerate() {
-        item.check(tenant, &scope.tables).map_err(|fault| format!("reads[{index}]: {fault}"))?;
-    }
-    Ok(())
-}
-
 /// What the body of a record that was claimed as one event holds today.
 struct Contained {
     /// The event that the record stands for.
@@ -341,6 +307,7 @@ fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>,
 struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
     routing: &'a Routing,
+    budget: &'a CallBudget,
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
     first_seen: OnceLock<Write>,
@@ -362,7 +329,9 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
         match call {
             Call::Plan(record) => {
                 self.remember(&record);
-                Reply::Planned(self.parts.plan(&record, self.routing).await)
+                let request_id = || self.parts.ambient.claim_id().0;
+                let calls = Calls { budget: self.budget, request_id: &request_id };
+                Reply::Planned(self.parts.plan(&record, self.routing, calls).await)
             }
             Call::Split(record) => {
                 self.remember(&record);

@@ -7,7 +7,7 @@
 //! | `CrashAfter`, `Late` | yes | yes | yes | | yes |
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
-//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood` | yes | | | | |
+//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
@@ -41,6 +41,8 @@ pub enum Fault {
     HandlerFails,
     /// The handler fails permanently.
     HandlerFailsForGood,
+    /// The handler cannot be reached, or takes no calls for now.
+    HandlerAway,
     /// The process dies before the call.
     CrashBefore,
     /// The process dies after the call.

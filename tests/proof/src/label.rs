@@ -124,6 +124,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::Failed(failure) if failure.retryable => "failed",
                 Planned::Failed(_) => "failed for good",
                 Planned::Unavailable => "unavailable",
+                Planned::HandlerAway => "handler away",
             },
         ),
         (Call::Split(_), Reply::Split(split)) => {

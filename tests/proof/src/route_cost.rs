@@ -9,7 +9,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::route::{Decision, ROUTES_MAX, RouteSet};
+use hookonce_runtime::route::{Decision, Offered, ROUTES_MAX, RouteSet};
 use serde_json::{Value, json};
 
 /// How often each set decides.
@@ -21,7 +21,8 @@ const HANDLER: &str = "payments";
 /// A set with these routes, by their number.
 fn set(count: usize, route: impl Fn(usize) -> Value) -> Option<RouteSet> {
     let routes: Vec<_> = (0..count).map(route).collect();
-    RouteSet::parse(&json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string(), &[HANDLER]).ok()
+    let text = json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
+    RouteSet::parse(&text, Offered { handlers: &[HANDLER], urls: false }).ok()
 }
 
 /// A route for one type of its own, which also asks about the body.

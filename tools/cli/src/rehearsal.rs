@@ -4,16 +4,35 @@ use std::sync::Arc;
 
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::record::Record;
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::ambient::{Ambient as _, System};
+#[cfg(feature = "aws")]
+use hookonce_runtime::aws::LambdaHandlers;
+use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
+use hookonce_runtime::drive::duration;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::route::{RouteSet, Routing};
+use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers};
+use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use hookonce_worker::handlers;
+use tokio::time::Instant;
 
+#[cfg(feature = "aws")]
+use crate::account::signed_in;
 use crate::failure::Failure;
 use crate::route_set::text_of;
 use crate::target::Target;
+
+#[cfg(feature = "aws")]
+async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
+    Ok(Some(Box::new(LambdaHandlers::new(&signed_in().await?))))
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
+    Err(crate::target::without_aws())
+}
 
 /// A worker that can only plan: it has no queue and no clock.
 #[derive(Debug)]
@@ -31,7 +50,8 @@ impl Rehearsal {
         let routing = match text_of(target).await? {
             None => Routing::Handlers,
             Some(text) => {
-                let set = RouteSet::parse(&text, &handlers::all().names());
+                let urls = target.stack.is_none();
+                let set = RouteSet::parse(&text, Offered { handlers: &handlers::all().names(), urls });
                 Routing::Set(Arc::new(set.map_err(|error| {
                     let hint = "this build of hookonce may lack a handler of the stack's; `hookonce route show` prints the set";
                     Failure::usage(format!("the stack's route set does not check: {error}"), hint)
@@ -48,12 +68,29 @@ impl Rehearsal {
 
     fn with(store: DynamoStore, routing: Routing) -> Self {
         let (handlers, catalog, timing) = (handlers::all(), Catalog::built_in(), Timing::standard());
-        Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, catalog, timing }, routing }
+        let remote = RemoteHandlers::none();
+        Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, remote, catalog, timing }, routing }
+    }
+
+    /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those on
+    /// loopback. Without this, each of them counts as away.
+    ///
+    /// # Errors
+    /// [`Failure`] when the account cannot be reached.
+    pub(crate) async fn calling_handlers(mut self, target: &Target) -> Result<Self, Failure> {
+        self.parts.remote = match &target.stack {
+            Some(_) => RemoteHandlers { lambda: lambda().await?, url: None },
+            None => RemoteHandlers { lambda: None, url: Some(Box::new(LoopbackHandlers::new())) },
+        };
+        Ok(self)
     }
 
     /// What a worker would do with a record.
     pub(crate) async fn plan(&self, record: &Record) -> Planned {
-        self.parts.plan(record, &self.routing).await
+        let budget =
+            CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
+        let request_id = || System.claim_id().0;
+        self.parts.plan(record, &self.routing, Calls { budget: &budget, request_id: &request_id }).await
     }
 
     /// The events of an envelope.

@@ -26,7 +26,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, SqsQueue, retries, timeouts};
+use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::drive::duration;
@@ -35,6 +35,7 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::tables::{OwnTables, aliases};
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
@@ -389,6 +390,7 @@ impl Parts<'_> {
             queue: self.queue(calls, CALL_MAX),
             ambient: System,
             handlers,
+            remote: RemoteHandlers { url: Some(Box::new(LoopbackHandlers::new())), ..RemoteHandlers::none() },
             catalog: Catalog::built_in(),
             timing: self.config.timing,
         };

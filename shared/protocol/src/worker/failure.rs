@@ -16,6 +16,12 @@ pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 /// its receipt.
 pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 
+/// The longest pause before a handler that is away is called again for a record.
+const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
+
+/// The code of a record whose handler is away.
+const HANDLER_UNAVAILABLE: &str = "HANDLER_UNAVAILABLE";
+
 /// The code of a record of which the store can never carry out a write.
 const WRITE_INVALID: &str = "WRITE_INVALID";
 
@@ -29,6 +35,37 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
+    /// Lets the record wait for its handler, without counting, because the event is not to blame. The pause grows with the
+    /// time that the handler has been away. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
+    ///
+    /// For a short pause the message itself comes back. For a longer one the relay sends it then, within its budget: hidden
+    /// messages would fill the queue, and hold up events of other handlers.
+    pub(super) fn postpone(self, record: Box<Record>, moment: Moment) -> WorkerStep {
+        let since = record.handler_away_since.unwrap_or(moment.now);
+        let away = Millis(moment.now.0.saturating_sub(since.0));
+        if away > self.timing.handler_away_max {
+            return self.fail(record, &Failure::retryable(HANDLER_UNAVAILABLE), moment);
+        }
+        let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
+        let wait = Millis(half.0 + moment.uniform(half).0);
+        let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
+        let changes = vec![
+            set(attribute::DUE_AT, due_at.0),
+            set(attribute::HANDLER_AWAY_SINCE, since.0),
+            set(attribute::LAST_ERROR, HANDLER_UNAVAILABLE),
+        ];
+        // The due time that was read: a write that comes late must not undo what the relay or another copy has set since.
+        let seen = record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0));
+        let write = Write {
+            purpose: Purpose::Postpone,
+            table: Table::Inbox,
+            key: record.key.as_str().into(),
+            action: Action::Update(changes),
+            condition: record.guard().condition(seen),
+        };
+        self.call(State::Postponing { record, wait }, Call::Write(write))
+    }
+
     /// Counts a failure of the handler, or makes the record DEAD if no more failures are allowed.
     pub(super) fn fail(self, record: Box<Record>, failure: &Failure, moment: Moment) -> WorkerStep {
         let exhausted = record.attempts + 1 >= self.timing.attempts_max;
@@ -40,6 +77,9 @@ impl Worker {
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
         let mut changes =
             vec![set(attribute::ATTEMPTS, record.attempts + 1), set(attribute::LAST_ERROR, failure.code.as_str())];
+        if failure.code != HANDLER_UNAVAILABLE {
+            changes.push(remove(attribute::HANDLER_AWAY_SINCE));
+        }
         if let Some(reason) = reason {
             changes.extend(death(&record, reason, &self.timing, moment));
         } else {
@@ -97,7 +137,7 @@ impl Worker {
         }
     }
 
-    fn not_dead(self, record: &Record, written: Written, wait: Millis, moment: Moment) -> WorkerStep {
+    pub(super) fn not_dead(self, record: &Record, written: Written, wait: Millis, moment: Moment) -> WorkerStep {
         match written {
             Written::Applied if wait > VISIBILITY_MAX => Step::done(Settled::Ack(Done::Deferred)),
             Written::Applied => Step::done(Settled::Retry(wait)),

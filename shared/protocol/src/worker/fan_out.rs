@@ -209,6 +209,7 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             resends: 0,
             dead_letters: 0,
             dead_letter_at: None,
+            handler_away_since: None,
             parent: Some(envelope.key.clone()),
             expires_at: Some(timing.expiry(key.kind(), moment.now)),
             outcome: None,

@@ -7,6 +7,7 @@
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ ack
+//!   │                 ├─ handler away ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
@@ -97,6 +98,7 @@ enum State {
     Quarantining { fan_out: FanOut, fresh: Vec<RecordKey> },
     Hinting { fan_out: FanOut },
     Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
+    Postponing { record: Box<Record>, wait: Millis },
 }
 
 /// A commit that may be retried.
@@ -211,6 +213,7 @@ impl Worker {
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             Planned::Unavailable => self.transient(record.attempts, moment),
+            Planned::HandlerAway => self.postpone(record, moment).signal(Signal::HandlerAway),
         }
     }
 
@@ -336,6 +339,7 @@ impl Machine for Worker {
             State::Quarantining { fan_out, fresh } => self.quarantined(fan_out, fresh, reply, moment),
             State::Hinting { fan_out } => self.close(fan_out, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
+            State::Postponing { record, wait } => self.not_dead(&record, reply.written(), wait, moment),
         }
     }
 }

@@ -6,6 +6,7 @@ use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+use aws_smithy_types::byte_stream::error::Error as ByteStreamError;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 
@@ -48,14 +49,28 @@ impl MaterialSource for HttpsMaterials {
         if !response.status().is_success() {
             return Err(Unavailable);
         }
-        let mut stream = ByteStream::new(response.into_body());
-        let mut body = Vec::new();
-        while let Some(chunk) = stream.next().await {
-            body.extend_from_slice(&chunk.map_err(|_| Unavailable)?);
-            if body.len() > MATERIAL_BYTES_MAX {
-                return Err(Unavailable);
-            }
-        }
-        Ok(body)
+        read(response.into_body(), MATERIAL_BYTES_MAX).await.map_err(|_| Unavailable)
     }
+}
+
+/// Why the body of a response could not be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// It is longer than allowed.
+    TooLong,
+    /// The connection broke.
+    Broken(ByteStreamError),
+}
+
+/// Reads the body of a response.
+pub(super) async fn read(body: SdkBody, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
+    let mut stream = ByteStream::new(body);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        bytes.extend_from_slice(&chunk.map_err(ReadError::Broken)?);
+        if bytes.len() > bytes_max {
+            return Err(ReadError::TooLong);
+        }
+    }
+    Ok(bytes)
 }

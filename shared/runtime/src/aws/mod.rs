@@ -7,6 +7,9 @@ mod batch_get;
 mod dynamodb;
 mod https;
 mod inspect;
+#[cfg(feature = "account")]
+mod lambda;
+mod loopback;
 mod own_table;
 mod render;
 mod sqs;
@@ -28,6 +31,9 @@ pub use account::{
 pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
 pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
+#[cfg(feature = "account")]
+pub use lambda::LambdaHandlers;
+pub use loopback::LoopbackHandlers;
 pub use render::{from_attributes, to_attributes};
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]

@@ -224,6 +224,10 @@ impl RouteSource for SsmRoutes {
     fn pause(&self) -> Millis {
         Millis::seconds(60)
     }
+
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 /// Keeps only the cause. The outer error prints the whole response.

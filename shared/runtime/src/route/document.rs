@@ -81,4 +81,8 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 pub enum HandlerDocument {
     /// A handler of this build, by its name.
     Builtin(String),
+    /// A Lambda function, by its name or ARN.
+    Lambda(String),
+    /// A handler at a URL on loopback, for development.
+    Url(String),
 }

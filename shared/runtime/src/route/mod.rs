@@ -14,14 +14,16 @@ mod unique;
 
 use std::sync::Arc;
 
+use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::Event;
 use hookonce_providers::{Catalog, Provider};
 
 use crate::handler::{HandlerError, Handlers, Recognised};
+use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::{RouteFault, RouteSetError};
-pub use set::{Decision, Fit, Handling, ROUTES_MAX, RouteSet, SET_BYTES_MAX};
+pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
 pub use source::{Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
 pub use stored::{Packed, PackedError, RoutePointer, pack};
 
@@ -45,31 +47,62 @@ pub enum Routing {
     Set(Arc<RouteSet>),
 }
 
-/// Finds the handler of an event and the name of its fact. `None` if the event has no effect.
+/// Who handles an event.
+#[derive(Debug)]
+pub enum Assigned<'a> {
+    /// Nobody: the event has no effect.
+    Nobody,
+    /// A handler of this build.
+    Builtin(Recognised<'a>),
+    /// A handler in another language.
+    Remote(RemoteHandling),
+}
+
+/// Finds the handler of an event and the name of its fact.
 ///
 /// # Errors
 /// [`HandlerError`] when the event cannot be handled: by the set, for want of a fact, or because its handler fails.
-pub fn recognise<'a>(
+pub fn assign<'a>(
     handlers: &'a Handlers,
     set: Option<&RouteSet>,
     catalog: &Catalog,
     event: &'a Event,
-) -> Result<Option<Recognised<'a>>, HandlerError> {
+) -> Result<Assigned<'a>, HandlerError> {
     let decision = set.map_or(Decision::Otherwise(Otherwise::Builtin), |set| set.decide(event));
     let recognised = match decision {
-        Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(None),
+        Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(Assigned::Nobody),
         Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(UNROUTED)),
         Decision::Unreadable => return Err(HandlerError::permanent(EVENT_UNREADABLE)),
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
         Decision::Handle(handling) => {
-            let recognised = handlers.recognise_by(&handling.handler, event)?;
             let type_is_signed = catalog.provider(&event.provider).is_some_and(Provider::type_is_signed);
             let fact = handling.domain_key(event, type_is_signed);
-            recognised.map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_tables(&handling.tables))
+            match &handling.handler {
+                Taker::Builtin(name) => {
+                    let recognised = handlers.recognise_by(name, event)?;
+                    recognised.map(|recognised| {
+                        recognised.for_consumer(&handling.consumer, fact).with_tables(&handling.tables)
+                    })
+                }
+                Taker::Remote(target) => return remote(target, handling, fact),
+            }
         }
     };
     match recognised {
+        None => Ok(Assigned::Nobody),
         Some(recognised) if !recognised.domain_key.is_named() => Err(HandlerError::permanent(FACT_MISSING)),
-        recognised => Ok(recognised),
+        Some(recognised) => Ok(Assigned::Builtin(recognised)),
     }
+}
+
+fn remote<'a>(
+    target: &RemoteTarget,
+    handling: &Handling,
+    fact: Option<DomainKey>,
+) -> Result<Assigned<'a>, HandlerError> {
+    if fact.as_ref().is_some_and(|fact| !fact.is_named()) {
+        return Err(HandlerError::permanent(FACT_MISSING));
+    }
+    let (consumer, tables) = (handling.consumer.clone(), handling.tables.clone());
+    Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, tables, fact }))
 }

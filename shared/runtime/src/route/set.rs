@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
+use crate::remote::RemoteTarget;
 use crate::tables::OWN_TABLES_MAX;
 
 /// The longest text of a set, in bytes.
@@ -56,13 +57,31 @@ enum Action {
 /// Who handles an event, and who remembers its fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handling {
-    /// The name of the handler.
-    pub handler: String,
+    /// The handler.
+    pub handler: Taker,
     /// The identity that remembers.
     pub consumer: String,
     /// The tables of one's own that the handler may use.
     pub tables: Vec<TableAlias>,
     fact: Option<FactRule>,
+}
+
+/// A handler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taker {
+    /// A handler of this build, by its name.
+    Builtin(String),
+    /// A handler in another language.
+    Remote(RemoteTarget),
+}
+
+/// What a worker offers to a set.
+#[derive(Debug, Clone, Copy)]
+pub struct Offered<'a> {
+    /// The names of the handlers of its build.
+    pub handlers: &'a [&'a str],
+    /// Whether it calls handlers at URLs on loopback. Only a worker on a laptop does.
+    pub urls: bool,
 }
 
 /// The paths that name the fact.
@@ -130,18 +149,18 @@ impl Body<'_> {
 }
 
 impl RouteSet {
-    /// Checks and compiles a set. `handlers` are the names of the handlers of this build.
+    /// Checks and compiles a set for a worker.
     ///
     /// # Errors
     /// [`RouteSetError`] with every fault: a set with any is refused as a whole.
-    pub fn parse(text: &str, handlers: &[&str]) -> Result<Self, RouteSetError> {
+    pub fn parse(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
         let mut faults = Faults::default();
         if text.len() > SET_BYTES_MAX {
             return Err(RouteSetError::one("the set".to_owned(), format!("has more than {SET_BYTES_MAX} bytes")));
         }
         match serde_json::from_str::<RouteSetDocument>(text) {
             Ok(document) => {
-                let set = Self::compile(document, handlers, &mut faults);
+                let set = Self::compile(document, offered, &mut faults);
                 faults.none().map(|()| set)
             }
             Err(error) => {
@@ -153,7 +172,7 @@ impl RouteSet {
         }
     }
 
-    fn compile(document: RouteSetDocument, handlers: &[&str], faults: &mut Faults) -> Self {
+    fn compile(document: RouteSetDocument, offered: Offered<'_>, faults: &mut Faults) -> Self {
         if document.version != ROUTES_VERSION {
             faults.add("version", format!("must be {ROUTES_VERSION}"));
         }
@@ -167,7 +186,7 @@ impl RouteSet {
             if let Some(first) = names.insert(route.name.clone(), index) {
                 faults.add(&format!("{place}.name"), format!("routes[{first}] has the same name"));
             }
-            routes.push(compiled(route, &place, handlers, faults));
+            routes.push(compiled(route, &place, offered, faults));
         }
         let by_endpoint = Index::of(routes.iter().map(|route| &route.endpoints));
         let by_type = Index::of(routes.iter().map(|route| &route.types));
@@ -353,7 +372,7 @@ impl Iterator for Candidates<'_> {
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.
-fn compiled(route: RouteDocument, place: &str, handlers: &[&str], faults: &mut Faults) -> Route {
+fn compiled(route: RouteDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Route {
     if route.name.is_empty() || route.name.len() > NAME_BYTES_MAX || route.name.chars().any(char::is_control) {
         faults.add(
             &format!("{place}.name"),
@@ -365,13 +384,13 @@ fn compiled(route: RouteDocument, place: &str, handlers: &[&str], faults: &mut F
         endpoints: Names::compile(route.endpoints.clone(), &format!("{place}.endpoints"), faults),
         types: Names::compile(route.types.clone(), &format!("{place}.types"), faults),
         when,
-        action: action(&route, place, handlers, faults),
+        action: action(&route, place, offered, faults),
         name: route.name,
     }
 }
 
-fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Faults) -> Action {
-    let HandlerDocument::Builtin(handler) = match (&route.handler, route.ignore) {
+fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Action {
+    let document = match (&route.handler, route.ignore) {
         (Some(handler), None) => handler,
         (None, Some(true)) => {
             let unused = [
@@ -390,11 +409,7 @@ fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Fa
             return Action::Ignore;
         }
     };
-    if !handlers.contains(&handler.as_str()) {
-        let known = handlers.join(", ");
-        faults
-            .add(&format!("{place}.handler.builtin"), format!("this build has no handler `{handler}`; it has {known}"));
-    }
+    let handler = taker(document, place, offered, faults);
     let consumer = route.consumer.clone().unwrap_or_default();
     let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
     if !(1..=NAME_BYTES_MAX).contains(&consumer.len()) || !consumer.bytes().all(plain) {
@@ -402,7 +417,7 @@ fn action(route: &RouteDocument, place: &str, handlers: &[&str], faults: &mut Fa
         faults.add(&format!("{place}.consumer"), rule);
     }
     let (tables, fact) = (tables(route, place, faults), fact_rule(route, place, faults));
-    Action::Handle(Handling { handler: handler.clone(), consumer, tables, fact })
+    handler.map_or(Action::Ignore, |handler| Action::Handle(Handling { handler, consumer, tables, fact }))
 }
 
 fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableAlias> {
@@ -418,6 +433,33 @@ fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableA
         }
     }
     tables
+}
+
+fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Option<Taker> {
+    let (target, field, rule) = match document {
+        HandlerDocument::Builtin(name) if offered.handlers.contains(&name.as_str()) => {
+            return Some(Taker::Builtin(name.clone()));
+        }
+        HandlerDocument::Builtin(name) => {
+            let known = offered.handlers.join(", ");
+            let reason = format!("this build has no handler `{name}`; it has {known}");
+            faults.add(&format!("{place}.handler.builtin"), reason);
+            return None;
+        }
+        HandlerDocument::Lambda(name) => {
+            (RemoteTarget::lambda(name), "lambda", "must be the name or ARN of a function")
+        }
+        HandlerDocument::Url(_) if !offered.urls => {
+            (None, "url", "is for a laptop: a deployed worker calls no URL; use `lambda`")
+        }
+        HandlerDocument::Url(url) => {
+            (RemoteTarget::url(url), "url", "must be http:// with an address of loopback and a port")
+        }
+    };
+    if target.is_none() {
+        faults.add(&format!("{place}.handler.{field}"), rule);
+    }
+    target.map(Taker::Remote)
 }
 
 fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {

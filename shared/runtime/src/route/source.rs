@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::Routing;
 use super::fault::RouteSetError;
-use super::set::RouteSet;
+use super::set::{Offered, RouteSet};
 
 /// How long a batch waits for the source.
 const FETCH_MAX: Duration = Duration::from_secs(3);
@@ -55,6 +55,9 @@ pub trait RouteSource: Send + Sync + fmt::Debug + 'static {
 
     /// How long to wait before asking again.
     fn pause(&self) -> Millis;
+
+    /// Whether its sets may name handlers at URLs on loopback: it is on a laptop.
+    fn is_local(&self) -> bool;
 }
 
 /// A set in a file, for a laptop.
@@ -83,6 +86,10 @@ impl RouteSource for RouteFile {
 
     fn pause(&self) -> Millis {
         Millis::seconds(1)
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 }
 
@@ -154,8 +161,8 @@ impl Routes {
     }
 
     /// Checks a set as a whole.
-    fn checked(&self, text: &str) -> Result<RouteSet, RouteSetError> {
-        let set = RouteSet::parse(text, &self.handlers)?;
+    fn checked(&self, text: &str, urls: bool) -> Result<RouteSet, RouteSetError> {
+        let set = RouteSet::parse(text, Offered { handlers: &self.handlers, urls })?;
         set.check_tables(&self.tables).map(|()| set)
     }
 
@@ -176,7 +183,7 @@ impl Routes {
             Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
         };
         let (refused, unavailable) = match fetched {
-            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause())), false),
+            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), false),
             Err(error) => {
                 tracing::warn!(error = %Report::new(&error), "reading the route set failed");
                 (false, true)
@@ -186,7 +193,7 @@ impl Routes {
     }
 
     /// Takes over what was fetched. Says whether it is refused.
-    fn take(&self, fetched: Fetched, ask_at: EpochMs) -> bool {
+    fn take(&self, fetched: Fetched, ask_at: EpochMs, urls: bool) -> bool {
         let mut state = self.state();
         match fetched {
             Fetched::Unchanged if state.refused.is_some() => return true,
@@ -201,7 +208,7 @@ impl Routes {
                 state.routing = Routing::Handlers;
                 state.refused = None;
             }
-            Fetched::Text { version, text } => match self.checked(&text) {
+            Fetched::Text { version, text } => match self.checked(&text, urls) {
                 Ok(set) => {
                     tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
                     state.routing = Routing::Set(Arc::new(set));
@@ -255,6 +262,10 @@ mod tests {
                 Fetched::Text { version: "1".to_owned(), text: "{}".to_owned() }
             };
             Box::pin(async move { Ok(fetched) })
+        }
+
+        fn is_local(&self) -> bool {
+            true
         }
 
         fn pause(&self) -> Millis {

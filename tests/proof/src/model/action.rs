@@ -437,6 +437,9 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
             if state.may(Budget::Poison) {
                 fault(Fault::HandlerFailsForGood);
             }
+            if state.may(Budget::Away) {
+                fault(Fault::HandlerAway);
+            }
         }
     }
     if crash && view.role != Role::Operator {

@@ -41,6 +41,7 @@ impl Model {
             Some(Fault::Partial) => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
             Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
             Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
+            Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
             Some(Fault::CrashBefore) => return crash(world, state, place, view),
             Some(Fault::CrashAfter) => {
                 return self.carry(world, state, view).is_some() && crash(world, state, place, view);
@@ -234,6 +235,7 @@ fn price(fault: Fault) -> Budget {
         Fault::Stale => Budget::Stale,
         Fault::HandlerFails => Budget::Fail,
         Fault::HandlerFailsForGood => Budget::Poison,
+        Fault::HandlerAway => Budget::Away,
         Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
         Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess => not_injected(fault),
     }

@@ -165,7 +165,7 @@ impl Model {
         None
     }
 
-    /// Re-sends that came early for a reason: a failed send, a counted failure, a dead letter, a crash that makes
+    /// Re-sends that came early for a reason: a failed send, a counted failure, a handler that is away, a dead letter, a crash that makes
     /// one of them happen again, an operator.
     fn excused(&self, state: &State) -> i64 {
         let reasons = [
@@ -176,6 +176,7 @@ impl Model {
             Budget::Redrive,
             Budget::Fail,
             Budget::Poison,
+            Budget::Away,
             Budget::Retry,
             Budget::Pardon,
             Budget::Force,

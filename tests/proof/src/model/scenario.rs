@@ -194,6 +194,8 @@ fn deliveries() -> Vec<Scenario> {
     deferred.entropy = 1_000_000;
     let mut patient = Scenario::new("three failures", vec![single(1)]);
     patient.timing.attempts_max = 3;
+    let mut away = Scenario::new("a handler away for too long", vec![single(1)]);
+    away.timing.handler_away_max = Millis(0);
     vec![
         Scenario::new("two deliveries", vec![single(2)]).with("crash refuse late duplicate fail redrive tick"),
         Scenario::new("two deliveries, relay and clock", vec![single(2)]).with("crash refuse duplicate tick relay"),
@@ -221,6 +223,10 @@ fn deliveries() -> Vec<Scenario> {
         Scenario::new("two operators", vec![single(1)]).with("retry*2 force discard redact*2 poison duplicate tick"),
         Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
             .with("crash refuse late duplicate poison force repeat invalid"),
+        Scenario::new("a handler away", vec![single(1)]).with("away*2 crash refuse late duplicate tick"),
+        Scenario::new("a handler away, operators and dead letters", vec![single(1)])
+            .with("away*2 late duplicate poison redrive retry discard"),
+        away.with("away*4 fail duplicate late conflict tick*2"),
         deferred.with("crash refuse fail duplicate late tick"),
         patient.with("fail*3 duplicate late tick"),
         Scenario { name: "two relays at once and a zombie", ..relays }
@@ -301,6 +307,8 @@ fn repetitions() -> Vec<Scenario> {
         Scenario::new("relay, writes repeated", vec![single(1)]).with("repeat*2 invalid refuse lose tick relay crash"),
         Scenario::new("one fact under two ids, writes repeated", vec![single(1), other("a")])
             .with("repeat*2 invalid fail duplicate"),
+        Scenario::new("a handler away, writes repeated", vec![single(1)])
+            .with("repeat*2 invalid refuse away*2 duplicate tick"),
         mismatch.with("repeat invalid refuse*2 redrive").enqueue(),
         Scenario::new("{a,b}, writes repeated", envelope()).with("repeat*2 invalid*2 refuse duplicate"),
         Scenario::new("over the horizon, writes repeated", vec![single(1)])

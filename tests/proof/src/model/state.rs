@@ -46,6 +46,8 @@ pub enum Budget {
     Fail,
     /// The handler fails permanently.
     Poison,
+    /// The handler is away.
+    Away,
     /// A read or the index shows the previous version of an item.
     Stale,
     /// The clock moves on while something else could still happen.
@@ -78,6 +80,7 @@ impl Budget {
         Self::Redrive,
         Self::Fail,
         Self::Poison,
+        Self::Away,
         Self::Stale,
         Self::Tick,
         Self::Relay,

@@ -83,6 +83,8 @@ pub(super) enum Answer {
         /// Whether another attempt can succeed.
         retryable: bool,
     },
+    /// The handler is away.
+    HandlerAway,
 }
 
 /// What a step of a process led to.
@@ -499,6 +501,7 @@ impl World {
             Answer::HandlerFails { retryable } => {
                 Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
             }
+            Answer::HandlerAway => Reply::Planned(Planned::HandlerAway),
         }
     }
 

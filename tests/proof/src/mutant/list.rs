@@ -87,6 +87,7 @@ fn same_resends(write: &mut Write) {
 
 const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge];
 const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge];
+const POSTPONE: &[Purpose] = &[Purpose::Postpone];
 const SETTLE: &[Purpose] = &[Purpose::Settle];
 const MARK: &[Purpose] = &[Purpose::MarkDuplicate];
 const IGNORED: &[Purpose] = &[Purpose::MarkIgnored];
@@ -234,6 +235,10 @@ fn failures() -> Vec<Mutant> {
         "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any_status);
         "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures"],
             rewrite!(Worker, FAILURE, any_attempts);
+        "postpone-unconditional", "Q11: a wait for the handler names the state that it starts from", &["a handler away, operators and dead letters"],
+            rewrite!(Worker, POSTPONE, unconditional);
+        "postpone-any-status", "Q11: a wait for the handler requires PENDING", &["a handler away, operators and dead letters"],
+            rewrite!(Worker, POSTPONE, |write| { any_status(write); any_due_time(write); });
         "death-keeps-expiry", "W5: a dead record does not expire", &["replay, retry and force"],
             rewrite!(Worker, DEATH, same_expiry);
         "death-keeps-due-entry", "W5: a dead record leaves the relay's index for the operator's", &["replay, retry and force"],
@@ -352,6 +357,12 @@ fn costs() -> Vec<Mutant> {
         "failure-any-generation", "W5: a failure requires the generation that was read", &["replay, retry and force"],
             "cost: a forced generation may count a failure, or die with its payload, that belongs to the one before",
             rewrite!(Worker, FAILURE, any_generation);
+        "postpone-any-due-time", "Q11: a wait for the handler requires the due time that was read", &["a handler away"],
+            "cost: at most one send earlier than the schedule", rewrite!(Worker, POSTPONE, any_due_time);
+        "postpone-any-claim", "Q11: a wait for the handler requires the claim that was read", &["a handler away"],
+            "second net: the due time that it names belongs to one claim", rewrite!(Worker, POSTPONE, any_claim);
+        "postpone-any-generation", "Q11: a wait for the handler requires the generation that was read", &["a handler away"],
+            "second net: the due time that it names belongs to one generation", rewrite!(Worker, POSTPONE, any_generation);
         "re-arm-keeps-count", "R2: a re-arm counts the send to come", &["stale reads"],
             "cost: the interval does not grow; the storm simulation, not the model, shows what that costs",
             rewrite!(Relay, &[Purpose::Rearm], same_resends);

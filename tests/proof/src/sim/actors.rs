@@ -24,6 +24,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
+use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routing;
 use tokio::sync::{Notify, Semaphore};
 
@@ -207,7 +208,8 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     let timing = ports.timing();
     let handlers = Handlers::new().with(Ledger(ports.world.clone()));
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    WorkerParts { store, queue, ambient, handlers, catalog: Catalog::built_in(), timing }
+    let remote = RemoteHandlers::none();
+    WorkerParts { store, queue, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
 async fn work(world: &World, batch: Vec<Receipt>) {

@@ -75,6 +75,7 @@ impl InvariantChecker {
             Purpose::MarkDue
             | Purpose::RepairDueTime
             | Purpose::CountFailure
+            | Purpose::Postpone
             | Purpose::RearmDeadLetter
             | Purpose::Retry
             | Purpose::Force => *self.excused.entry(write.key.as_str().to_owned()).or_default() += 1,

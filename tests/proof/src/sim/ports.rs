@@ -165,12 +165,11 @@ impl Ports {
             Some(Fault::CrashBefore) => self.die().await,
             Some(answer @ (Fault::Refused | Fault::Conflict | Fault::Invalid)) => {
                 sleep(there).await;
-                let special = match answer {
-                    Fault::Conflict => conflict,
-                    Fault::Invalid => invalid,
-                    _ => None,
-                };
-                special.unwrap_or(refused)
+                match answer {
+                    Fault::Conflict => conflict.unwrap_or(refused),
+                    Fault::Invalid => invalid.unwrap_or(refused),
+                    _ => refused,
+                }
             }
             Some(Fault::Repeated) => {
                 sleep(there).await;
@@ -212,6 +211,7 @@ impl Ports {
                 | Fault::Partial
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
+                | Fault::HandlerAway
                 | Fault::FalseSuccess),
             ) => unreachable!("the simulator does not inject {fault:?}"),
         }

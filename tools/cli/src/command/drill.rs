@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Number of records to try.
     #[arg(long, default_value_t = 100)]
     limit: usize,
+    /// Also call handlers in other languages. They get the event, as in a delivery.
+    #[arg(long)]
+    call_handlers: bool,
     /// Print JSON, one line for each record and one for the summary.
     #[arg(long)]
     json: bool,
@@ -48,6 +51,8 @@ enum Finding {
     WouldApply,
     /// Nobody can say: the body was erased, or an operator gave it up.
     Skipped,
+    /// Its handler is in another language, and such handlers are not called.
+    NotAsked,
     /// The handlers would do something else.
     Differs(String),
     /// The handlers fail.
@@ -60,6 +65,7 @@ impl Finding {
             Self::Same => "same",
             Self::WouldApply => "would apply",
             Self::Skipped => "skipped",
+            Self::NotAsked => "not asked",
             Self::Differs(_) => "differs",
             Self::Fails(_) => "fails",
         }
@@ -68,6 +74,7 @@ impl Finding {
     fn why(&self) -> &str {
         match self {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
+            Self::NotAsked => "its handler is in another language; --call-handlers calls it",
             Self::Differs(why) | Self::Fails(why) => why,
         }
     }
@@ -77,7 +84,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let stack = arguments.target.open_with_domain().await?;
     let handlers = Rehearsal::of(stack.store.clone(), &arguments.target).await?;
-    let drill = Drill { handlers, store: stack.store.clone() };
+    let handlers = if arguments.call_handlers { handlers.calling_handlers(&arguments.target).await? } else { handlers };
+    let drill = Drill { handlers, calls: arguments.call_handlers, store: stack.store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
     for record in sample(&stack, &arguments).await? {
@@ -105,6 +113,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
         output::note(&format!("{} record(s) tried: {}", tally.values().sum::<usize>(), counts.join(", ")));
+        if tally.contains_key(Finding::NotAsked.word()) {
+            output::note("handlers in other languages were not asked; --call-handlers calls them");
+        }
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
     Ok(if tally.is_empty() || failed > 0 { Exit::No } else { Exit::Done })
@@ -134,6 +145,8 @@ async fn sample(stack: &OpenStack, arguments: &Arguments) -> Result<Vec<Record>,
 struct Drill {
     store: DynamoStore,
     handlers: Rehearsal,
+    /// Whether handlers in other languages are called.
+    calls: bool,
 }
 
 impl Drill {
@@ -161,6 +174,8 @@ impl Drill {
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
             Planned::Unavailable => Err(store_unavailable()),
+            Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
+            Planned::HandlerAway => Ok(Finding::Fails("the handler is away".to_owned())),
         }
     }
 

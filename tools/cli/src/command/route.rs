@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 #[cfg(feature = "aws")]
 use error_reporter::Report;
-use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
+use hookonce_protocol::key::{DomainKey, EndpointId, RecordKey, Tenant};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
 use hookonce_runtime::handler::HandlerError;
-use hookonce_runtime::route::{Decision, Fit, Otherwise, RouteFault, RouteSet, RouteSetError, pack, recognise};
+use hookonce_runtime::route::{
+    Assigned, Decision, Fit, Offered, Otherwise, RouteFault, RouteSet, RouteSetError, assign, pack,
+};
 use hookonce_worker::handlers;
 use serde::Serialize;
 use serde_json::json;
@@ -100,8 +102,9 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-fn parse(text: &str, path: &Path) -> Result<RouteSet, Failure> {
-    RouteSet::parse(text, &handlers::all().names()).map_err(|error| {
+/// A set for a worker on a laptop, which calls URLs, or for a deployed one.
+fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
+    RouteSet::parse(text, Offered { handlers: &handlers::all().names(), urls }).map_err(|error| {
         let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
         let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
         Failure::usage(what, "docs/routes.md describes each field; schemas/routes.json tells an editor")
@@ -111,7 +114,8 @@ fn parse(text: &str, path: &Path) -> Result<RouteSet, Failure> {
 fn check(arguments: &Check) -> Result<Exit, Failure> {
     let path = arguments.file.clone().unwrap_or_else(|| arguments.folder.routes());
     let text = text(&path)?;
-    let checked = RouteSet::parse(&text, &handlers::all().names()).and_then(|set| {
+    let offered = Offered { handlers: &handlers::all().names(), urls: true };
+    let checked = RouteSet::parse(&text, offered).and_then(|set| {
         let packed = pack(&text).map_err(|error| RouteFault { place: "the set".to_owned(), reason: error.to_string() });
         packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
     });
@@ -144,7 +148,9 @@ struct Explained {
     route: Option<String>,
     /// `ignored`, a fixed code, or the consumer.
     outcome: Outcome,
-    /// The key of the fact in the domain table.
+    /// The handler in another language that plans.
+    handler: Option<String>,
+    /// The key of the fact in the domain table. None if only such a handler can name the fact.
     domain_key: Option<String>,
     routes: Vec<ExplainedRoute>,
 }
@@ -167,14 +173,14 @@ struct ExplainedRoute {
 /// The set to explain.
 async fn explained_set(arguments: &Explain) -> Result<RouteSet, Failure> {
     match (&arguments.routes, &arguments.target.stack) {
-        (Some(path), _) => parse(&text(path)?, path),
+        (Some(path), stack) => parse(&text(path)?, path, stack.is_none()),
         (None, Some(stack)) => match deployed(stack).await? {
-            Some(text) => parse(&text, Path::new(&format!("the set of {stack}"))),
+            Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), false),
             None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
         },
         (None, None) => {
             let path = arguments.target.folder.routes();
-            parse(&text(&path)?, &path)
+            parse(&text(&path)?, &path, true)
         }
     }
 }
@@ -237,13 +243,17 @@ fn event(
 
 fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
-    let recognised = recognise(&handlers, Some(set), Catalog::built_in(), event);
-    let (outcome, domain_key) = match recognised {
-        Ok(None) => (Outcome::Ignored, None),
-        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None),
-        Ok(Some(recognised)) => {
-            let key = recognised.domain_key.item(&event.tenant, &recognised.consumer, &event.record, 0);
-            (Outcome::HandledFor(recognised.consumer.into_owned()), Some(key))
+    let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
+    let (outcome, handler, domain_key) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
+        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None),
+        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None),
+        Ok(Assigned::Builtin(recognised)) => {
+            let key = key(&recognised.domain_key, &recognised.consumer);
+            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key))
+        }
+        Ok(Assigned::Remote(handling)) => {
+            let key = handling.fact.as_ref().map(|fact| key(fact, &handling.consumer));
+            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key)
         }
     };
     let fits = set.explain(event);
@@ -256,6 +266,7 @@ fn explained(set: &RouteSet, event: &Event) -> Explained {
         event_type: event.event_type.clone(),
         route: taken.map(|(name, _)| (*name).to_owned()),
         outcome,
+        handler,
         domain_key,
         routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
     }
@@ -284,6 +295,10 @@ fn print(explained: &Explained) {
         Outcome::FailsWith(code) => format!("it fails with {code}; docs/errors/{code}.md says more"),
     };
     output::line(&format!("  {by}; {outcome}"));
+    if let Some(handler) = &explained.handler {
+        let fact = if explained.domain_key.is_none() { ", and names the fact" } else { "" };
+        output::line(&format!("  {} plans{fact}", output::shown(handler)));
+    }
     if let Some(key) = &explained.domain_key {
         output::line(&format!("  domain key {}", output::shown(key)));
     }
@@ -309,7 +324,7 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
 
 async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let text = text(&arguments.file)?;
-    let set = parse(&text, &arguments.file)?;
+    let set = parse(&text, &arguments.file, arguments.target.stack.is_none())?;
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }

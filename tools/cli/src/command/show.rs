@@ -221,6 +221,9 @@ impl Story {
             let code = record.last_error.as_deref().unwrap_or("no code");
             facts.push(("failed attempts", format!("{}, last error {code}", record.attempts)));
         }
+        if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
+            facts.push(("handler away since", output::local_moment(since)));
+        }
         if record.resends > 0 {
             facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
         }
@@ -240,6 +243,9 @@ impl Story {
             }
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
             Some(Planned::Unavailable) => facts.push(("plan today", "unknown".to_owned())),
+            Some(Planned::HandlerAway) => {
+                facts.push(("plan today", "not asked: its handler is in another language".to_owned()))
+            }
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
             let state = child.as_ref().map_or("has no record", Record::state_word);

@@ -1,0 +1,69 @@
+//! Handlers at URLs on loopback: a function that runs on the same laptop.
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use futures::future::BoxFuture;
+
+use super::https::{ReadError, read};
+use crate::remote::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause};
+
+/// Statuses of a function, or of what stands in front of it, that takes no calls for now.
+const AWAY: [u16; 4] = [429, 502, 503, 504];
+
+/// Calls handlers over plain HTTP. It follows no redirect, uses no proxy and keeps no connection.
+#[derive(Debug)]
+pub struct LoopbackHandlers(Connector);
+
+impl LoopbackHandlers {
+    /// Creates a client.
+    pub fn new() -> Self {
+        Self(Connector::builder().pool_max_idle_per_host(0).build_http())
+    }
+}
+
+impl Default for LoopbackHandlers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CallHandler for LoopbackHandlers {
+    fn call<'a>(&'a self, url: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
+        Box::pin(async move {
+            let mut call = HttpRequest::new(SdkBody::from(request));
+            call.set_method("POST").map_err(|error| CallError::Crashed(error.into()))?;
+            call.set_uri(url).map_err(|error| CallError::Crashed(error.into()))?;
+            call.headers_mut().insert("content-type", "application/json");
+            let response = self.0.call(call).await.map_err(unanswered)?;
+            let status = response.status().as_u16();
+            if AWAY.contains(&status) {
+                return Err(CallError::Away(refusal(status)));
+            }
+            if !response.status().is_success() {
+                return Err(CallError::Crashed(refusal(status)));
+            }
+            answer(response.into_body()).await
+        })
+    }
+}
+
+/// There was no response. A connection that breaks says nothing about the event.
+pub(super) fn unanswered(error: ConnectorError) -> CallError {
+    CallError::Away(error.into())
+}
+
+/// A status that is no success.
+pub(super) fn refusal(status: u16) -> Cause {
+    format!("it answered with status {status}").into()
+}
+
+/// The body of an answer.
+pub(super) async fn answer(body: SdkBody) -> Result<Vec<u8>, CallError> {
+    read(body, ANSWER_BYTES_MAX).await.map_err(|error| match error {
+        ReadError::TooLong => CallError::TooLong,
+        ReadError::Broken(error) => CallError::Away(error.into()),
+    })
+}

@@ -1,0 +1,114 @@
+//! One event and its handler: at most two calls, the second with the items that the first asked for.
+
+use error_reporter::Report;
+use hookonce_protocol::call::{Failure, Planned};
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::item::Item;
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::plan::{Event, Plan};
+use tokio::time::timeout;
+
+use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
+use super::{CallError, Calls, RemoteHandlers, RemoteHandling, call_max};
+use crate::port::Store;
+use crate::snapshot::{self, asked_too_much};
+
+/// Lets a handler in another language plan.
+pub(crate) async fn plan<S: Store>(
+    store: &S,
+    handlers: &RemoteHandlers,
+    handling: &RemoteHandling,
+    event: &Event,
+    calls: Calls<'_>,
+) -> Planned {
+    let conversation = Conversation { handlers, handling, event, calls };
+    conversation.hold(store).await.unwrap_or_else(|ended| ended)
+}
+
+struct Conversation<'a> {
+    handlers: &'a RemoteHandlers,
+    handling: &'a RemoteHandling,
+    event: &'a Event,
+    calls: Calls<'a>,
+}
+
+impl Conversation<'_> {
+    async fn hold<S: Store>(&self, store: &S) -> Result<Planned, Planned> {
+        let (fact, reads) = match self.ask(&[]).await? {
+            HandlerAnswer::Reads { fact, reads } => (fact, reads),
+            HandlerAnswer::Plan { fact, plan } => {
+                return self.planned(store, Scope::default(), fact, plan).await;
+            }
+            HandlerAnswer::Ignore => return Ok(Planned::NoHandler),
+            HandlerAnswer::Error(failure) => return Ok(Planned::Failed(failure)),
+        };
+        let (scope, snapshot) = snapshot::read(store, self.event, &reads, Some(&self.handling.tables)).await?;
+        let shown = |(name, item): (&ItemRef, Option<&Item>)| ShownItem { name: name.clone(), item: item.cloned() };
+        let items: Vec<_> = snapshot.items().map(shown).collect();
+        match self.ask(&items).await? {
+            HandlerAnswer::Reads { .. } => {
+                Err(self.malformed(&MalformedAnswer::new("reads", "comes a second time; now a plan must come")))
+            }
+            HandlerAnswer::Plan { fact: again, .. } if again != fact => {
+                tracing::warn!(record.key = %self.event.record, handler = %self.handling.target,
+                    "the handler named another fact in its second answer");
+                Err(Planned::Failed(Failure::retryable("HANDLER_FACT_CHANGED")))
+            }
+            HandlerAnswer::Plan { fact, plan } => self.planned(store, scope, fact, plan).await,
+            HandlerAnswer::Ignore => Ok(Planned::NoHandler),
+            HandlerAnswer::Error(failure) => Ok(Planned::Failed(failure)),
+        }
+    }
+
+    /// The route's name of the fact counts before the handler's.
+    async fn planned<S: Store>(
+        &self,
+        store: &S,
+        scope: Scope,
+        fact: Option<DomainKey>,
+        plan: Plan,
+    ) -> Result<Planned, Planned> {
+        let Some(domain_key) = self.handling.fact.clone().or(fact) else {
+            return Err(self.malformed(&MalformedAnswer::new("fact", "is missing, and the route names no fact")));
+        };
+        if !domain_key.is_named() {
+            return Err(Planned::Failed(Failure::permanent("FACT_MISSING")));
+        }
+        let RemoteHandling { consumer, tables, .. } = self.handling;
+        Ok(snapshot::complete(store, scope, consumer.clone(), domain_key, plan, Some(tables)).await)
+    }
+
+    async fn ask(&self, items: &[ShownItem]) -> Result<HandlerAnswer, Planned> {
+        let request = (self.calls.request_id)();
+        let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
+        if !self.calls.budget.take() {
+            return Err(Planned::Unavailable);
+        }
+        let called = timeout(call_max(), self.handlers.call(&self.handling.target, bytes)).await;
+        let (target, record) = (&self.handling.target, &self.event.record);
+        match called {
+            Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),
+            Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),
+            Ok(Err(error @ CallError::Away(_))) => {
+                tracing::warn!(record.key = %record, handler = %target, error = %Report::new(&error), "no answer");
+                Err(Planned::HandlerAway)
+            }
+            Ok(Err(error @ CallError::Crashed(_))) => {
+                tracing::warn!(record.key = %record, handler = %target, error = %Report::new(&error), "no answer");
+                Err(Planned::Failed(Failure::retryable("HANDLER_CRASHED")))
+            }
+            Err(_) => {
+                tracing::warn!(record.key = %record, handler = %target, "the handler did not answer in time");
+                Err(Planned::Failed(Failure::retryable("HANDLER_TIMED_OUT")))
+            }
+        }
+    }
+
+    fn malformed(&self, why: &MalformedAnswer) -> Planned {
+        let (field, why) = (&why.field, why.why);
+        tracing::warn!(record.key = %self.event.record, handler = %self.handling.target, field, why,
+            "the handler's answer is refused");
+        Planned::Failed(Failure::retryable("HANDLER_ANSWER_MALFORMED"))
+    }
+}

@@ -1,0 +1,259 @@
+//! What a handler in another language is asked, and what it answers. `schemas/handler-request.json` and
+//! `schemas/handler-answer.json` describe both.
+
+use std::io;
+
+use hookonce_protocol::call::Failure;
+use hookonce_protocol::item::Item;
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFails};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::error::Category;
+
+use super::REQUEST_BYTES_MAX;
+
+/// The version of the form.
+const VERSION: u32 = 1;
+
+/// The longest code of a handler's own, in bytes.
+const CODE_BYTES_MAX: usize = 64;
+
+/// Codes that hookonce itself gives. A handler that used one would mislead whoever reads it.
+const RESERVED: [&str; 18] = [
+    "ATTEMPTS_EXHAUSTED",
+    "BODY_MISSING",
+    "BODY_NOT_COMPRESSED",
+    "BODY_UNREADABLE",
+    "CONDITION_FAILED",
+    "DEAD_LETTER",
+    "ENVELOPE_UNREADABLE",
+    "EVENT_HAS_RECORD",
+    "EVENT_TOO_LARGE",
+    "EVENT_UNREADABLE",
+    "FACT_MISSING",
+    "ID_COLLISION",
+    "PERMANENT",
+    "PLAN_REFUSED",
+    "PROVIDER_UNKNOWN",
+    "STALE",
+    "UNROUTED",
+    "WRITE_INVALID",
+];
+
+/// What the codes of hookonce about handlers begin with.
+const RESERVED_PREFIX: &str = "HANDLER_";
+
+/// An item that a handler asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownItem {
+    /// Its name.
+    #[serde(flatten)]
+    pub name: ItemRef,
+    /// The item, if it exists.
+    pub item: Option<Item>,
+}
+
+/// What a handler is asked.
+#[derive(Debug, Serialize)]
+pub struct HandlerRequest<'a> {
+    /// 1.
+    pub version: u32,
+    /// Names this call. The answer repeats it.
+    pub request: &'a str,
+    /// The event.
+    pub event: &'a Event,
+    /// The items that the handler asked for. None in the first call.
+    pub items: &'a [ShownItem],
+}
+
+impl<'a> HandlerRequest<'a> {
+    /// A request in this version.
+    pub fn new(request: &'a str, event: &'a Event, items: &'a [ShownItem]) -> Self {
+        Self { version: VERSION, request, event, items }
+    }
+
+    /// The request as bytes. `None` if it would be longer than [`REQUEST_BYTES_MAX`].
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut bounded = Bounded(Vec::new());
+        serde_json::to_writer(&mut bounded, self).ok()?;
+        Some(bounded.0)
+    }
+}
+
+/// Takes at most [`REQUEST_BYTES_MAX`] bytes: a hundred large items must not become tens of megabytes first.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > REQUEST_BYTES_MAX {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a handler answers. It has exactly one of these shapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandlerAnswer {
+    /// It has to see these items, and is asked once more.
+    Reads {
+        /// The fact, if the handler names it.
+        fact: Option<DomainKey>,
+        /// The items.
+        reads: Vec<ItemRef>,
+    },
+    /// Its plan.
+    Plan {
+        /// The fact, if the handler names it.
+        fact: Option<DomainKey>,
+        /// The changes.
+        plan: Plan,
+    },
+    /// It does not want the event.
+    Ignore,
+    /// It cannot handle the event, now or ever.
+    Error(Failure),
+}
+
+/// An answer that is none. It names the place and the reason, and never holds a byte of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the field `{field}` of the handler's answer {why}")]
+pub struct MalformedAnswer {
+    /// The field. Empty for the answer as a whole.
+    pub field: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl MalformedAnswer {
+    pub(super) fn new(field: impl Into<String>, why: &'static str) -> Self {
+        Self { field: field.into(), why }
+    }
+}
+
+/// All fields of all shapes. A field that is null is there.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    request: Value,
+    #[serde(default, deserialize_with = "present")]
+    fact: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    reads: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    writes: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    checks: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    when_condition_fails: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    ignore: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorFields {
+    code: String,
+    retryable: bool,
+}
+
+impl HandlerAnswer {
+    /// Reads the answer to the request of this id.
+    ///
+    /// # Errors
+    /// [`MalformedAnswer`] for anything but exactly one of the shapes. An answer is never taken for "nothing to do" by
+    /// accident.
+    pub fn parse(bytes: &[u8], request: &str) -> Result<Self, MalformedAnswer> {
+        let fields: Fields = serde_json::from_slice(bytes).map_err(|error| {
+            MalformedAnswer::new(
+                "",
+                match error.classify() {
+                    Category::Data => "is no object of the known fields, each at most once, with `request`",
+                    Category::Io | Category::Syntax | Category::Eof => "is no JSON",
+                },
+            )
+        })?;
+        if fields.request != request {
+            return Err(MalformedAnswer::new("request", "is not that of the request"));
+        }
+        let beside = |name, field: &Option<Value>| match field {
+            None => Ok(()),
+            Some(_) => Err(MalformedAnswer::new(name, "does not belong into an answer of this shape")),
+        };
+        match (fields.reads, fields.writes, fields.ignore, fields.error) {
+            (Some(reads), None, None, None) => {
+                beside("checks", &fields.checks)?;
+                beside("when_condition_fails", &fields.when_condition_fails)?;
+                let reads = each(reads, "reads", "must name an item by `table` and `key`")?;
+                Ok(Self::Reads { fact: fact(fields.fact)?, reads })
+            }
+            (None, Some(writes), None, None) => {
+                let writes: Vec<DomainWrite> = each(writes, "writes", "must be a write of the known fields")?;
+                let checks: Vec<Check> = fields
+                    .checks
+                    .map_or(Ok(Vec::new()), |checks| each(checks, "checks", "must be a check of the known fields"))?;
+                let why = "must be `retry` or `permanent`";
+                let when_condition_fails = fields
+                    .when_condition_fails
+                    .map_or(Ok(WhenConditionFails::default()), |value| one(value, "when_condition_fails", why))?;
+                Ok(Self::Plan { fact: fact(fields.fact)?, plan: Plan { writes, checks, when_condition_fails } })
+            }
+            (None, None, Some(ignore), None) => {
+                beside("fact", &fields.fact)?;
+                beside("checks", &fields.checks)?;
+                beside("when_condition_fails", &fields.when_condition_fails)?;
+                let is_true = ignore == Value::Bool(true);
+                if is_true { Ok(Self::Ignore) } else { Err(MalformedAnswer::new("ignore", "must be true")) }
+            }
+            (None, None, None, Some(error)) => {
+                beside("fact", &fields.fact)?;
+                beside("checks", &fields.checks)?;
+                beside("when_condition_fails", &fields.when_condition_fails)?;
+                failure(error).map(Self::Error)
+            }
+            _ => Err(MalformedAnswer::new("", "must have exactly one of `reads`, `writes`, `ignore` and `error`")),
+        }
+    }
+}
+
+fn one<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Result<T, MalformedAnswer> {
+    serde_json::from_value(value).map_err(|_| MalformedAnswer::new(field, why))
+}
+
+/// Reads a list, and names the first entry that does not fit.
+fn each<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Result<Vec<T>, MalformedAnswer> {
+    let Value::Array(values) = value else { return Err(MalformedAnswer::new(field, "must be a list")) };
+    values.into_iter().enumerate().map(|(index, value)| one(value, &format!("{field}[{index}]"), why)).collect()
+}
+
+fn fact(value: Option<Value>) -> Result<Option<DomainKey>, MalformedAnswer> {
+    let why = "must be text of at most 1,024 bytes, without an empty part between two `#`";
+    let read = |value: Value| value.as_str().and_then(DomainKey::parse).ok_or(MalformedAnswer::new("fact", why));
+    value.map(read).transpose()
+}
+
+fn failure(value: Value) -> Result<Failure, MalformedAnswer> {
+    let ErrorFields { code, retryable } = one(value, "error", "must be `code` and `retryable`")?;
+    let plain = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
+    if !(1..=CODE_BYTES_MAX).contains(&code.len()) || !code.bytes().all(plain) {
+        return Err(MalformedAnswer::new("error.code", "must have 1 to 64 of the characters A-Z, 0-9 and _"));
+    }
+    if RESERVED.contains(&code.as_str()) || code.starts_with(RESERVED_PREFIX) {
+        return Err(MalformedAnswer::new("error.code", "is a code of hookonce itself"));
+    }
+    Ok(Failure { code, retryable })
+}

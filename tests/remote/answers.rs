@@ -1,0 +1,251 @@
+//! What is taken for an answer, what becomes of it, and the schemas.
+
+use std::collections::BTreeSet;
+
+use hookonce_protocol::call::Failure;
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::{ItemRef, Key, TableAlias};
+use hookonce_protocol::plan::Event;
+use hookonce_protocol::record::{Outcome, Status};
+use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
+use serde_json::{Value, json};
+
+use super::{count_at_once, count_in_two_rounds, harness};
+use crate::support::counting::{count, counted};
+use crate::support::remote::{Reaction, to};
+use crate::support::{Script, samples};
+
+fn parse(answer: &Value) -> Result<HandlerAnswer, MalformedAnswer> {
+    HandlerAnswer::parse(answer.to_string().as_bytes(), "r")
+}
+
+fn refusal(answer: Value) -> String {
+    let answer = to(&json!({ "request": "r" }), answer);
+    let refused = parse(&answer).unwrap_err();
+    refused.field
+}
+
+fn schema(name: &str) -> Value {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas").join(name);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn names(value: &Value) -> BTreeSet<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn an_answer_has_exactly_one_shape() {
+    let write = json!({ "key": "t#count#a", "action": "delete" });
+    for (answer, field) in [
+        (json!({}), ""),
+        (json!([]), ""),
+        (json!({ "fact": "a" }), ""),
+        (json!({ "ignore": true, "writes": [] }), ""),
+        (json!({ "reads": [], "writes": [] }), ""),
+        (json!({ "writes": [], "colour": "red" }), ""),
+        (json!({ "ignore": false }), "ignore"),
+        (json!({ "ignore": null }), "ignore"),
+        (json!({ "ignore": true, "fact": "a" }), "fact"),
+        (json!({ "reads": [], "when_condition_fails": "retry" }), "when_condition_fails"),
+        (json!({ "writes": [], "when_condition_fails": "perhaps" }), "when_condition_fails"),
+        (json!({ "writes": null }), "writes"),
+        (json!({ "writes": [write, {"key": "t#count#b", "action": "erase"}] }), "writes[1]"),
+        (json!({ "writes": [{"key": "t#count#b"}] }), "writes[0]"),
+        (json!({ "reads": ["t#count#a"] }), "reads[0]"),
+        (json!({ "reads": [{"key": "t#count#a", "more": 1}] }), "reads[0]"),
+        (json!({ "writes": [], "checks": [{"key": "t#count#a"}] }), "checks[0]"),
+        (json!({ "reads": [], "checks": [] }), "checks"),
+        (json!({ "writes": [{"key": "t#count#a", "action": "check"}] }), "writes[0]"),
+        (json!({ "writes": [{"key": "t#count#a", "action": "delete", "more": 1}] }), "writes[0]"),
+        (json!({ "fact": null, "writes": [] }), "fact"),
+        (json!({ "fact": 1, "writes": [] }), "fact"),
+        (json!({ "fact": "a##b", "writes": [] }), "fact"),
+        (json!({ "fact": "%type#invoice.paid#in_1", "writes": [] }), "fact"),
+        (json!({ "fact": "f".repeat(1_025), "writes": [] }), "fact"),
+        (json!({ "error": {"code": "A"} }), "error"),
+        (json!({ "error": {"code": "A", "retryable": true, "more": 1} }), "error"),
+        (json!({ "error": {"code": "lower", "retryable": true} }), "error.code"),
+        (json!({ "error": {"code": "", "retryable": true} }), "error.code"),
+        (json!({ "error": {"code": "A".repeat(65), "retryable": true} }), "error.code"),
+        (json!({ "error": {"code": "PLAN_REFUSED", "retryable": true} }), "error.code"),
+        (json!({ "error": {"code": "HANDLER_UNAVAILABLE", "retryable": true} }), "error.code"),
+    ] {
+        if answer.is_array() {
+            assert_eq!(parse(&answer).unwrap_err().field, field);
+            continue;
+        }
+        assert_eq!(refusal(answer.clone()), field, "{answer}");
+    }
+    assert_eq!(parse(&json!({ "request": "another", "ignore": true })).unwrap_err().field, "request");
+    assert_eq!(parse(&json!({ "ignore": true })).unwrap_err().field, "", "without a request");
+    for bytes in [
+        &b""[..],
+        b"{",
+        b"\xff",
+        b"{\"request\":\"r\",\"ignore\":true}x",
+        b"{\"request\":\"r\",\"ignore\":true,\"ignore\":true}",
+    ] {
+        assert!(HandlerAnswer::parse(bytes, "r").is_err());
+    }
+}
+
+/// Whatever the bytes are, the reason never shows one of them.
+#[test]
+fn a_refusal_never_shows_what_was_answered() {
+    let secret = "s3cr3t";
+    for answer in [
+        json!({ "request": secret, "ignore": true }),
+        json!({ "request": "r", secret: 1 }),
+        json!({ "request": "r", "error": {"code": secret, "retryable": true} }),
+        json!({ "request": "r", "error": {"code": "A", "retryable": true, secret: 1} }),
+        json!({ "request": "r", "writes": [{secret: secret}] }),
+        json!({ "request": "r", "fact": format!("#{secret}"), "writes": [] }),
+    ] {
+        let refused = parse(&answer).unwrap_err();
+        assert!(!refused.to_string().contains(secret) && !format!("{refused:?}").contains(secret), "{refused}");
+    }
+}
+
+#[test]
+fn every_code_of_hookonce_is_reserved() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors");
+    // Those of the handlers that ship.
+    let own = [
+        "AMOUNT_NEGATIVE",
+        "CHARGE_UNREADABLE",
+        "INVOICE_UNREADABLE",
+        "MESSAGE_UNREADABLE",
+        "PUSH_UNREADABLE",
+        "TIMESTAMP_UNREADABLE",
+    ];
+    for page in std::fs::read_dir(folder).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        let code = name.trim_end_matches(".md");
+        if code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') && !own.contains(&code) {
+            assert_eq!(refusal(json!({ "error": {"code": code, "retryable": true} })), "error.code", "{code}");
+        }
+    }
+}
+
+#[test]
+fn a_fact_is_what_a_handler_in_rust_would_name() {
+    for parts in [&["in_1"][..], &["invoice.paid", "in_1"], &["a#b", "c%d"]] {
+        let escaped: Vec<_> = parts.iter().map(|part| part.replace('%', "%25").replace('#', "%23")).collect();
+        assert_eq!(DomainKey::parse(&escaped.join("#")), Some(DomainKey::of(parts)));
+    }
+    assert!(!DomainKey::parse("").unwrap().is_named());
+}
+
+#[test]
+fn the_schemas_describe_the_types() {
+    let (request, answer) = (schema("handler-request.json"), schema("handler-answer.json"));
+    let example = &request["examples"][0];
+    let event: Event = serde_json::from_value(example["event"].clone()).unwrap();
+    let written = json!(HandlerRequest::new("6f1c2a", &event, &[]));
+    assert_eq!(names(&request["properties"]), names(&written));
+    assert_eq!(names(&request["$defs"]["event"]["properties"]), names(&written["event"]));
+    let shown = ShownItem { name: ItemRef { table: TableAlias::parse("t").ok(), key: Key::from("k") }, item: None };
+    assert_eq!(names(&schema("plan.json")["$defs"]["shown"]["properties"]), names(&json!(shown)));
+    assert_eq!(written["version"], request["properties"]["version"]["const"]);
+
+    let examples = answer["examples"].as_array().unwrap();
+    let parsed: Vec<_> = examples
+        .iter()
+        .map(|example| {
+            HandlerAnswer::parse(example.to_string().as_bytes(), example["request"].as_str().unwrap()).unwrap()
+        })
+        .collect();
+    assert!(matches!(
+        parsed.as_slice(),
+        [HandlerAnswer::Reads { .. }, HandlerAnswer::Plan { .. }, HandlerAnswer::Ignore, HandlerAnswer::Error(_)]
+    ));
+    assert_eq!(parsed[3], HandlerAnswer::Error(Failure::permanent("INVOICE_UNREADABLE")));
+    let used: BTreeSet<_> = examples.iter().flat_map(names).collect();
+    assert_eq!(names(&answer["properties"]), used);
+}
+
+#[test]
+fn a_request_is_never_longer_than_its_limit() {
+    let example = &schema("handler-request.json")["examples"][0];
+    let mut event: Event = serde_json::from_value(example["event"].clone()).unwrap();
+    assert!(HandlerRequest::new("r", &event, &[]).encode().is_some());
+    event.body = vec![0; REQUEST_BYTES_MAX];
+    assert_eq!(HandlerRequest::new("r", &event, &[]).encode(), None);
+}
+
+#[tokio::test]
+async fn each_answer_becomes_what_it_says() {
+    let (harness, handlers) = harness(|request| {
+        Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
+            "count.ignored" => json!({ "ignore": true }),
+            "count.never" => json!({ "error": {"code": "NEVER", "retryable": false} }),
+            "count.later" => json!({ "error": {"code": "LATER", "retryable": true} }),
+            "count.unnamed" => json!({ "fact": "", "writes": [] }),
+            "count.nameless" => json!({ "writes": [] }),
+            "count.foreign" => json!({ "fact": "f", "reads": [{"key": "another#count#f"}] }),
+            "count.many" => {
+                let reads: Vec<_> =
+                    (0..101).map(|index| json!({ "key": format!("standard_webhooks#n#{index}") })).collect();
+                json!({ "fact": "f", "reads": reads })
+            }
+            "count.again" => json!({ "fact": "f", "reads": [{"key": "standard_webhooks#count#f"}] }),
+            "count.changes" => {
+                let mut answer = count_in_two_rounds(request);
+                answer["fact"] = json!(format!("fact of {}", request["request"]));
+                answer
+            }
+            "count.alien" => json!({ "fact": "f", "writes": [{"key": "another#count#f", "action": "delete"}] }),
+            _ => count_at_once(request),
+        })
+    })
+    .await;
+    let expected = [
+        ("once", Status::Processed, None),
+        ("ignored", Status::Processed, None),
+        ("never", Status::Dead, Some("NEVER")),
+        ("later", Status::Pending, Some("LATER")),
+        ("unnamed", Status::Dead, Some("FACT_MISSING")),
+        ("nameless", Status::Pending, Some("HANDLER_ANSWER_MALFORMED")),
+        ("foreign", Status::Dead, Some("HANDLER_ASKED_TOO_MUCH")),
+        ("many", Status::Dead, Some("HANDLER_ASKED_TOO_MUCH")),
+        ("again", Status::Pending, Some("HANDLER_ANSWER_MALFORMED")),
+        ("changes", Status::Pending, Some("HANDLER_FACT_CHANGED")),
+        ("alien", Status::Dead, Some("PLAN_REFUSED")),
+    ];
+    for (kind, ..) in expected {
+        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
+        harness.work_under(&Script::none()).await;
+    }
+    let tables = harness.tables().await;
+    for (kind, status, code) in expected {
+        let record = tables.record(&format!("#msg_{kind}"));
+        assert_eq!((record.status, record.last_error.as_deref()), (status, code), "{kind}");
+    }
+    assert_eq!(tables.record("#msg_ignored").outcome, Some(Outcome::Ignored));
+    let ids: BTreeSet<_> = handlers.requests().iter().map(|request| request["request"].to_string()).collect();
+    assert_eq!(ids.len(), handlers.requests().len(), "each call has a name of its own");
+    assert!(tables.domain.contains_key("#dk#standard_webhooks#counting#once"), "the consumer is the route's");
+}
+
+/// The route's name of the fact counts before the handler's, and is there before anybody is called.
+#[tokio::test]
+async fn a_route_may_name_the_fact() {
+    let (mut harness, handlers) = harness(|request| Reaction::Answers(count_at_once(request))).await;
+    let route = json!({
+        "name": "count", "consumer": "billing", "types": ["count.*"], "fact": ["$.fact"], "handler": {"lambda": "count"}
+    });
+    harness.routes.as_mut().unwrap().put(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.deliver(&samples::invoice_paid("evt_1", "in_1", 1)).await;
+    harness.deliver(&counted("msg_2", "count.empty", "")).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert!(
+        tables.domain.contains_key("#dk#standard_webhooks#billing#%type#count.once#a"),
+        "{:?}",
+        tables.domain.keys()
+    );
+    assert_eq!(tables.record("#msg_2").last_error.as_deref(), Some("FACT_MISSING"));
+    assert_eq!(handlers.requests().len(), 1);
+}

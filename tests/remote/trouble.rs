@@ -1,0 +1,211 @@
+//! Exactly once, whatever a handler in another language does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use hookonce_protocol::call::Written;
+use hookonce_protocol::operator;
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::ambient::Ambient as _;
+use serde_json::json;
+
+use super::{count_at_once, count_in_two_rounds, harness};
+use crate::support::counting::{count, counted, counted_fact};
+use crate::support::logs::Logs;
+use crate::support::remote::Reaction;
+use crate::support::{Script, Verdict};
+
+#[tokio::test]
+async fn racing_duplicates_of_one_event_have_one_effect() {
+    let (harness, handlers) = harness(|request| Reaction::Answers(count_in_two_rounds(request))).await;
+    let functions: Vec<_> = (0..32).map(|_| harness.webhook(&Script::none())).collect();
+    let deliveries: Vec<_> = (0..32).map(|index| count(&format!("msg_{}", index % 4), "a")).collect();
+    let racing = functions.iter().zip(&deliveries);
+    join_all(racing.map(|(function, delivery)| function.handle(delivery.event(&harness.clock)))).await;
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    assert_eq!(tables.number("standard_webhooks#count#a", "applied"), 1);
+    assert_eq!(harness.metric("handler_calls"), i64::try_from(handlers.requests().len()).unwrap());
+}
+
+/// A copy of the message is worked on at the same time, and the handler answers each call differently.
+#[tokio::test]
+async fn of_two_answers_that_differ_one_plan_commits() {
+    let calls = AtomicUsize::new(0);
+    let (harness, _) = harness(move |request| {
+        let mut answer = count_at_once(request);
+        let amount = if calls.fetch_add(1, Ordering::SeqCst) == 0 { 10 } else { 3 };
+        answer["writes"][0]["action"] = json!({ "update": [{"add": ["applied", amount]}] });
+        Reaction::Answers(answer)
+    })
+    .await;
+    harness.deliver(&count("msg_1", "a")).await;
+    let (messages, batch) = harness.batch().await.unwrap();
+    let workers = [harness.worker(&Script::none()), harness.worker(&Script::none())];
+    let copies = workers.iter().map(|worker| Box::pin(worker.handle(batch.clone(), harness.deadline())));
+    let responses = join_all(copies).await;
+    harness.conclude(messages, responses.into_iter().next()).await;
+    harness.settle().await;
+    let applied = harness.tables().await.number("standard_webhooks#count#a", "applied");
+    assert!(applied == 10 || applied == 3, "{applied} is one of the two answers, not their sum");
+}
+
+#[tokio::test]
+async fn a_crash_in_either_round_is_a_counted_attempt_and_loses_nothing() {
+    for round in 0..2 {
+        let crashed = AtomicBool::new(false);
+        let (harness, _) = harness(move |request| {
+            let second = request["items"].get(0).is_some();
+            if second == (round == 1) && !crashed.swap(true, Ordering::SeqCst) {
+                return Reaction::Crashes;
+            }
+            Reaction::Answers(count_in_two_rounds(request))
+        })
+        .await;
+        harness.deliver(&count("msg_1", "a")).await;
+        harness.work_under(&Script::none()).await;
+        let tables = harness.tables().await;
+        let record = tables.record("#msg_1");
+        assert_eq!((record.attempts, record.last_error.as_deref()), (1, Some("HANDLER_CRASHED")));
+        harness.settle().await;
+        assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
+    let away = Arc::new(AtomicBool::new(true));
+    let is_away = Arc::clone(&away);
+    let (harness, _) = harness(move |request| match is_away.load(Ordering::SeqCst) {
+        true => Reaction::Away,
+        false => Reaction::Answers(count_in_two_rounds(request)),
+    })
+    .await;
+    for fact in ["a", "b", "c"] {
+        harness.deliver(&count(&format!("msg_{fact}"), fact)).await;
+    }
+    let began = harness.clock.now();
+    for _ in 0..20 {
+        harness.redeliver().await;
+        harness.relay().await;
+        harness.work().await;
+        for record in harness.observe().await.values() {
+            assert_eq!((record.status, record.attempts), (Status::Pending, 0), "{record:?}");
+            assert_eq!(record.last_error.as_deref(), Some("HANDLER_UNAVAILABLE"));
+            assert_eq!(record.handler_away_since, Some(began));
+            assert!(record.due.as_ref().unwrap().at > harness.clock.now(), "the relay leaves it alone");
+        }
+        harness.clock.advance(Millis::minutes(70));
+    }
+    let away_calls = harness.metric("handler_unavailable");
+    assert!((60..70).contains(&away_calls), "{away_calls}: once an hour for each record, not more");
+    assert_eq!(harness.metric("handler_failed"), 0);
+    away.store(false, Ordering::SeqCst);
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["a", "b", "c"].map(counted_fact)), Verdict::applied(3));
+    assert_eq!(tables.record("#msg_a").handler_away_since, None);
+}
+
+#[tokio::test]
+async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_replayed() {
+    let away = Arc::new(AtomicBool::new(true));
+    let is_away = Arc::clone(&away);
+    let (harness, _) = harness(move |request| match is_away.load(Ordering::SeqCst) {
+        true => Reaction::Away,
+        false => Reaction::Answers(count_at_once(request)),
+    })
+    .await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    harness.clock.advance(Millis(Millis::hours(24).0 + 1));
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
+    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::AttemptsExhausted)));
+    assert_eq!((dead.attempts, dead.last_error.as_deref()), (harness.timing.attempts_max, Some("HANDLER_UNAVAILABLE")));
+    away.store(false, Ordering::SeqCst);
+    let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
+    assert_eq!(harness.operate(&retry).await, Written::Applied);
+    assert_eq!(harness.tables().await.record("#msg_1").handler_away_since, None, "a retry waits anew");
+    harness.relay().await;
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
+/// Events of the same handler that it can read go on meanwhile, and so do those of others.
+#[tokio::test]
+async fn nonsense_harms_only_its_own_records_and_replay_mends_them() {
+    let mended = Arc::new(AtomicBool::new(false));
+    let is_mended = Arc::clone(&mended);
+    let (harness, _) = harness(move |request| {
+        let nonsense = request["event"]["type"] == "count.odd" && !is_mended.load(Ordering::SeqCst);
+        if nonsense { Reaction::Answers(json!({ "done": true })) } else { Reaction::Answers(count_at_once(request)) }
+    })
+    .await;
+    harness.deliver(&counted("msg_odd", "count.odd", "odd")).await;
+    harness.deliver(&counted("msg_even", "count.even", "even")).await;
+    harness.deliver(&counted("msg_local", "local.even", "local")).await;
+    let logs = Logs::catch("warn");
+    harness.settle().await;
+    let told = logs.take();
+    assert!(told.contains("is no object of the known fields") && !told.contains("done"), "{told}");
+    let tables = harness.tables().await;
+    for id in ["#msg_even", "#msg_local"] {
+        assert_eq!(tables.record(id).outcome, Some(Outcome::Applied), "{id}");
+    }
+    let dead = tables.record("#msg_odd");
+    assert_eq!((dead.status, dead.last_error.as_deref()), (Status::Dead, Some("HANDLER_ANSWER_MALFORMED")));
+    mended.store(true, Ordering::SeqCst);
+    let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
+    assert_eq!(harness.operate(&retry).await, Written::Applied);
+    harness.relay().await;
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&["odd", "even", "local"].map(counted_fact)), Verdict::applied(3));
+}
+
+/// The fast ones are committed while the slow one has not answered; nothing waits for the batch.
+#[tokio::test]
+async fn a_slow_handler_holds_up_no_other_record() {
+    let (harness, _) = harness(|request| match request["event"]["type"].as_str() {
+        Some("count.slow") => Reaction::Slow(Duration::from_hours(1), json!({})),
+        _ => Reaction::Answers(count_in_two_rounds(request)),
+    })
+    .await;
+    harness.deliver(&counted("msg_slow", "count.slow", "slow")).await;
+    for fact in ["a", "b", "c"] {
+        harness.deliver(&count(&format!("msg_{fact}"), fact)).await;
+    }
+    let (messages, batch) = harness.batch().await.unwrap();
+    assert_eq!(messages.len(), 4);
+    let worker = harness.worker(&Script::none());
+    let killed = tokio::time::timeout(Duration::from_secs(2), Box::pin(worker.handle(batch, harness.deadline()))).await;
+    assert!(killed.is_err(), "the slow one is still under way");
+    let tables = harness.tables().await;
+    for fact in ["a", "b", "c"] {
+        assert_eq!(tables.record(&format!("#msg_{fact}")).outcome, Some(Outcome::Applied), "{fact}");
+    }
+    assert_eq!(tables.record("#msg_slow").attempts, 0);
+}
+
+/// Another writer changes the counter after each read. Whatever contention costs is no failure of the event.
+#[tokio::test]
+async fn contention_uses_up_the_calls_of_a_receive_and_counts_no_attempt() {
+    let (harness, handlers) = harness(|request| {
+        let mut answer = count_in_two_rounds(request);
+        if answer.get("writes").is_some() {
+            answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
+        }
+        Reaction::Answers(answer)
+    })
+    .await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    assert_eq!(handlers.requests().len(), 4, "two rounds, twice");
+    let tables = harness.tables().await;
+    assert_eq!((tables.record("#msg_1").status, tables.record("#msg_1").attempts), (Status::Pending, 0));
+}
