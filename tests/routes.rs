@@ -313,7 +313,7 @@ fn fields(value: &impl serde::Serialize) -> Vec<String> {
 
 #[test]
 fn a_set_may_name_its_schema_and_no_field_twice() {
-    let parse = |text: &str| RouteSet::parse(text, &["payments"]);
+    let parse = |text: &str| RouteSet::parse(text, offered(&["payments"]));
     let named = r#"{"$schema": "https://example.com/routes.json", "version": 1, "otherwise": "dead", "routes": []}"#;
     assert!(parse(named).is_ok());
     let when = |when: &str| {
