@@ -218,6 +218,7 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
         from: "DEAD".to_owned(),
         to: "DISCARDED".to_owned(),
         accept_duplicate: false,
+        accept_other_body: false,
     };
     assert_eq!(entry, expected);
     let trail = trail_item(&dead.key);

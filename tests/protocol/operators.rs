@@ -77,6 +77,15 @@ fn a_quarantined_body_runs_only_for_one_who_accepts_it() {
     assert!(accepted.needs_reason());
     assert_eq!(after(&write(&accepted).unwrap(), &dead).status, Status::Pending);
     assert!(write(&order(Operation::Discard, "forged")).is_ok());
+    for (order, both) in [
+        (accepted, (true, false)),
+        (Order { accept_other_body: false, ..order(Operation::Discard, "x") }, (false, false)),
+    ] {
+        let writes = carry_out(&dead, &Trail::default(), &order, "1", &Timing::standard(), LATER).unwrap();
+        let Action::Put(item) = &writes[1].action else { panic!("{:?}", writes[1]) };
+        let entry = &Trail::decode(Some(item)).entries[0];
+        assert_eq!((entry.accept_other_body, entry.accept_duplicate), both, "the trail says what was accepted");
+    }
 }
 
 #[test]

@@ -134,6 +134,7 @@ pub fn carry_out(
         from: record.state_word().to_owned(),
         to: to.as_str().to_owned(),
         accept_duplicate: order.accept_duplicate,
+        accept_other_body: order.accept_other_body,
     };
     Ok(vec![write, trail.add(record, entry, timing, moment)])
 }

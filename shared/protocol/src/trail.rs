@@ -57,6 +57,8 @@ pub struct Entry {
     pub to: String,
     /// Whether the operator accepted that the effect may be applied twice.
     pub accept_duplicate: bool,
+    /// Whether the operator accepted a body that came second under its key, and that a forger may have written.
+    pub accept_other_body: bool,
 }
 
 /// All that operators did to one record, oldest first.
@@ -131,6 +133,7 @@ impl Entry {
             text("from", &self.from),
             text("to", &self.to),
             ("accept_duplicate".to_owned(), Value::Flag(self.accept_duplicate)),
+            ("accept_other_body".to_owned(), Value::Flag(self.accept_other_body)),
         ]))
     }
 
@@ -147,6 +150,7 @@ impl Entry {
             from: text("from"),
             to: text("to"),
             accept_duplicate: map.get("accept_duplicate") == Some(&Value::Flag(true)),
+            accept_other_body: map.get("accept_other_body") == Some(&Value::Flag(true)),
         })
     }
 }

@@ -42,10 +42,14 @@ impl Sent {
         self
     }
 
-    fn received(&self, id: &str, held: &[&str], tolerance: Option<Millis>) -> Result<VerifiedDelivery, Refusal> {
+    fn judged(&self, id: &str, held: &[&str], tolerance: Option<Millis>) -> Result<Received, Refusal> {
         let keyring = provider(id).keyring(&secrets(held)).unwrap();
         let request = Request { method: "POST", url: URL, headers: &self.headers, body: &self.body };
-        match provider(id).receive(&request, &keyring, &Settings::none(), tolerance, NOW)? {
+        provider(id).receive(&request, &keyring, &Settings::none(), tolerance, NOW)
+    }
+
+    fn received(&self, id: &str, held: &[&str], tolerance: Option<Millis>) -> Result<VerifiedDelivery, Refusal> {
+        match self.judged(id, held, tolerance)? {
             Received::Delivery(delivery) => Ok(delivery),
             other => panic!("not a delivery: {other:?}"),
         }
@@ -157,6 +161,26 @@ fn a_strong_signature_that_is_wrong_is_not_excused_by_a_weak_one() {
         }
     }
     assert_eq!(wrong.received("github", &["s"], None).unwrap_err(), Refusal::SignatureMismatch);
+}
+
+/// Slack signs its question and Notion does not. So the one is not answered without a signature, and what Notion has signed is
+/// kept, whatever it looks like.
+#[test]
+fn a_signature_decides_between_a_question_and_a_delivery() {
+    for (id, body, question_is_signed) in [
+        ("slack", r#"{"type":"url_verification","challenge":"abc"}"#, true),
+        ("notion", r#"{"verification_token":"secret_abc"}"#, false),
+    ] {
+        let signed = Sent::by(id, "s", NOW, &[], body);
+        let unsigned = Sent { headers: Vec::new(), body: body.as_bytes().to_vec() };
+        let (asked, other) = if question_is_signed { (signed, unsigned) } else { (unsigned, signed) };
+        assert!(matches!(asked.judged(id, &["s"], None), Ok(Received::Handshake(_))), "{id}");
+        match other.judged(id, &["s"], None) {
+            Err(Refusal::SignatureMissing) => assert!(question_is_signed, "{id}"),
+            Ok(Received::Delivery(_)) => assert!(!question_is_signed, "{id}"),
+            other => panic!("{id}: {other:?}"),
+        }
+    }
 }
 
 /// What the check relies on may come once. What only the key or the type is read from, of a delivery that is authentic, counts

@@ -297,7 +297,12 @@ async fn children(
 /// One entry of the audit trail, for people.
 fn told(entry: &Entry) -> String {
     let reason = if entry.reason.is_empty() { String::new() } else { format!(", \"{}\"", entry.reason) };
-    let risk = if entry.accept_duplicate { ", accepting a duplicate" } else { "" };
+    let risk = match (entry.accept_duplicate, entry.accept_other_body) {
+        (true, true) => ", accepting a duplicate and another body",
+        (true, false) => ", accepting a duplicate",
+        (false, true) => ", accepting another body",
+        (false, false) => "",
+    };
     format!("{} by {}: {} to {}{risk}{reason}", entry.operation, entry.by, entry.from, entry.to)
 }
 
@@ -320,6 +325,7 @@ fn operation(entry: &Entry) -> Value {
         "to": entry.to,
         "reason": entry.reason,
         "accept_duplicate": entry.accept_duplicate,
+        "accept_other_body": entry.accept_other_body,
     })
 }
 
