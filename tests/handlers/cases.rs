@@ -122,7 +122,7 @@ impl Case {
         let snapshot: Snapshot = recognised.reads.iter().map(shown).collect();
         let reads: Vec<_> = recognised.reads.iter().map(|item| json!({ "key": item.key })).collect();
         let fact = fact_of(&recognised.domain_key, event);
-        Ok(json!({ "fact": fact, "reads": reads, "plan": canonical(recognised.plan(&snapshot)?) }))
+        Ok(json!({ "fact": fact, "reads": reads, "plan": canonical(&recognised.plan(&snapshot)?) }))
     }
 }
 
@@ -133,18 +133,18 @@ fn fact_of(key: &DomainKey, event: &Event) -> String {
 }
 
 /// The plan as JSON, with everything sorted whose order means nothing.
-fn canonical(plan: Plan) -> Value {
+fn canonical(plan: &Plan) -> Value {
     let mut plan = json!(plan);
     for write in plan["writes"].as_array_mut().unwrap() {
         for list in ["/action/update", "/condition"] {
-            write.pointer_mut(list).and_then(Value::as_array_mut).into_iter().for_each(sort);
+            write.pointer_mut(list).and_then(Value::as_array_mut).into_iter().for_each(|list| sort(list));
         }
     }
     sort(plan["writes"].as_array_mut().unwrap());
     plan
 }
 
-fn sort(values: &mut Vec<Value>) {
+fn sort(values: &mut [Value]) {
     values.sort_by_key(Value::to_string);
 }
 
@@ -159,7 +159,7 @@ fn every_handler_answers_its_cases() {
         for case in cases {
             let mut expected = case.expect.clone();
             if let Some(plan) = expected.get_mut("plan") {
-                *plan = canonical(serde_json::from_value(plan.clone()).unwrap());
+                *plan = canonical(&serde_json::from_value(plan.clone()).unwrap());
             }
             let answer = case.answer(handler, &case.event(&common));
             assert_eq!(answer, expected, "{handler}: {}", case.name);

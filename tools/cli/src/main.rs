@@ -20,6 +20,7 @@ mod orders;
 mod output;
 #[cfg(feature = "aws")]
 mod outputs;
+mod own_handlers;
 mod rehearsal;
 mod route_set;
 mod samples;

@@ -46,6 +46,7 @@ use uuid::Uuid;
 
 use crate::capture::Capturer;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
+use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::target::DataFolder;
 
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
@@ -128,6 +129,8 @@ pub(crate) struct StackConfig {
     pub(crate) feed: Feed,
     /// Keeps requests.
     pub(crate) capturer: Option<Arc<Capturer>>,
+    /// Handlers in other languages.
+    pub(crate) handlers: HandlerCommands,
 }
 
 impl std::fmt::Debug for StackConfig {
@@ -157,6 +160,9 @@ pub(crate) enum StackError {
     /// The functions' service.
     #[error("the URL of the functions cannot be used")]
     Functions(#[source] InvokeError),
+    /// The service that runs handlers in other languages.
+    #[error("no port for the handlers is free")]
+    Handlers(#[source] std::io::Error),
 }
 
 /// The calls to AWS that each function has made so far.
@@ -192,6 +198,7 @@ pub(crate) struct Stack {
     place: Place,
     url: String,
     calls: FunctionCalls,
+    own: OwnHandlers,
 }
 
 /// The parts that invoke the worker and the relay.
@@ -221,21 +228,29 @@ impl Stack {
             .await
             .map_err(StackError::Create)?;
         let place = Place { dynamodb_url, sqs_url, resources };
+        let access_key_id = clients::access_key_id(&place.dynamodb_url);
+        let own = config.handlers.start(access_key_id, ambient()).await.map_err(StackError::Handlers)?;
         let calls = FunctionCalls::default();
         let (pollers, gateway, url) = match &config.functions {
             Functions::InProcess { port } => {
-                let parts = Parts { place: &place, config: &config };
+                let parts = Parts { place: &place, config: &config, own: &own };
                 let gateway = start_gateway(parts.webhook(&calls.webhook), *port, &config).await?;
                 let pollers = Pollers::start(parts.worker(&calls.worker), parts.relay(&calls.relay), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
             }
             Functions::Binaries { folder, port } => {
-                let environment = environment(&place, &config.folder, config.public_url.as_deref());
+                let environment = environment(&place, &config.folder, config.public_url.as_deref(), &own);
                 let function = |name| {
                     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-                    let (binary, environment) = (folder.join(name), environment.collect());
-                    ProcessInvoke::new(ProcessConfig { binary, environment, concurrency_max: PROCESSES_MAX }, ambient())
+                    let process = ProcessConfig {
+                        binary: folder.join(name),
+                        arguments: Vec::new(),
+                        environment: environment.collect(),
+                        lines: None,
+                        concurrency_max: PROCESSES_MAX,
+                    };
+                    ProcessInvoke::new(process, ambient())
                 };
                 let gateway = start_gateway(function(WEBHOOK), *port, &config).await?;
                 let pollers = Pollers::start(function(WORKER), function(RELAY), &place, &config)?;
@@ -248,7 +263,7 @@ impl Stack {
                 (pollers, None, url.trim_end_matches('/').to_owned())
             }
         };
-        Ok(Self { pollers, gateway, backends, place, url, calls })
+        Ok(Self { pollers, gateway, backends, place, url, calls, own })
     }
 
     /// The URL of the gateway, without a slash at the end. Deliveries go to `/webhooks/{endpoint}` below it.
@@ -259,6 +274,11 @@ impl Stack {
     /// The URLs of the servers, and the tables and queues created there.
     pub(crate) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// The handlers in other languages.
+    pub(crate) fn own_handlers(&self) -> &OwnHandlers {
+        &self.own
     }
 
     /// The calls that the functions in this process have made so far.
@@ -285,9 +305,16 @@ pub(crate) fn own_tables(resources: &StackResources) -> OwnTables {
 }
 
 /// The environment variables of functions that another process runs.
-pub(crate) fn environment(place: &Place, folder: &DataFolder, public_url: Option<&str>) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(
+    place: &Place,
+    folder: &DataFolder,
+    public_url: Option<&str>,
+    own: &OwnHandlers,
+) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
-    place.environment(folder.endpoints().folder(), &folder.routes()).into_iter().chain(public_url).collect()
+    let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", url));
+    let environment = place.environment(folder.endpoints().folder(), &folder.routes());
+    environment.into_iter().chain(public_url).chain(lambda_url).collect()
 }
 
 async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> Result<Gateway, StackError> {
@@ -333,6 +360,7 @@ impl Pollers {
 struct Parts<'a> {
     place: &'a Place,
     config: &'a StackConfig,
+    own: &'a OwnHandlers,
 }
 
 impl Parts<'_> {
@@ -390,7 +418,7 @@ impl Parts<'_> {
             queue: self.queue(calls, CALL_MAX),
             ambient: System,
             handlers,
-            remote: RemoteHandlers { url: Some(Box::new(LoopbackHandlers::new())), ..RemoteHandlers::none() },
+            remote: RemoteHandlers { lambda: Some(self.own.calls()), url: Some(Box::new(LoopbackHandlers::new())) },
             catalog: Catalog::built_in(),
             timing: self.config.timing,
         };

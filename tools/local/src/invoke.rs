@@ -159,7 +159,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
 }
 
 /// The header that marks a response as an error of the function.
-const FUNCTION_ERROR: &str = "x-amz-function-error";
+pub(crate) const FUNCTION_ERROR: &str = "x-amz-function-error";
 
 /// A function behind Lambda's invoke API, for instance a worker under `cargo lambda watch`.
 ///

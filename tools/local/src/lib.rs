@@ -20,6 +20,7 @@
 //! | [`schedule`] | an `EventBridge` rule with a fixed rate |
 //! | [`calls`] | a count of the calls through the SDK |
 //! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
+//! | [`invoke_api`] | Lambda's invoke API: functions by their names |
 //! | [`process`] | the same for a function's binary, as a separate process behind Lambda's Runtime API |
 //! | [`ambient`] | the clock and the generator of identifiers |
 //!
@@ -41,6 +42,7 @@ pub mod clients;
 pub mod event_source;
 pub mod gateway;
 pub mod invoke;
+pub mod invoke_api;
 pub mod process;
 pub mod schedule;
 pub mod tables;

@@ -2,8 +2,9 @@
 //!
 //! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time.
 //! When a process ends or is killed, its invocation fails, and the next invocation starts another process, as Lambda
-//! would.
+//! would. [`ProcessInvoke::renew`] does what a deployment of new code does.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -32,10 +34,42 @@ const DEADLINE: Duration = Duration::from_mins(15);
 pub struct ProcessConfig {
     /// The binary.
     pub binary: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
     /// Its environment variables, besides those that Lambda sets.
     pub environment: Vec<(String, String)>,
+    /// Gets what it prints. Without it, only its errors are printed.
+    pub lines: Option<Lines>,
     /// Most processes in parallel; further invocations wait.
     pub concurrency_max: usize,
+}
+
+/// Takes what a process prints, line by line.
+#[derive(Clone)]
+pub struct Lines(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Lines {
+    /// Passes each line to this closure.
+    pub fn to(take: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Follows a stream until it ends.
+    fn follow(&self, stream: Option<impl AsyncRead + Unpin + Send + 'static>) {
+        let (Some(stream), Self(take)) = (stream, self.clone()) else { return };
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stream).split(b'\n');
+            while let Ok(Some(line)) = lines.next_segment().await {
+                take(&String::from_utf8_lossy(&line));
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Lines")
+    }
 }
 
 /// A function whose invocations run in separate processes.
@@ -46,9 +80,16 @@ pub struct ProcessInvoke(Arc<Fleet>);
 struct Fleet {
     config: ProcessConfig,
     ambient: Ambient,
-    /// Processes without an invocation; the one used last is at the end.
-    idle: Mutex<Vec<Sandbox>>,
+    idle: Mutex<Idle>,
     free: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    /// Processes without an invocation; the one used last is at the end.
+    sandboxes: Vec<Sandbox>,
+    /// How often the processes were renewed.
+    renewals: u64,
 }
 
 impl ProcessInvoke {
@@ -57,36 +98,45 @@ impl ProcessInvoke {
         let free = Semaphore::new(config.concurrency_max);
         Self(Arc::new(Fleet { config, ambient, idle: Mutex::default(), free }))
     }
+
+    /// Lets further invocations run in new processes. Those that are idle end now, the others after their invocation.
+    pub fn renew(&self) {
+        let mut idle = self.0.idle();
+        idle.renewals += 1;
+        idle.sandboxes.clear();
+    }
 }
 
 impl Invoke for ProcessInvoke {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         // The semaphore is never closed.
         let _place = self.0.free.acquire().await.ok();
-        let mut sandbox = match self.0.living() {
+        let (renewals, living) = self.0.living();
+        let mut sandbox = match living {
             Some(sandbox) => sandbox,
             None => Sandbox::start(&self.0.config, self.0.ambient.clone()).await.map_err(|source| {
                 InvokeError::NotStarted { binary: self.0.config.binary.display().to_string(), source }
             })?,
         };
         let response = sandbox.invoke(event).await;
-        if sandbox.lives() {
-            self.0.idle().push(sandbox);
+        let mut idle = self.0.idle();
+        if sandbox.lives() && renewals == idle.renewals {
+            idle.sandboxes.push(sandbox);
         }
         response
     }
 }
 
 impl Fleet {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sandbox>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle process. Those that have ended meanwhile are removed.
-    fn living(&self) -> Option<Sandbox> {
+    /// How often the processes were renewed, and an idle one. Those that have ended meanwhile are removed.
+    fn living(&self) -> (u64, Option<Sandbox>) {
         let mut idle = self.idle();
-        idle.retain_mut(Sandbox::lives);
-        idle.pop()
+        idle.sandboxes.retain_mut(Sandbox::lives);
+        (idle.renewals, idle.sandboxes.pop())
     }
 }
 
@@ -114,7 +164,9 @@ impl Sandbox {
         // However the server ends, the process then has no Runtime API and the invocation fails.
         let server = tokio::spawn(async move { drop(axum::serve(listener, api.router()).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
-        let process = Command::new(&config.binary)
+        let output = || config.lines.as_ref().map(|_| Stdio::piped());
+        let mut process = Command::new(&config.binary)
+            .args(&config.arguments)
             // As on Lambda, the function gets nothing of this process's environment.
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -126,10 +178,15 @@ impl Sandbox {
             .env("AWS_LAMBDA_LOG_GROUP_NAME", name)
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(output().unwrap_or_else(Stdio::null))
+            .stderr(output().unwrap_or_else(Stdio::inherit))
             .kill_on_drop(true)
             .spawn()
             .inspect_err(|_| server.abort())?;
+        if let Some(lines) = &config.lines {
+            lines.follow(process.stdout.take());
+            lines.follow(process.stderr.take());
+        }
         Ok(Self { process, work, server })
     }
 

@@ -48,15 +48,63 @@ struct Figures {
     doubled: u64,
 }
 
+/// A language of `clients`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Language {
+    Python,
+    Typescript,
+}
+
+/// The sample handlers, each with its endpoint. In every language they name the same facts and items as in Rust, so the
+/// same counts hold.
+const HANDLERS: [(&str, &str); 3] = [("payments", "stripe"), ("messages", "whatsapp"), ("builds", "github")];
+
+impl Language {
+    /// The command that runs a sample handler.
+    fn command(self, handler: &str) -> String {
+        match self {
+            Self::Python => {
+                let path = "PYTHONPATH=clients/python/src:clients/python/examples";
+                format!("env {path} python3 -m hookonce.runtime {handler}.lambda_handler")
+            }
+            Self::Typescript => {
+                let built = "clients/typescript/dist";
+                format!("node {built}/src/runtime.js {built}/examples/{handler}.lambdaHandler")
+            }
+        }
+    }
+
+    /// Writes the routes to the handlers, and returns the options that run them.
+    fn prepare(self) -> Outcome<Vec<String>> {
+        if self == Self::Typescript && !Path::new("clients/typescript/dist").exists() {
+            return Err("scripts/check clients builds the handlers; run it first".to_owned());
+        }
+        let routes = HANDLERS.map(|(handler, endpoint)| {
+            format!(
+                r#"{{"name":"{handler}","consumer":"{handler}","endpoints":["{endpoint}"],"handler":{{"lambda":"{handler}"}}}}"#
+            )
+        });
+        let set = format!(r#"{{"version":1,"otherwise":"dead","routes":[{}]}}"#, routes.join(","));
+        std::fs::write(data("routes.json"), set).map_err(|error| format!("cannot write the routes: {error}"))?;
+        let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.command(handler));
+        let options = HANDLERS.map(option).into_iter().chain(["--handler-watch=clients/python/src".to_owned()]);
+        Ok(options.collect())
+    }
+}
+
 /// Kills at least this many processes while deliveries run.
-pub(crate) fn test(long: bool) -> Outcome<bool> {
+pub(crate) fn test(long: bool, handlers: Option<Language>) -> Outcome<bool> {
     let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
     build_functions()?;
+    let handlers = handlers.map_or(Ok(Vec::new()), Language::prepare)?;
     let servers = Servers::start(false)?;
     let mut dev = servers.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--binaries"]).arg(binaries("release")?).args(["--port", &PORT.to_string()]);
+    dev.args(["dev", "--data", DATA, "--binaries"])
+        .arg(binaries("release")?)
+        .args(["--port", &PORT.to_string()])
+        .args(handlers);
     let _stack = Background::start(dev.args(Running::options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
     let stack: Stack = json(&read(&data("stack.json"))?)?;

@@ -26,7 +26,13 @@ It exits 1 on any violation. What each figure means: docs/reliability.md";
 #[command(after_help = OTHERS, arg_required_else_help = true)]
 pub(crate) enum Part {
     /// The release binaries on real backends, their processes killed at random moments
-    Kill(Length),
+    Kill {
+        #[command(flatten)]
+        length: Length,
+        /// Let handlers in this language plan; their processes are killed, too
+        #[arg(long, value_name = "LANGUAGE")]
+        handler: Option<kill::Language>,
+    },
     /// Every remote call times every fault, and every ordered pair of those
     Grid {
         /// Every single fault once more, on the wire between the release binaries and real backends
@@ -56,7 +62,7 @@ pub(crate) struct Length {
 impl Part {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
-            Self::Kill(length) => kill::test(length.long),
+            Self::Kill { length, handler } => kill::test(length.long, handler),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::Grid { real: true, .. } => grid_on_servers(),

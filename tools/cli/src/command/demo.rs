@@ -21,6 +21,7 @@ use crate::census::{self, Census};
 use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
+use crate::own_handlers::HandlerCommands;
 use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
@@ -154,6 +155,7 @@ impl Ground {
             public_url: None,
             feed: life::feed(false).0,
             capturer: None,
+            handlers: HandlerCommands::default(),
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| {

@@ -21,6 +21,7 @@ use crate::capture::Capturer;
 use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
+use crate::own_handlers::{HandlerCommand, HandlerCommands};
 use crate::stack::{Functions, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, RunningStack, write};
 
@@ -53,6 +54,12 @@ pub(crate) struct Arguments {
     /// Create a table of your own for handlers, unless it exists: its alias, and its key with the types S, N or B, such as orders=shop:S,order:N.
     #[arg(long = "table", value_name = "ALIAS=KEY", value_parser = own_table)]
     tables: Vec<OwnTableShape>,
+    /// Run this command for the handler that routes name {"lambda": "NAME"}, as Lambda would. Give it once for each handler.
+    #[arg(long = "handler", value_name = "NAME=COMMAND", value_parser = HandlerCommand::parse)]
+    handlers: Vec<HandlerCommand>,
+    /// Start the handlers anew when a file below this folder changes.
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "handlers")]
+    handler_watch: PathBuf,
     /// Use this DynamoDB instead of the embedded one.
     #[arg(long, value_name = "URL", requires = "sqs_url")]
     dynamodb_url: Option<String>,
@@ -119,6 +126,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         public_url: public_url.clone(),
         feed,
         capturer: capturer.clone(),
+        handlers: HandlerCommands {
+            commands: arguments.handlers,
+            watched: arguments.handler_watch,
+            data: folder.data.clone(),
+        },
         metrics: Arc::new(move |line| {
             if show_metrics {
                 output::note(line);
@@ -132,7 +144,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )
     })?;
     let place = stack.place();
-    write_environment(&folder, &environment(place, &folder, public_url.as_deref()))?;
+    write_environment(&folder, &environment(place, &folder, public_url.as_deref(), stack.own_handlers()))?;
     let running = RunningStack {
         url: stack.url().to_owned(),
         public_url,
@@ -147,6 +159,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let announcement = running.announce(&folder)?;
     greet(&folder, &running, arguments.json);
+    for name in stack.own_handlers().names() {
+        output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
+    }
     if let Some(capturer) = capturer {
         output::note(&capturer.notice());
     }

@@ -13,6 +13,7 @@ mod life;
 mod manual;
 mod many;
 mod operators;
+mod own_handlers;
 mod parameters;
 mod providers;
 mod readme;

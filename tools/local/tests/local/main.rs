@@ -5,6 +5,7 @@ mod backends;
 mod event_source;
 mod gateway;
 mod http_invoke;
+mod invoke_api;
 mod process;
 mod support;
 mod tables;

@@ -1,36 +1,16 @@
 //! Functions as processes, with scripts instead of binaries.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use hookonce_local::ambient::Ambient;
 use hookonce_local::invoke::{Invoke as _, InvokeError};
-use hookonce_local::process::{ProcessConfig, ProcessInvoke};
+use hookonce_local::process::{Lines, ProcessConfig, ProcessInvoke};
 use serde_json::json;
 use uuid::Uuid;
 
-/// Speaks to the Runtime API as a function would. `take` leaves the invocation in `$id` and `$event`.
-const RUNTIME: &str = r#"#!/usr/bin/env bash
-api=${AWS_LAMBDA_RUNTIME_API/://}
-path=/2018-06-01/runtime/invocation
-take() {
-    exec 3<>"/dev/tcp/$api"
-    printf 'GET %s/next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' "$path" >&3
-    while IFS= read -r line <&3 && line=${line%$'\r'} && [ -n "$line" ]; do
-        case $line in
-            lambda-runtime-aws-request-id:*) id=${line#*: } ;;
-            content-length:*) length=${line#*: } ;;
-        esac
-    done
-    IFS= read -r -N "$length" event <&3
-}
-answer() {
-    exec 3<>"/dev/tcp/$api"
-    printf 'POST %s/%s/%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s' \
-        "$path" "$id" "$1" "${#2}" "$2" >&3
-    cat <&3 >/dev/null
-}
-"#;
+const RUNTIME: &str = include_str!("runtime.bash");
 
 /// A function that does this with each invocation.
 fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
@@ -39,7 +19,11 @@ fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
     std::fs::write(&binary, format!("{RUNTIME}while take; do\n{then}\ndone\n")).unwrap();
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
     let environment = vec![("GREETING".to_owned(), "hello".to_owned())];
-    (folder, invoke(ProcessConfig { binary, environment, concurrency_max: 2 }))
+    (folder, invoke(ProcessConfig { environment, concurrency_max: 2, ..config(binary) }))
+}
+
+fn config(binary: PathBuf) -> ProcessConfig {
+    ProcessConfig { binary, arguments: Vec::new(), environment: Vec::new(), lines: None, concurrency_max: 1 }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the deadline is passed to a separate process")]
@@ -77,7 +61,51 @@ async fn a_process_that_is_killed_fails_its_invocation_and_the_next_starts_anoth
 async fn a_binary_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("absent");
-    let function = invoke(ProcessConfig { binary, environment: Vec::new(), concurrency_max: 1 });
+    let function = invoke(config(binary));
     let error = function.invoke(json!(1)).await.unwrap_err();
     assert!(error.to_string().contains("absent failed"), "{error}");
+}
+
+#[tokio::test]
+async fn renewed_processes_run_the_new_code_and_are_given_their_arguments() {
+    let (folder, _) = function(r#"answer response "\"$1 $$\"""#);
+    let binary = folder.path().join("function");
+    let function = invoke(ProcessConfig { arguments: vec!["first".to_owned()], ..config(binary) });
+    let answer = async || function.invoke(json!(1)).await.unwrap().as_str().unwrap().to_owned();
+    let first = answer().await;
+    assert!(first.starts_with("first "), "{first}");
+    assert_eq!(answer().await, first, "one process answers one invocation after the other");
+    function.renew();
+    assert_ne!(answer().await, first, "another process answers");
+}
+
+#[tokio::test]
+async fn a_process_that_is_busy_when_all_are_renewed_ends_its_invocation_and_takes_no_further_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let wait = format!("[ \"$event\" = 2 ] || until [ -e {} ]; do sleep 0.01; done", gate.display());
+    let (_folder, function) = function(&format!("{wait}\nanswer response $$"));
+    let busy = tokio::spawn({
+        let function = function.clone();
+        async move { function.invoke(json!(1)).await.unwrap() }
+    });
+    // Another process answers meanwhile, so the first one is busy.
+    let other = function.invoke(json!(2)).await.unwrap();
+    function.renew();
+    std::fs::write(gate, "").unwrap();
+    let first = busy.await.unwrap();
+    let next = function.invoke(json!(2)).await.unwrap();
+    assert!(next != first && next != other, "{next}");
+}
+
+#[tokio::test]
+async fn what_a_process_prints_is_passed_on_line_by_line() {
+    let (folder, _) = function("echo out; echo error >&2; answer response 1");
+    let (sender, mut printed) = tokio::sync::mpsc::unbounded_channel();
+    let lines = Some(Lines::to(move |line| sender.send(line.to_owned()).unwrap()));
+    let function = invoke(ProcessConfig { lines, ..config(folder.path().join("function")) });
+    function.invoke(json!(1)).await.unwrap();
+    let mut both = [printed.recv().await.unwrap(), printed.recv().await.unwrap()];
+    both.sort();
+    assert_eq!(both, ["error", "out"]);
 }
