@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::call::{Committed, Written};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
+use hookonce_protocol::key::{ClaimId, DomainKey, EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{Order, Refusal, carry_out};
+use hookonce_protocol::operator::{Refusal, carry_out};
+use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Operation, Trail};
@@ -15,11 +16,12 @@ use hookonce_protocol::write::{Condition, Write};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::body::{compress, decompress};
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use crate::support::samples::{has_status, messaged, whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
-use crate::support::{Harness, Script, Verdict, word};
+use crate::support::{Harness, Script, Verdict, order, word};
 
 const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
 
@@ -221,27 +223,14 @@ async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by
     let whole = &tables.records[key.as_str()];
     assert_eq!((whole.status, whole.outcome), (Status::Processed, Some(Outcome::FannedOut)));
     assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
-    let force = Order {
-        operation: Operation::Force,
-        accept_duplicate: false,
-        accept_other_body: false,
-        by: "ada".to_owned(),
-        reason: "r".to_owned(),
-    };
-    let refused = force.write(whole, &Trail::default(), &harness.timing, harness.clock.moment());
+    let refused = order(Operation::Force, "r").write(whole, &Trail::default(), &harness.timing, harness.clock.moment());
     assert_eq!(refused.err(), Some(Refusal::Envelope), "its events are what takes effect");
 }
 
-/// Records a force by an operator, as `hookonce replay --force` does, and lets everything settle.
-async fn force(harness: &Harness, key: &RecordKey) {
+/// Records what an operator orders, as `hookonce replay` does, and lets everything settle.
+async fn replay(harness: &Harness, key: &RecordKey, operation: Operation) {
     let tables = harness.tables().await;
-    let order = Order {
-        operation: Operation::Force,
-        accept_duplicate: false,
-        accept_other_body: false,
-        by: "ada".to_owned(),
-        reason: "r".to_owned(),
-    };
+    let order = order(operation, "r");
     let (record, trail) = (&tables.records[key.as_str()], Trail::default());
     let writes = carry_out(record, &trail, &order, "act-1", &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operator_store(&Script::none()).commit(&writes).await, Committed::Applied);
@@ -250,49 +239,97 @@ async fn force(harness: &Harness, key: &RecordKey) {
     harness.settle().await;
 }
 
-/// An older catalog settled the whole as one event.
-async fn settled_as_one(harness: &Harness, ids: &[&str]) -> RecordKey {
+/// The handler of an older release, which took the whole for one event.
+#[derive(Debug)]
+struct TakesAsOne;
+
+impl Handler for TakesAsOne {
+    type Fact = ();
+
+    fn name(&self) -> &'static str {
+        "as_one"
+    }
+
+    fn recognise(&self, _: &Event) -> Result<Option<()>, HandlerError> {
+        Ok(Some(()))
+    }
+
+    fn domain_key(&self, (): &()) -> DomainKey {
+        DomainKey::of(["whole"])
+    }
+
+    fn plan(&self, _: &Event, (): &(), _: &Snapshot) -> Result<Plan, HandlerError> {
+        Ok(Plan::default())
+    }
+}
+
+/// The fact of the whole.
+const WHOLE: &str = "meta_whatsapp#as_one#whole";
+
+/// An older catalog settled the whole as one event, with these handlers.
+async fn settled_as_one(harness: &mut Harness, ids: &[&str], handlers: fn() -> Handlers) -> RecordKey {
+    let todays = std::mem::replace(&mut harness.handlers, handlers);
     let key = claim_as_one(harness, "sha256:of-the-body", "messages", &whatsapp(ids).body).await;
     let (messages, batch) = harness.batch().await.unwrap();
     let response = harness.worker_with(without_items()).handle(batch, harness.deadline()).await;
     harness.conclude(messages, Some(response)).await;
-    let settled = harness.tables().await.records[key.as_str()].outcome;
-    assert_eq!(settled, Some(Outcome::Ignored));
+    harness.handlers = todays;
+    key
+}
+
+async fn applied_as_one(harness: &mut Harness, ids: &[&str]) -> RecordKey {
+    let key = settled_as_one(harness, ids, || Handlers::new().with(TakesAsOne)).await;
+    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::Applied));
     key
 }
 
 #[tokio::test]
-async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event() {
-    let harness = Harness::new().await;
-    let key = settled_as_one(&harness, &["a", "b"]).await;
-    force(&harness, &key).await;
+async fn an_ignored_event_of_an_older_catalog_is_brought_back_event_by_event() {
+    let mut harness = Harness::new().await;
+    let key = settled_as_one(&mut harness, &["a", "b"], Handlers::new).await;
+    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::Ignored));
+    // Another delivery had one of its messages meanwhile.
+    harness.deliver(&whatsapp(&["b"])).await;
+    harness.settle().await;
+    replay(&harness, &key, Operation::Retry).await;
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2));
+    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
+}
+
+#[tokio::test]
+async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event() {
+    let mut harness = Harness::new().await;
+    let key = applied_as_one(&mut harness, &["a", "b"]).await;
+    replay(&harness, &key, Operation::Force).await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[messaged("a"), messaged("b"), WHOLE.to_owned()]), Verdict::applied(3));
     assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
 }
 
 /// A force that is accepted takes effect, or somebody hears of it.
 #[tokio::test]
 async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
-    let harness = Harness::new().await;
-    let key = settled_as_one(&harness, &["a", "b"]).await;
+    let mut harness = Harness::new().await;
+    let key = applied_as_one(&mut harness, &["a", "b"]).await;
     harness.deliver(&whatsapp(&["b"])).await;
     harness.settle().await;
-    force(&harness, &key).await;
+    replay(&harness, &key, Operation::Force).await;
     let tables = harness.tables().await;
     let whole = &tables.records[key.as_str()];
     assert_eq!((whole.status, whole.dead_reason), (Status::Dead, Some(DeadReason::Permanent)));
     assert_eq!(whole.last_error.as_deref(), Some("EVENT_HAS_RECORD"));
-    assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1), "the other one is applied");
+    let facts = [messaged("a"), messaged("b"), WHOLE.to_owned()];
+    assert_eq!(tables.verdict(&facts), Verdict::applied(3).dead(1), "the other one is applied");
     assert_eq!(harness.metric("record_dead"), 1);
 }
 
 /// The worker dies after it created the records of a forced event's parts. They are its own, so it goes on.
 #[tokio::test]
 async fn a_forced_event_of_an_older_catalog_knows_the_records_that_it_created_itself() {
-    let harness = Harness::new().await;
-    let key = settled_as_one(&harness, &["a", "b"]).await;
-    force(&harness, &key).await;
+    let mut harness = Harness::new().await;
+    let key = applied_as_one(&mut harness, &["a", "b"]).await;
+    replay(&harness, &key, Operation::Force).await;
     // As if the last write, which closes it, had not been made.
     let tables = harness.tables().await;
     let mut open = tables.records[key.as_str()].clone();

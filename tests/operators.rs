@@ -2,28 +2,18 @@
 
 use futures::future::join_all;
 use hookonce_protocol::key::{ClaimId, DomainKey};
-use hookonce_protocol::operator::{Order, Refusal};
+use hookonce_protocol::operator::{Operated, Order, Refusal};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{ENTRIES_MAX, Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
-use hookonce_runtime::operate::{Operated, operate, trails};
+use hookonce_runtime::operate::{operate, trails};
 use hookonce_runtime::port::Store;
 
 use crate::support::counting::{Counting, count, counted, counted_fact, counting};
-use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, word};
-
-fn order(operation: Ordered, reason: &str) -> Order {
-    Order {
-        operation,
-        accept_duplicate: false,
-        accept_other_body: false,
-        by: "ada".to_owned(),
-        reason: reason.to_owned(),
-    }
-}
+use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, order, word};
 
 async fn record(harness: &Harness, end: &str) -> Record {
     let key = harness.tables().await.record(end).key.clone();

@@ -1,15 +1,18 @@
 //! Routes, end to end: what a set says is what happens, and a set that is not known or not good changes nothing.
 
+use hookonce_protocol::operator::Operated;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::trail::Operation as Ordered;
+use hookonce_runtime::operate::operate;
 use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
 use serde_json::{Value, json};
 
-use crate::support::counting::{count, counted, counting};
+use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::harness::Worker;
 use crate::support::routes::MemoryRoutes;
 use crate::support::samples::{charge_refunded, invoice_paid};
-use crate::support::{Delivery, Harness, Script};
+use crate::support::{Delivery, Fault, Harness, Operation, Script, Verdict, order};
 
 /// A set with these routes.
 fn set(otherwise: &str, routes: &Value) -> Value {
@@ -158,6 +161,67 @@ async fn otherwise_says_what_happens_to_the_rest() {
         let record = tables.record("#evt_1");
         assert_eq!((record.status, record.outcome), (status, outcome), "{otherwise}");
     }
+}
+
+/// A retry lets an event that no route wanted be looked at again, under its own fact: whatever dies on the way, whoever
+/// else reports the fact, it takes effect once.
+#[tokio::test]
+async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once() {
+    let wanted =
+        json!([{ "name": "all", "consumer": "counting", "types": ["count.*"], "handler": {"builtin": "counting"} }]);
+    let nothing = set("ignore", &json!([]));
+    let calls = [
+        None,
+        Some((Operation::ReadDomain, Fault::Refused)),
+        Some((Operation::Commit, Fault::Refused)),
+        Some((Operation::Commit, Fault::ReplyLost)),
+        Some((Operation::Commit, Fault::CrashBefore)),
+        Some((Operation::Commit, Fault::Conflict)),
+    ];
+    for fault in calls {
+        let mut harness = Harness::with(counting).await;
+        let routes = MemoryRoutes::default();
+        routes.put(&nothing);
+        harness.routes = Some(routes.clone());
+        harness.deliver(&count("1", "f")).await;
+        harness.settle().await;
+        let ignored = harness.tables().await.record("#1").clone();
+        assert_eq!(ignored.outcome, Some(Outcome::Ignored));
+        routes.put(&set("ignore", &wanted));
+        // Another delivery reports the fact meanwhile, and is applied.
+        harness.deliver(&count("2", "f")).await;
+        harness.settle().await;
+        let script = fault.map_or_else(Script::none, |(operation, fault)| Script::on(operation, 0, fault));
+        let (store, retry) = (harness.operator_store(&script), order(Ordered::Retry, ""));
+        script.run(Box::pin(operate(&store, &ignored, &retry, &harness.timing, &harness.clock))).await;
+        // The person repeats the command, with the record as the first list showed it.
+        let again = operate(&harness.stack.store(), &ignored, &retry, &harness.timing, &harness.clock).await;
+        let done = fault.is_none_or(|(_, fault)| matches!(fault, Fault::ReplyLost | Fault::Conflict));
+        assert_eq!(again, if done { Operated::Overtaken } else { Operated::Done }, "{fault:?}");
+        harness.observe().await;
+        harness.relay().await;
+        harness.settle().await;
+        let tables = harness.tables().await;
+        let record = tables.record("#1");
+        assert_eq!((record.outcome, record.generation), (Some(Outcome::Duplicate), 0), "{fault:?}");
+        assert_eq!(tables.verdict(&[counted_fact("f")]), Verdict::applied(1), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_still_no_route_wants_ends_as_ignored_again() {
+    let harness = routed(&set("ignore", &json!([]))).await;
+    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+    harness.settle().await;
+    let ignored = harness.tables().await.record("#evt_1").clone();
+    let retry = order(Ordered::Retry, "");
+    let operated = operate(&harness.stack.store(), &ignored, &retry, &harness.timing, &harness.clock).await;
+    assert_eq!(operated, Operated::Done);
+    harness.observe().await;
+    harness.relay().await;
+    harness.settle().await;
+    let record = harness.tables().await.record("#evt_1").clone();
+    assert_eq!((record.outcome, record.retries, record.generation), (Some(Outcome::Ignored), 1, 0));
 }
 
 /// Works on everything in the queue with one worker that goes on living.

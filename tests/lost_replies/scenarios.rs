@@ -2,7 +2,6 @@
 
 use futures::future::{BoxFuture, FutureExt as _};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation;
@@ -11,7 +10,7 @@ use hookonce_runtime::operate::operate;
 use super::stage::Stage;
 use crate::support::counting::{count, counted};
 use crate::support::samples::{push, whatsapp};
-use crate::support::{Delivery, Fault, Operation as Call, Script, word};
+use crate::support::{Delivery, Fault, Operation as Call, Script, order, word};
 
 /// Deliveries and what happens around them.
 pub(crate) struct Scenario {
@@ -79,8 +78,7 @@ impl Stage {
     /// What an operator does to the record.
     async fn operate(&self, operation: Operation) {
         let Some(record) = self.only_record().await else { return };
-        let (by, reason) = ("ada".to_owned(), "a reason".to_owned());
-        let order = Order { operation, accept_duplicate: false, accept_other_body: false, by, reason };
+        let order = order(operation, "a reason");
         let store = self.harness.operator_store(&Script::none());
         let operated = operate(&store, &record, &order, &self.harness.timing, &self.harness.clock).await;
         self.note("operate", operated).await;

@@ -1,15 +1,20 @@
 //! What an operator may do, in every state of a record.
 
+use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
+use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
 use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, force, retry};
-use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::trail::{ENTRIES_MAX, Operation, Trail};
+use hookonce_protocol::worker::Worker;
 use hookonce_protocol::write::{Action, Write};
 
 use super::a_record;
 use crate::support::clock::START;
+use crate::support::order;
 
 const LATER: Moment = Moment { now: EpochMs(START.0 + 3_600_000), entropy: 0 };
 
@@ -45,6 +50,9 @@ fn every_wish_is_granted_or_refused_by_the_state() {
         let discarded = discard(&record, &timing, LATER).map(drop);
         assert_eq!(discarded, granted(*status == Status::Dead, Refusal::NotDiscardable), "discard, {status}");
     }
+    let ignored = Record { outcome: Some(Outcome::Ignored), ..record(Status::Processed) };
+    assert!(retry(&ignored, false, &timing, LATER).is_ok());
+    assert_eq!(force(&ignored, &timing, LATER), Err(Refusal::NotForceable), "it has had no effect to repeat");
     for status in [Status::Pending, Status::Processed] {
         let gone = Record { body: None, ..record(status) };
         let wish =
@@ -94,9 +102,34 @@ fn a_retry_starts_anew_in_the_same_generation() {
     let dead = Record { attempts: 12, resends: 9, dead_letters: 2, ..record(Status::Dead) };
     let now = after(&retry(&dead, false, &timing, LATER).unwrap(), &dead);
     assert_eq!((now.status, now.generation, now.attempts, now.resends), (Status::Pending, 0, 0, 0));
+    assert_eq!(now.retries, 1, "what was decided before it must not end the record");
     assert_eq!((now.dead_letters, now.dead_reason, now.dead_at), (0, None, None));
     assert_eq!(now.due.clone().unwrap().at, LATER.now);
-    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+    assert_eq!(violations(&now, &timing), []);
+}
+
+/// A worker that was asked before the retry, and whose mark lands after it, ends nothing.
+#[test]
+fn an_ignored_record_is_brought_back_and_no_mark_of_the_time_before_ends_it_again() {
+    let timing = Timing::standard();
+    let pending = record(Status::Pending);
+    let message = Message::Ref { pk: pending.key.clone() };
+    let Next::Call(worker, _) = Worker::start(Ok(message), 1, timing, LATER).next else { panic!("it reads") };
+    let found = Reply::Read(Ok(Found::Record(Box::new(pending.clone()))));
+    let Next::Call(worker, Call::Plan(_)) = worker.step(found, LATER).next else { panic!("it plans") };
+    let Next::Call(_, Call::Write(mark)) = worker.step(Reply::Planned(Planned::NoHandler), LATER).next else {
+        panic!("it marks")
+    };
+    let ignored = after(&mark, &pending);
+    assert_eq!(ignored.outcome, Some(Outcome::Ignored));
+    let back = after(&retry(&ignored, false, &timing, LATER).unwrap(), &ignored);
+    assert_eq!((back.status, back.generation, back.retries), (Status::Pending, 0, 1));
+    assert_eq!((back.outcome, back.processed_at), (None, None));
+    assert_eq!(illegal_step(Some(&ignored), &back), None);
+    assert_eq!(violations(&back, &timing), []);
+    assert!(mark.apply(Some(&back.encode())).is_err(), "the record was brought back since");
+    let uncounted = Record { retries: 0, ..back };
+    assert_eq!(illegal_step(Some(&ignored), &uncounted), Some(IllegalStep::Edge));
 }
 
 #[test]
@@ -106,7 +139,7 @@ fn a_force_is_one_more_generation_and_a_double_click_is_one_force() {
     let write = force(&done, &timing, LATER).unwrap();
     let now = after(&write, &done);
     assert_eq!((now.status, now.generation, now.attempts, now.outcome), (Status::Pending, 1, 0, None));
-    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+    assert_eq!(violations(&now, &timing), []);
     assert!(write.apply(Some(&now.encode())).is_err(), "the second click finds another generation");
 }
 
@@ -117,7 +150,7 @@ fn a_discarded_record_expires_like_a_processed_one() {
     let now = after(&discard(&dead, &timing, LATER).unwrap(), &dead);
     assert_eq!((now.status, now.discarded_at, now.due.clone()), (Status::Discarded, Some(LATER.now), None));
     assert_eq!(now.expires_at, Some(LATER.now.plus(Millis::days(35)).as_seconds()));
-    assert_eq!(hookonce_protocol::invariant::violations(&now, &timing), []);
+    assert_eq!(violations(&now, &timing), []);
 }
 
 /// An operator looks at a screen; the record changes meanwhile.
@@ -129,6 +162,7 @@ fn a_wish_that_was_overtaken_is_not_carried_out() {
     let elsewhere = [
         Record { claim_id: ClaimId("another".to_owned()), ..seen.clone() },
         Record { generation: 1, ..seen.clone() },
+        Record { retries: 1, ..seen.clone() },
         record(Status::Processed),
         record(Status::Discarded),
     ];
@@ -137,16 +171,6 @@ fn a_wish_that_was_overtaken_is_not_carried_out() {
             assert!(wish.apply(Some(&now.encode())).is_err(), "{now:?}");
         }
         assert!(wish.apply(None).is_err(), "it has expired");
-    }
-}
-
-fn order(operation: Operation, reason: &str) -> Order {
-    Order {
-        operation,
-        accept_duplicate: false,
-        accept_other_body: false,
-        by: "ada".to_owned(),
-        reason: reason.to_owned(),
     }
 }
 

@@ -58,6 +58,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             last_error: course.4,
             accept_duplicate: course.5,
             quarantine_mismatch: course.6,
+            retries: counters.2,
             attempts: counters.0,
             resends: counters.1,
             dead_letters: counters.2,
@@ -170,19 +171,22 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
 #[test]
 fn a_record_takes_the_edges_of_the_state_machine_and_no_other() {
     use Status::{Dead, Discarded, Pending, Processed};
-    let at = |status, generation| Record { status, generation, ..a_record("in#a#x") };
-    let same_generation = [(Pending, Processed), (Pending, Dead), (Dead, Pending), (Dead, Discarded)];
+    let at = |status, generation, retries| Record { status, generation, retries, ..a_record("in#a#x") };
+    let same_generation = [(Pending, Processed), (Pending, Dead), (Dead, Discarded)];
     for (from, to) in Status::ALL.iter().flat_map(|from| Status::ALL.iter().map(move |to| (*from, *to))) {
         let same = from == to || same_generation.contains(&(from, to));
         let next = (from, to) == (Processed, Pending);
-        for (generation, legal) in [(1, same), (2, next), (3, false)] {
-            let illegal = illegal_step(Some(&at(from, 1)), &at(to, generation));
-            assert_eq!(illegal, (!legal).then_some(IllegalStep::Edge), "{from} to {to}, generation {generation}");
+        let retried = [(Pending, Pending), (Dead, Pending)].contains(&(from, to));
+        let steps = [(1, 0, same), (1, 1, retried), (1, 2, false), (2, 0, next), (2, 1, false), (3, 0, false)];
+        for (generation, retries, legal) in steps {
+            let illegal = illegal_step(Some(&at(from, 1, 0)), &at(to, generation, retries));
+            let step = format!("{from} to {to}, generation {generation}, retries {retries}");
+            assert_eq!(illegal, (!legal).then_some(IllegalStep::Edge), "{step}");
         }
     }
     for (status, generation) in Status::ALL.iter().flat_map(|status| [(*status, 0), (*status, 1)]) {
         let legal = generation == 0 && matches!(status, Pending | Dead);
-        assert_eq!(illegal_step(None, &at(status, generation)).is_none(), legal, "claimed {status}");
+        assert_eq!(illegal_step(None, &at(status, generation, 0)).is_none(), legal, "claimed {status}");
     }
 }
 
@@ -191,7 +195,9 @@ fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
     let before = Record { generation: 1, attempts: 2, resends: 1, ..a_record("in#a#x") };
     let processed = Record { status: Status::Processed, outcome: Some(Outcome::Applied), ..before.clone() };
     let dead = Record { status: Status::Dead, dead_reason: Some(DeadReason::Stale), ..before.clone() };
-    let broken: [(IllegalStep, &Record, Record); 6] = [
+    let retried = Record { retries: 1, ..before.clone() };
+    let broken: [(IllegalStep, &Record, Record); 7] = [
+        (IllegalStep::Identity, &retried, before.clone()),
         (IllegalStep::Identity, &before, Record { claim_id: ClaimId("another".to_owned()), ..before.clone() }),
         (IllegalStep::Identity, &before, Record { generation: 0, ..before.clone() }),
         (IllegalStep::Body, &before, Record { body: None, ..before.clone() }),

@@ -9,6 +9,7 @@ use crate::message::Message;
 use crate::plan::Plan;
 use crate::record::{DeadReason, Found, Record, dead_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
+use crate::trail::Trail;
 use crate::write::Write;
 
 /// One call to carry out. Its reply goes back into the machine.
@@ -22,6 +23,8 @@ pub enum Call {
     WriteEach(Vec<Write>),
     /// One strongly consistent read of a record. Reply: [`Reply::Read`].
     Read(RecordKey),
+    /// One strongly consistent read of a record's audit trail. Reply: [`Reply::Trail`].
+    ReadTrail(RecordKey),
     /// Strongly consistent reads of records, without their bodies because there may be hundreds. Reply:
     /// [`Reply::ReadHeads`], in order.
     ReadHeads(Vec<RecordKey>),
@@ -59,6 +62,8 @@ pub enum Reply {
     WrittenEach(Vec<Written>),
     /// To a read.
     Read(Result<Found, Unavailable>),
+    /// To a read of a trail.
+    Trail(Result<Trail, Unavailable>),
     /// To reads.
     ReadHeads(Vec<Result<Found, Unavailable>>),
     /// To a commit.
@@ -403,6 +408,14 @@ impl Reply {
     /// [`Unavailable`] when the store did not answer.
     pub fn read(self) -> Result<Found, Unavailable> {
         if let Self::Read(found) = self { found } else { Err(Unavailable) }
+    }
+
+    /// The reply to a read of a trail.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store did not answer.
+    pub fn trail(self) -> Result<Trail, Unavailable> {
+        if let Self::Trail(trail) = self { trail } else { Err(Unavailable) }
     }
 
     /// The replies to `count` reads.

@@ -60,6 +60,7 @@ impl Claim {
             received_at: self.received_at,
             journal_shard: journal_shard(self.received_at, self.pk.shard(timing.shards)),
             due: Some(Due::pending(&self.pk, timing.shards, now.plus(timing.lease))),
+            retries: 0,
             attempts: 0,
             resends: 0,
             dead_letters: 0,

@@ -13,11 +13,11 @@ use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, set};
+use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
 use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
-use crate::write::{Action, Clause, Table, Write};
+use crate::write::{Action, Table, Write};
 
 /// The number of rounds of dead letters after which a record is DEAD.
 pub const ROUNDS_MAX: i64 = 3;
@@ -118,10 +118,7 @@ impl DeadLetter {
 }
 
 fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) -> Write {
-    let seen = match record.dead_letters {
-        0 => Clause::Absent(attribute::DEAD_LETTERS.into()),
-        count => equals(attribute::DEAD_LETTERS, count),
-    };
+    let seen = counted(attribute::DEAD_LETTERS, record.dead_letters);
     let mut changes =
         vec![set(attribute::DEAD_LETTERS, record.dead_letters + 1), set(attribute::DEAD_LETTER_AT, moment.now.0)];
     if dies {

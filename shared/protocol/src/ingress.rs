@@ -212,7 +212,7 @@ impl Ingress {
     }
 
     fn mark_due(self, moment: Moment) -> Step<Self, Answer> {
-        let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0 };
+        let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0, retries: 0 };
         let mine = self.record().due.map_or(moment.now, |due| due.at);
         let write = Write {
             purpose: Purpose::MarkDue,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::DOMAIN_KEY_PREFIX;
-use crate::record::{DEAD_LIST, PENDING_LIST, Record, Status};
+use crate::record::{DEAD_LIST, Outcome, PENDING_LIST, Record, Status};
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -36,14 +36,15 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let owed = matches!(record.status, Status::Pending | Status::Dead);
     let dead = record.status == Status::Dead;
     let processed = record.status == Status::Processed;
-    let counters = [record.generation, record.attempts, record.resends, record.dead_letters, record.duplicate_count];
+    let Record { generation, retries, attempts, resends, dead_letters, duplicate_count, .. } = record;
+    let counters = [generation, retries, attempts, resends, dead_letters, duplicate_count];
     let rules = [
         (RecordViolation::BodyMissing, !owed || record.body.is_some()),
         (RecordViolation::Expiry, record.expires_at.is_none() == dead),
         (RecordViolation::DueEntry, is_listed(record, timing)),
         (RecordViolation::OutcomeMissing, !processed || record.outcome.is_some()),
         (RecordViolation::ReasonMissing, !dead || record.dead_reason.is_some()),
-        (RecordViolation::NegativeCounter, counters.iter().all(|counter| *counter >= 0)),
+        (RecordViolation::NegativeCounter, counters.iter().all(|counter| **counter >= 0)),
     ];
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
 }
@@ -118,8 +119,8 @@ pub fn surplus_effects(domain: &[&Item], counted: &[Counted]) -> usize {
 /// A step of a record that this protocol never takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum IllegalStep {
-    /// A8: the claim changed, or the generation fell.
-    #[error("the claim of an existing record changed, or its generation fell")]
+    /// A8: the claim changed, or the generation or the retries fell.
+    #[error("the claim of an existing record changed, or its generation or its retries fell")]
     Identity,
     /// The state machine has no such edge.
     #[error("the state machine has no such edge")]
@@ -138,12 +139,14 @@ pub enum IllegalStep {
 /// |---|---|---|
 /// | no record | PENDING, generation 0 | a claim |
 /// | no record | DEAD, generation 0 | a claim that came too late or as a dead letter; another body that is kept |
-/// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter, a retry |
+/// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter |
+/// | PENDING | PENDING, same generation, one retry more | a retry |
 /// | PENDING | PROCESSED, same generation | a commit, or a mark without an effect of its own |
 /// | PENDING | DEAD, same generation | too many failures, a permanent one, age, dead letters |
-/// | DEAD | PENDING, same generation | a retry |
+/// | DEAD | PENDING, same generation, one retry more | a retry |
 /// | DEAD | DISCARDED, same generation | a discard |
-/// | PROCESSED | PENDING, next generation | a force |
+/// | PROCESSED as IGNORED | PENDING, same generation, one retry more | a retry |
+/// | PROCESSED otherwise | PENDING, next generation | a force |
 /// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
@@ -155,7 +158,12 @@ pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalSt
     };
     let begins_anew = after.attempts == 0 && after.resends == 0;
     let rules = [
-        (IllegalStep::Identity, before.claim_id == after.claim_id && before.generation <= after.generation),
+        (
+            IllegalStep::Identity,
+            before.claim_id == after.claim_id
+                && before.generation <= after.generation
+                && before.retries <= after.retries,
+        ),
         (IllegalStep::Edge, is_edge(before, after)),
         (IllegalStep::Body, before.body == after.body || is_redaction(before, after)),
         (IllegalStep::Attempts, before.attempts <= after.attempts || begins_anew),
@@ -171,13 +179,21 @@ fn is_redaction(before: &Record, after: &Record) -> bool {
 
 fn is_edge(before: &Record, after: &Record) -> bool {
     let same_generation = before.generation == after.generation;
+    let same = same_generation && before.retries == after.retries;
+    let retried = same_generation && after.retries == before.retries + 1;
+    let forced = after.generation == before.generation + 1 && before.retries == after.retries;
     match (before.status, after.status) {
-        (Status::Pending, Status::Pending | Status::Processed | Status::Dead)
-        | (Status::Dead, Status::Pending | Status::Discarded)
-        | (Status::Discarded, Status::Discarded) => same_generation,
-        (Status::Processed, Status::Processed) => same_generation && before.outcome == after.outcome,
-        (Status::Dead, Status::Dead) => same_generation && before.dead_reason == after.dead_reason,
-        (Status::Processed, Status::Pending) => after.generation == before.generation + 1,
+        (Status::Pending, Status::Pending) => same || retried,
+        (Status::Pending, Status::Processed | Status::Dead)
+        | (Status::Dead, Status::Discarded)
+        | (Status::Discarded, Status::Discarded) => same,
+        (Status::Dead, Status::Pending) => retried,
+        (Status::Processed, Status::Processed) => same && before.outcome == after.outcome,
+        (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,
+        (Status::Processed, Status::Pending) => match before.outcome {
+            Some(Outcome::Ignored) => retried,
+            Some(Outcome::Applied | Outcome::Duplicate | Outcome::FannedOut) | None => forced,
+        },
         (Status::Pending, Status::Discarded)
         | (Status::Processed, Status::Dead | Status::Discarded)
         | (Status::Dead, Status::Processed)

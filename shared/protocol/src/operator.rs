@@ -1,10 +1,21 @@
 //! Operator actions on a record. Each is one guarded write and sends nothing. The relay sends, within its budget.
-//! [`carry_out`] adds the entry of the audit trail.
+//! [`carry_out`] adds the entry of the audit trail, and [`Operator`] is the machine that does both.
+//!
+//! ```text
+//! read the trail ─▶ commit: the record's change and the entry of its trail ─▶ done
+//!   ▲                 ├─ conflict, throttling ─▶ wait ─┐
+//!   └─────────────────┼────────────────────────────────┘ a few times
+//!                     └─ anything else ─▶ read the trail: whether this act is in it
+//! ```
+//! The record is as it was shown to the operator, a moment or an hour ago. Its status, claim, generation and retries tell
+//! whether it is still the same; if not, somebody was first, and the operator is told.
 
-use crate::call::{CancellationReason, Committed};
+use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step};
 use crate::item::Value;
+use crate::key::RecordKey;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Outcome, Record, Status, attribute, equals, remove, set};
+use crate::record::{DeadReason, Due, Outcome, Record, Status, attribute, remove, set};
+use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
@@ -12,11 +23,13 @@ use crate::write::{Action, Change, Clause, Condition, Table, Write};
 /// Why an operator's action is refused. The text says what to do instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// A retry needs a record that still owes its effect.
-    #[error("only PENDING and DEAD records can be retried; a PROCESSED one can be forced")]
+    /// A retry needs a record that had no effect yet.
+    #[error("only PENDING, DEAD and IGNORED records can be retried; one whose effect was applied can be forced")]
     NotRetryable,
     /// A force needs a record whose effect was applied.
-    #[error("only PROCESSED records can be forced; retry a PENDING or DEAD one instead, so that it takes effect once")]
+    #[error(
+        "only records whose effect was applied can be forced; replay a PENDING, DEAD or IGNORED one without --force, so that it takes effect once"
+    )]
     NotForceable,
     /// A discard needs a DEAD record.
     #[error("only DEAD records can be discarded")]
@@ -45,7 +58,7 @@ pub enum Refusal {
 }
 
 /// What an operator asks for, of one record or of many.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Order {
     /// What to do.
     pub operation: Operation,
@@ -75,34 +88,22 @@ impl Order {
                 && entry.claim_id == record.claim_id
                 && entry.reason == self.reason
         };
-        let mut write = match self.operation {
-            Operation::Retry if is_quarantined(record) && !self.accept_other_body => return Err(Refusal::OtherBody),
-            Operation::Retry => retry(record, self.accept_duplicate, timing, moment)?,
-            Operation::Force if record.outcome == Some(Outcome::FannedOut) => return Err(Refusal::Envelope),
+        match self.operation {
+            Operation::Retry if is_quarantined(record) && !self.accept_other_body => Err(Refusal::OtherBody),
+            Operation::Retry => retry(record, self.accept_duplicate, timing, moment),
+            Operation::Force if record.outcome == Some(Outcome::FannedOut) => Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
-            Operation::Force if trail.entries.iter().any(forced) => return Err(Refusal::ForcedBefore),
-            Operation::Force => force(record, timing, moment)?,
-            Operation::Discard => discard(record, timing, moment)?,
-            Operation::Redact => redact(record)?,
-        };
-        write.condition.0.extend(as_seen(record));
-        Ok(write)
+            Operation::Force if trail.entries.iter().any(forced) => Err(Refusal::ForcedBefore),
+            Operation::Force => force(record, timing, moment),
+            Operation::Discard => discard(record, timing, moment),
+            Operation::Redact => redact(record),
+        }
     }
 }
 
 /// Whether a person must look at the body before it runs: it is not the first one under its id.
 fn is_quarantined(record: &Record) -> bool {
     record.status == Status::Dead && record.dead_reason == Some(DeadReason::IdCollision)
-}
-
-/// What else tells the state that the operator saw from a later one of the same name: another death, another retry. If
-/// somebody was first, the operator is told.
-fn as_seen(record: &Record) -> Option<Clause> {
-    match record.status {
-        Status::Pending => record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0)),
-        Status::Dead => record.dead_at.map(|at| equals(attribute::DEAD_AT, at.0)),
-        Status::Processed | Status::Discarded => None,
-    }
 }
 
 /// The transaction that carries out an order: the change of the record, and the entry of its trail. `id` identifies
@@ -139,35 +140,126 @@ pub fn carry_out(
     Ok(vec![write, trail.add(record, entry, timing, moment)])
 }
 
-/// The result of an order's transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was carried out.
+/// How often an order is tried when another transaction is in its way.
+const TRIES_MAX: u8 = 4;
+
+/// The bound of the first pause between two tries.
+const PAUSE: Millis = Millis(100);
+
+/// The result of an order on one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operated {
+    /// It was carried out, and the trail says so.
     Done,
-    /// The record or its trail is no longer as it was read. Nothing was written.
+    /// The protocol refuses it. Nothing was written.
+    Refused(Refusal),
+    /// The record changed after it was read: another operator or the worker was first. Nothing was written.
     Overtaken,
-    /// Nothing was written. Trying again may succeed.
-    Transient,
-    /// The store can never carry it out.
-    Invalid,
-    /// It was carried out or not. The trail tells.
-    Unknown,
+    /// The store refuses the order for good, or other transactions on the record were in its way each time. Nothing was
+    /// written. Other records are not concerned.
+    Blocked,
+    /// The store did not answer. The order was carried out or not; it is safe to repeat it.
+    Unavailable,
 }
 
-impl From<Committed> for Verdict {
-    fn from(committed: Committed) -> Self {
-        match committed {
-            Committed::Applied => Self::Done,
-            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::ConditionFailed) => Self::Overtaken,
-            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::Invalid) => Self::Invalid,
-            Committed::Cancelled(_) => Self::Transient,
-            Committed::Invalid => Self::Invalid,
-            Committed::Unavailable => Self::Unknown,
+/// The machine for one order on one record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Operator {
+    record: Box<Record>,
+    order: Order,
+    id: String,
+    timing: Timing,
+    tries: u8,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Reading,
+    Committing,
+    Pausing,
+    Confirming { otherwise: Operated },
+}
+
+type OperatorStep = Step<Operator, Operated>;
+
+impl Operator {
+    /// Starts with the record as it was shown. `id` identifies this act in the trail, which so tells after a lost reply
+    /// whether it was carried out.
+    pub fn start(record: Record, order: Order, id: String, timing: Timing) -> OperatorStep {
+        let machine = Self { record: Box::new(record), order, id, timing, tries: 0, state: State::Reading };
+        machine.read_trail(State::Reading)
+    }
+
+    fn key(&self) -> RecordKey {
+        self.record.key.clone()
+    }
+
+    fn call(mut self, state: State, call: Call) -> OperatorStep {
+        self.state = state;
+        Step::call(self, call)
+    }
+
+    fn read_trail(self, state: State) -> OperatorStep {
+        let call = Call::ReadTrail(self.key());
+        self.call(state, call)
+    }
+
+    fn commit(self, trail: &Trail, moment: Moment) -> OperatorStep {
+        if trail.has(&self.id) {
+            return Step::done(Operated::Done);
+        }
+        match carry_out(&self.record, trail, &self.order, &self.id, &self.timing, moment) {
+            Ok(writes) => self.call(State::Committing, Call::Commit(writes)),
+            Err(refusal) => Step::done(Operated::Refused(refusal)),
+        }
+    }
+
+    fn committed(self, committed: &Committed, moment: Moment) -> OperatorStep {
+        let otherwise = match committed {
+            Committed::Applied => return Step::done(Operated::Done),
+            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::ConditionFailed) => {
+                Operated::Overtaken
+            }
+            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::Invalid) => Operated::Blocked,
+            Committed::Cancelled(_) => return self.pause(moment),
+            Committed::Invalid => Operated::Blocked,
+            Committed::Unavailable => Operated::Unavailable,
+        };
+        self.read_trail(State::Confirming { otherwise })
+    }
+
+    fn pause(mut self, moment: Moment) -> OperatorStep {
+        let wait = moment.uniform(Millis(PAUSE.0 << self.tries));
+        self.tries += 1;
+        if self.tries >= TRIES_MAX {
+            return Step::done(Operated::Blocked);
+        }
+        self.call(State::Pausing, Call::Wait(wait))
+    }
+}
+
+impl Machine for Operator {
+    type Output = Operated;
+
+    fn step(mut self, reply: Reply, moment: Moment) -> OperatorStep {
+        match std::mem::replace(&mut self.state, State::Reading) {
+            State::Reading => match reply.trail() {
+                Ok(trail) => self.commit(&trail, moment),
+                Err(_) => Step::done(Operated::Unavailable),
+            },
+            State::Committing => self.committed(&reply.committed(), moment),
+            State::Pausing => self.read_trail(State::Reading),
+            State::Confirming { otherwise } => match reply.trail() {
+                Ok(trail) if trail.has(&self.id) => Step::done(Operated::Done),
+                Ok(_) | Err(_) => Step::done(otherwise),
+            },
         }
     }
 }
 
-/// Lets a PENDING or DEAD record run again in the same generation.
+/// Lets a PENDING, DEAD or IGNORED record run again in the same generation. None of them wrote a domain key in it, so the
+/// effect is still one.
 ///
 /// # Errors
 /// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
@@ -175,29 +267,32 @@ impl From<Committed> for Verdict {
 pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     let unknown = record.dead_reason.is_some_and(DeadReason::effect_unknown);
     match record.status {
-        Status::Processed | Status::Discarded => return Err(Refusal::NotRetryable),
+        Status::Processed if record.outcome != Some(Outcome::Ignored) => return Err(Refusal::NotRetryable),
+        Status::Discarded => return Err(Refusal::NotRetryable),
         Status::Dead if unknown && !accept_duplicate => return Err(Refusal::EffectUnknown),
-        Status::Dead | Status::Pending => {}
+        Status::Dead | Status::Pending | Status::Processed => {}
     }
     if record.body.is_none() {
         return Err(Refusal::NoBody);
     }
     let mut changes = rearmed(record, timing, moment);
+    changes.push(set(attribute::RETRIES, record.retries + 1));
     changes.extend([remove(attribute::DEAD_AT), remove(attribute::DEAD_REASON), remove(attribute::DEAD_LETTERS)]);
+    changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT)]);
     if accept_duplicate {
         changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     }
-    let condition = record.guard().condition([Clause::Present(attribute::BODY.into())]);
-    Ok(update(record, Purpose::Retry, changes, condition))
+    Ok(update(record, Purpose::Retry, changes, with_body(record)))
 }
 
 /// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.
 ///
 /// # Errors
-/// [`Refusal`] when the record is not PROCESSED, or its payload is gone.
+/// [`Refusal`] when the record is not PROCESSED with an effect, or its payload is gone.
 pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     match record.status {
         Status::Pending | Status::Dead | Status::Discarded => return Err(Refusal::NotForceable),
+        Status::Processed if record.outcome == Some(Outcome::Ignored) => return Err(Refusal::NotForceable),
         Status::Processed if record.body.is_none() => return Err(Refusal::NoBody),
         Status::Processed => {}
     }
@@ -205,8 +300,7 @@ pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, 
     changes.push(set(attribute::GENERATION, record.generation + 1));
     changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT), remove(attribute::DEAD_LETTERS)]);
-    let condition = record.guard().condition([Clause::Present(attribute::BODY.into())]);
-    Ok(update(record, Purpose::Force, changes, condition))
+    Ok(update(record, Purpose::Force, changes, with_body(record)))
 }
 
 /// Discards a DEAD record. It then expires like a processed one.
@@ -238,7 +332,12 @@ pub fn redact(record: &Record) -> Result<Write, Refusal> {
         Status::Processed | Status::Discarded if record.body.is_none() => return Err(Refusal::NoBody),
         Status::Processed | Status::Discarded => {}
     }
-    Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], record.guard().condition([])))
+    Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], with_body(record)))
+}
+
+/// The record as it was shown, and its body: another operator may have erased it since.
+fn with_body(record: &Record) -> Condition {
+    record.guard().condition([Clause::Present(attribute::BODY.into())])
 }
 
 fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
@@ -251,6 +350,7 @@ fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
         set(attribute::DUE_SHARD, due.shard),
         set(attribute::DUE_AT, due.at.0),
         set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), moment.now).0),
+        remove(attribute::HANDLER_AWAY_SINCE),
     ]
 }
 

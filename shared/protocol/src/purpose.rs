@@ -50,7 +50,7 @@ words! {
         RearmDeadLetter = "re-arm dead letter",
         /// Makes a record DEAD after its last round of dead letters: 1.8.
         DieOfDeadLetter = "die of dead letter",
-        /// Lets a PENDING or DEAD record run again: 1.9.
+        /// Lets a PENDING, DEAD or IGNORED record run again: 1.9.
         Retry = "retry",
         /// Lets a PROCESSED record run again, in the next generation: 1.9.
         Force = "force",

@@ -31,6 +31,7 @@ pub mod attribute {
     pub const DUE_AT: &str = "due_at";
     pub const ATTEMPTS: &str = "attempts";
     pub const RESENDS: &str = "resends";
+    pub const RETRIES: &str = "retries";
     pub const DEAD_LETTERS: &str = "dead_letters";
     pub const DEAD_LETTER_AT: &str = "dead_letter_at";
     pub const HANDLER_AWAY_SINCE: &str = "handler_away_since";
@@ -49,7 +50,7 @@ pub mod attribute {
     pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 
     /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 32] = [
+    pub const HEAD: [&str; 33] = [
         SCHEMA_VERSION,
         STATUS,
         CLAIM_ID,
@@ -66,6 +67,7 @@ pub mod attribute {
         DUE_AT,
         ATTEMPTS,
         RESENDS,
+        RETRIES,
         DEAD_LETTERS,
         DEAD_LETTER_AT,
         HANDLER_AWAY_SINCE,
@@ -106,7 +108,7 @@ words! {
         Applied = "APPLIED",
         /// The business fact was applied before, under another id.
         Duplicate = "DUPLICATE",
-        /// No handler wants events of this type.
+        /// No handler and no route wanted it. A retry lets it be looked at again.
         Ignored = "IGNORED",
         /// An envelope whose events all have their own records.
         FannedOut = "FANNED_OUT",
@@ -212,9 +214,12 @@ pub struct Record {
     pub journal_shard: String,
     /// The entry in the index of due records. `None` unless PENDING or DEAD.
     pub due: Option<Due>,
-    /// Handler failures in this generation.
+    /// How often an operator brought it back in the same generation. What was decided before a retry must not end the
+    /// record after it, so every update names the count that it starts from.
+    pub retries: i64,
+    /// Handler failures since it was claimed or brought back.
     pub attempts: i64,
-    /// Relay sends in this generation.
+    /// Relay sends since it was claimed or brought back.
     pub resends: i64,
     /// How many rounds of its messages ended as dead letters.
     pub dead_letters: i64,
@@ -288,6 +293,8 @@ pub struct Guard {
     pub claim_id: ClaimId,
     /// The generation that the record must have.
     pub generation: i64,
+    /// The retries that the record must have.
+    pub retries: i64,
 }
 
 impl Guard {
@@ -297,6 +304,7 @@ impl Guard {
             equals(attribute::STATUS, self.status.as_str()),
             equals(attribute::CLAIM_ID, self.claim_id.0.as_str()),
             equals(attribute::GENERATION, self.generation),
+            counted(attribute::RETRIES, self.retries),
         ];
         clauses.extend(further);
         Condition(clauses)
@@ -306,6 +314,11 @@ impl Guard {
 /// A clause on an attribute of the protocol.
 pub fn equals(name: &'static str, value: impl Into<Value>) -> Clause {
     Clause::Equals(name.into(), value.into())
+}
+
+/// A clause on a counter of the protocol, which is stored only where it is not zero.
+pub(crate) fn counted(name: &'static str, count: i64) -> Clause {
+    if count == 0 { Clause::Absent(name.into()) } else { equals(name, count) }
 }
 
 /// A change of an attribute of the protocol.
@@ -321,7 +334,12 @@ pub fn remove(name: &'static str) -> Change {
 impl Record {
     /// The guard for this record's current state.
     pub fn guard(&self) -> Guard {
-        Guard { status: self.status, claim_id: self.claim_id.clone(), generation: self.generation }
+        Guard {
+            status: self.status,
+            claim_id: self.claim_id.clone(),
+            generation: self.generation,
+            retries: self.retries,
+        }
     }
 
     /// Whose event it is: the tenant that it was claimed for, else its endpoint. `None` if the key names no endpoint.
@@ -373,6 +391,7 @@ impl Record {
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
             (attribute::DEAD_LETTER_AT, self.dead_letter_at.map(|at| at.0.into())),
             (attribute::HANDLER_AWAY_SINCE, self.handler_away_since.map(|at| at.0.into())),
+            (attribute::RETRIES, (self.retries > 0).then(|| self.retries.into())),
             (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
             (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
@@ -423,6 +442,7 @@ impl Record {
                 (Some(shard), Some(at)) => Some(Due { shard: shard.to_owned(), at }),
                 (None, _) | (_, None) => None,
             },
+            retries: number(attribute::RETRIES).unwrap_or(0),
             attempts: number(attribute::ATTEMPTS)?,
             resends: number(attribute::RESENDS)?,
             dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),

@@ -25,7 +25,7 @@ const ENTRIES: &str = "entries";
 words! {
     /// What an operator does to a record.
     Operation {
-        /// Lets a PENDING or DEAD record run again.
+        /// Lets a PENDING, DEAD or IGNORED record run again.
         Retry = "retry",
         /// Lets a PROCESSED record take effect once more.
         Force = "force",
@@ -37,7 +37,7 @@ words! {
 }
 
 /// One thing that an operator did to a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Identifies this act. Unique for each.
     pub id: String,
@@ -62,7 +62,7 @@ pub struct Entry {
 }
 
 /// All that operators did to one record, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Trail {
     /// How many acts there were, including those that are no longer kept.
     pub count: i64,

@@ -1,36 +1,15 @@
 //! Carries out an operator's order on one record.
 
-use hookonce_protocol::operator::{Order, Refusal, Verdict, carry_out};
+use hookonce_protocol::call::{Call, Reply};
+use hookonce_protocol::operator::{Operated, Operator, Order};
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::record::Record;
-use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Trail, trail_item};
 
 use crate::ambient::Ambient;
-use crate::drive::duration;
+use crate::drive::{Carry, drive, duration};
 use crate::port::Store;
-
-/// How often an order is tried when another transaction is in its way.
-const ATTEMPTS_MAX: u32 = 4;
-
-/// The bound of the first pause between two tries.
-const PAUSE: Millis = Millis(100);
-
-/// The result of an order on one record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operated {
-    /// It was carried out, and the trail says so.
-    Done,
-    /// The protocol refuses it. Nothing was written.
-    Refused(Refusal),
-    /// The record changed after it was read: another operator or the worker was first. Nothing was written.
-    Overtaken,
-    /// The store refuses the order for good, or other transactions on the record were in its way each time. Nothing was
-    /// written. Other records are not concerned.
-    Blocked,
-    /// The store did not answer. The order was carried out or not; it is safe to repeat it.
-    Unavailable,
-}
 
 /// Reads the trails of these records, in order. `None` where the store did not answer.
 pub async fn trails<S: Store>(store: &S, records: &[&Record]) -> Option<Vec<Trail>> {
@@ -39,7 +18,7 @@ pub async fn trails<S: Store>(store: &S, records: &[&Record]) -> Option<Vec<Trai
     Some(items.iter().map(|item| Trail::decode(found.item(item))).collect())
 }
 
-/// Carries out an order on a record as it was read. The record's change and the entry of its trail are one transaction.
+/// Carries out an order on a record as it was read.
 pub async fn operate<S: Store, A: Ambient>(
     store: &S,
     record: &Record,
@@ -47,37 +26,37 @@ pub async fn operate<S: Store, A: Ambient>(
     timing: &Timing,
     ambient: &A,
 ) -> Operated {
-    // The same for every try, so that the trail tells whether one of them was carried out.
-    let id = ambient.claim_id().0;
-    for attempt in 0..ATTEMPTS_MAX {
-        let Some(trail) = trail(store, record).await else { return Operated::Unavailable };
-        if trail.has(&id) {
-            return Operated::Done;
-        }
-        let moment = ambient.moment();
-        let writes = match carry_out(record, &trail, order, &id, timing, moment) {
-            Ok(writes) => writes,
-            Err(refusal) => return Operated::Refused(refusal),
-        };
-        let verdict = Verdict::from(store.commit(&writes).await);
-        let otherwise = match verdict {
-            Verdict::Done => return Operated::Done,
-            Verdict::Overtaken => Operated::Overtaken,
-            Verdict::Invalid => Operated::Blocked,
-            Verdict::Unknown => Operated::Unavailable,
-            Verdict::Transient => {
-                tokio::time::sleep(duration(moment.uniform(Millis(PAUSE.0 << attempt)))).await;
-                continue;
-            }
-        };
-        return match self::trail(store, record).await {
-            Some(trail) if trail.has(&id) => Operated::Done,
-            Some(_) | None => otherwise,
-        };
-    }
-    Operated::Blocked
+    let first = Operator::start(record.clone(), order.clone(), ambient.claim_id().0, *timing);
+    drive(first, &OrderCalls(store), ambient).await.output
 }
 
-async fn trail<S: Store>(store: &S, record: &Record) -> Option<Trail> {
-    trails(store, &[record]).await?.pop()
+/// The calls of an order. It sends nothing.
+struct OrderCalls<'a, S>(&'a S);
+
+impl<S: Store> Carry for OrderCalls<'_, S> {
+    async fn carry(&self, call: Call) -> Reply {
+        match call {
+            Call::ReadTrail(key) => {
+                let item: ItemRef = trail_item(&key).into();
+                let found = self.0.read_items(std::slice::from_ref(&item)).await;
+                Reply::Trail(found.map(|found| Trail::decode(found.item(&item))))
+            }
+            Call::Commit(writes) => Reply::Committed(self.0.commit(&writes).await),
+            Call::Wait(length) => {
+                tokio::time::sleep(duration(length)).await;
+                Reply::Done
+            }
+            Call::Write(_)
+            | Call::WriteBestEffort(_)
+            | Call::WriteEach(_)
+            | Call::Read(_)
+            | Call::ReadHeads(_)
+            | Call::Send(_)
+            | Call::SendEach(_)
+            | Call::QueryDue(_)
+            | Call::CountReceived { .. }
+            | Call::Plan(_)
+            | Call::Split(_) => Reply::Done,
+        }
+    }
 }

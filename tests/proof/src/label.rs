@@ -103,6 +103,9 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
             writes.iter().zip(each).flat_map(|(write, result)| one(write.purpose.as_str(), written(result))).collect()
         }
         (Call::Read(_), Reply::Read(result)) => one("read", found(result)),
+        (Call::ReadTrail(_), Reply::Trail(result)) => {
+            one("read trail", if result.is_ok() { "read" } else { "unavailable" })
+        }
         (Call::ReadHeads(_), Reply::ReadHeads(each)) => {
             each.iter().flat_map(|result| one("read heads", found(result))).collect()
         }

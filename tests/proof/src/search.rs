@@ -22,6 +22,8 @@ pub struct Found {
     pub depth: usize,
     /// What was broken, and how to get there.
     pub counterexample: Option<Counterexample>,
+    /// Whether the mutation changed anything.
+    pub mutated: bool,
     /// The labels of the steps that were taken.
     pub labels: BTreeSet<String>,
 }
@@ -51,6 +53,7 @@ pub fn explore(scenario: Scenario, mutation: Mutation) -> Found {
         transitions: checker.state_count(),
         depth: checker.max_depth(),
         counterexample,
+        mutated: checker.model().mutated(),
         labels: checker.model().labels(),
     }
 }

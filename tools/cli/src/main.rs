@@ -76,7 +76,7 @@ enum Command {
     List(command::list::Arguments),
     /// Show the timeline of one record.
     Show(command::show::Arguments),
-    /// Let dead records run again, or force processed ones.
+    /// Let dead or ignored records run again, or force applied ones.
     Replay(command::replay::Arguments),
     /// Give dead records up.
     Discard(orders::OrderArguments),

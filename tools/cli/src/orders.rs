@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::Args;
 use futures::{Stream, StreamExt as _};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::operator::{Order, Refusal};
+use hookonce_protocol::operator::{Operated, Order, Refusal};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::DynamoStore;
-use hookonce_runtime::operate::{Operated, operate, trails};
+use hookonce_runtime::operate::{operate, trails};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -246,6 +246,8 @@ impl Fate {
 struct Tally {
     examined: usize,
     unreadable: usize,
+    /// Records that no handler or route wanted, among those that are or would be retried.
+    ignored: usize,
     fates: BTreeMap<Fate, usize>,
 }
 
@@ -357,6 +359,8 @@ impl Run<'_> {
     /// Counts a record and prints it: in a dry run all, later only what went wrong.
     fn count(&mut self, record: &Record, fate: Fate) {
         *self.tally.fates.entry(fate).or_default() += 1;
+        let retried = self.order.operation == Operation::Retry && matches!(fate, Fate::Would | Fate::Done);
+        self.tally.ignored += usize::from(retried && record.outcome == Some(Outcome::Ignored));
         if self.arguments.json {
             output::json_line(&row(record, self.order.operation, fate));
             return;
@@ -455,6 +459,13 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
             ),
             Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
+    }
+    if tally.ignored > 0 {
+        output::note(&format!(
+            "{} of them ended as IGNORED: the routes and handlers of today are asked anew, and what they still do not want \
+             ends as IGNORED again; `hookonce route explain` tells which route takes an event",
+            tally.ignored
+        ));
     }
     if tally.fates.is_empty() {
         output::note("no record matches; `hookonce list` with the same filters shows what there is");

@@ -205,6 +205,7 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             // Thousands of children would crowd into the envelope's partition of the journal.
             journal_shard: journal_shard(envelope.received_at, key.shard(timing.shards)),
             due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
+            retries: 0,
             attempts: 0,
             resends: 0,
             dead_letters: 0,

@@ -1,16 +1,17 @@
 //! The actions that can happen next, and the states they lead to.
 
+use hookonce_protocol::call::{Call, Step};
+use hookonce_protocol::dead_letter::DeadLetter;
 use hookonce_protocol::ingress::{Ingress, Rules};
-use hookonce_protocol::operator::{Order, carry_out};
+use hookonce_protocol::operator::{Operated, Operator, Order};
 use hookonce_protocol::relay::{Budget as RelayBudget, Limits, Run};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
-use hookonce_protocol::trail::{Operation, Trail, trail_item};
+use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::worker::Worker;
-use hookonce_protocol::{call::Call, dead_letter::DeadLetter};
 
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, Advanced, End};
+use super::process::{Actor, End};
 use super::rule::Rule;
 use super::scenario::Clock;
 use super::state::{Budget, SLOTS, State};
@@ -63,8 +64,10 @@ pub enum Action {
     Expire(u8),
     /// The TTL removes the domain keys that have expired.
     Forget,
-    /// An operator acts on a record as it is now.
+    /// An operator is shown a record as it is now, and acts on it.
     Operate(OperatorAction, u8),
+    /// Another route set comes into use: routes want the events, or no longer do.
+    Route,
 }
 
 /// How long a record may stay due while the clock goes on: the relay runs at least this often.
@@ -120,6 +123,9 @@ impl Model {
         if room {
             Self::operator_actions(world, state, actions);
         }
+        if state.may(Budget::Route) {
+            actions.push(Action::Route);
+        }
     }
 
     fn message_acts(world: &World, state: &State, index: usize, free: bool, actions: &mut Vec<Action>) {
@@ -161,7 +167,13 @@ impl Model {
         }
     }
 
-    fn operator_action(world: &World, state: &State, operator_action: OperatorAction, slot: usize) -> Option<Call> {
+    /// The machine's first step; `None` if the protocol refuses the order for the record as it is shown.
+    fn operator_action(
+        world: &World,
+        state: &State,
+        operator_action: OperatorAction,
+        slot: usize,
+    ) -> Option<Step<Operator, Operated>> {
         let record = world.item(state.items[slot])?.record.as_ref()?;
         let (operation, accept_duplicate) = match operator_action {
             OperatorAction::Retry => (Operation::Retry, false),
@@ -170,17 +182,10 @@ impl Model {
             OperatorAction::Discard => (Operation::Discard, false),
             OperatorAction::Redact => (Operation::Redact, false),
         };
-        let trail = Trail::decode(world.domains.value(state.domain).get(&trail_item(&record.key)));
-        // Each act has a reason of its own: a force for a known reason is refused.
-        let order = Order {
-            operation,
-            accept_duplicate,
-            accept_other_body: true,
-            by: String::new(),
-            reason: trail.count.to_string(),
-        };
-        let moment = world.moment(state.now, 0);
-        carry_out(record, &trail, &order, "act", &world.timing, moment).ok().map(Call::Commit)
+        let (by, reason) = (String::new(), String::new());
+        let order = Order { operation, accept_duplicate, accept_other_body: true, by, reason };
+        let granted = order.write(record, &Trail::default(), &world.timing, world.moment(state.now, 0)).is_ok();
+        granted.then(|| Operator::start(record.clone(), order, "act".to_owned(), world.timing))
     }
 
     /// The next moment at which something can differ, unless the clock must wait for the relay or for a process.
@@ -219,9 +224,16 @@ impl Model {
         (next < i64::MAX && next <= limit && (brief || state.idle() || self.overtakes(world, state))).then_some(next)
     }
 
-    /// A worker may be overtaken by any length of time. A provider's request may not: it would be another delivery.
+    /// A worker may be overtaken by any length of time, and so may an operator who looks at a record. A provider's request
+    /// may not: it would be another delivery. An operator's transaction names the time at which it is sent, so it may be
+    /// overtaken by the age of a zombie only.
     fn overtakes(&self, world: &World, state: &State) -> bool {
-        self.scenario.clock == Clock::Overtaking && Self::running(world, state, Role::Ingress) == 0
+        let held = |proc: &&ProcId| {
+            let view = world.procs.view(**proc);
+            view.role == Role::Ingress || view.role == Role::Operator && matches!(view.class, Class::Commit { .. })
+        };
+        let mut running = state.procs.iter().filter(|proc| proc.is_some());
+        self.scenario.clock == Clock::Overtaking && !running.any(|proc| held(&proc))
     }
 
     /// The state afterwards; `None` if it would not fit into the bounds of the model.
@@ -254,6 +266,11 @@ impl Model {
                 next.expired = true;
                 true
             }
+            Action::Route => {
+                next.spend(Budget::Route);
+                next.routed = !next.routed;
+                true
+            }
             Action::Operate(operator_action, slot) => {
                 Self::operate(world, &mut next, operator_action, usize::from(slot))
             }
@@ -275,7 +292,7 @@ impl Model {
     }
 
     fn operate(world: &mut World, state: &mut State, operator_action: OperatorAction, slot: usize) -> bool {
-        let Some(call) = Self::operator_action(world, state, operator_action, slot) else { return false };
+        let Some(first) = Self::operator_action(world, state, operator_action, slot) else { return false };
         state.spend(match operator_action {
             OperatorAction::Retry => Budget::Retry,
             OperatorAction::Pardon => Budget::Pardon,
@@ -283,8 +300,7 @@ impl Model {
             OperatorAction::Discard => Budget::Discard,
             OperatorAction::Redact => Budget::Redact,
         });
-        let actor = Actor::Operator(state.items[slot]);
-        let outcome = world.begin(Advanced::Asks(Box::new(actor), call), state.now);
+        let outcome = world.begin(Actor::operator(first, state.items[slot]), state.now);
         enter(state, outcome)
     }
 
@@ -418,6 +434,11 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
                 fault(Fault::Stale);
             }
         }
+        Class::Trail { .. } => {
+            if refuse {
+                fault(Fault::Refused);
+            }
+        }
         Class::Send => {
             if refuse {
                 fault(Fault::Refused);
@@ -427,7 +448,7 @@ fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>)
                 }
             }
         }
-        Class::Plan => {
+        Class::Plan { .. } => {
             if refuse {
                 fault(Fault::Refused);
             }

@@ -1,7 +1,7 @@
 //! How the store and the queues carry out a call, and what the caller gets back.
 
 use hookonce_protocol::call::Call;
-use hookonce_protocol::record::Status;
+use hookonce_protocol::record::Record;
 
 use super::Model;
 use super::action::{finish, index};
@@ -84,7 +84,7 @@ impl Model {
                 let old = state.items[slot];
                 let (applied, new) = world.write(view.call, view.part, old);
                 if applied {
-                    self.change(world, state, slot, new, view.role);
+                    self.change(world, state, slot, new, view.role == Role::Relay);
                     if view.hasty {
                         state.broken = Rule::Hasty as u8;
                     }
@@ -96,7 +96,7 @@ impl Model {
                 if answer == Answer::Committed {
                     let overreach = overreach(world, state, view.shown, slot, domain);
                     state.domain = domain;
-                    self.change(world, state, slot, item, view.role);
+                    self.change(world, state, slot, item, false);
                     if let Some(rule) = overreach {
                         state.broken = rule as u8;
                     }
@@ -109,7 +109,12 @@ impl Model {
                 let sent = u8::try_from(count).expect("few messages");
                 Self::send(world, state, view, count).then_some(Answer::Sent(sent))
             }
-            Class::Plan => Some(Answer::Planned(if world.contended() { state.domain } else { EMPTY_DOMAIN })),
+            Class::Plan { slot } if !(state.routed && world.wants(view.call)) => {
+                state.declined |= 1 << slot;
+                Some(Answer::Declined)
+            }
+            Class::Plan { .. } => Some(Answer::Planned(if world.contended() { state.domain } else { EMPTY_DOMAIN })),
+            Class::Trail { slot } => Some(Answer::Trail(world.domains.view(state.domain).trails[slot])),
         }
     }
 
@@ -130,8 +135,9 @@ impl Model {
         true
     }
 
-    /// A record changes.
-    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: ItemId, role: Role) {
+    /// A record changes. `sends` says that its writer sends a hint if it re-armed the record. Nobody waits for a late
+    /// write.
+    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: ItemId, sends: bool) {
         let old = state.items[slot];
         if old == new {
             return;
@@ -145,7 +151,13 @@ impl Model {
             state.forced[fact] += u8::from(edge.forced);
             state.pardoned[fact] += u8::from(edge.pardoned && !edge.forced);
         }
-        if edge.rearmed && role == Role::Relay {
+        if edge.ignored && state.declined & (1 << slot) == 0 {
+            state.broken = Rule::Unasked as u8;
+        }
+        if edge.revived || !world.item(new).is_some_and(super::view::ItemView::pending) {
+            state.declined &= !(1 << slot);
+        }
+        if edge.rearmed && sends {
             state.granted[slot] = (state.granted[slot] + 1).min(2);
         }
         if self.scenario.budgets[Budget::Stale as usize] > 0 && state.may(Budget::Stale) {
@@ -167,7 +179,7 @@ impl Model {
                 if answer == Answer::Committed {
                     let overreach = overreach(world, state, late.shown, slot, domain);
                     state.domain = domain;
-                    self.change(world, state, slot, item, Role::Worker);
+                    self.change(world, state, slot, item, false);
                     if let Some(rule) = overreach {
                         state.broken = rule as u8;
                     }
@@ -186,7 +198,7 @@ impl Model {
         let slot = world.slot(key);
         let (applied, new) = world.write(late.call, usize::from(late.part), state.items[slot]);
         if applied {
-            self.change(world, state, slot, new, Role::Worker);
+            self.change(world, state, slot, new, false);
         }
     }
 
@@ -196,10 +208,10 @@ impl Model {
         if pending && !self.scenario.clock.relay_may_be_down() {
             state.broken = Rule::Expired as u8;
         }
-        let discarded =
-            world.item(state.items[slot]).and_then(super::view::ItemView::status) == Some(Status::Discarded);
-        state.given_up |= u8::from(discarded) << slot;
+        let given_up = world.item(state.items[slot]).is_some_and(super::view::ItemView::given_up);
+        state.given_up |= u8::from(given_up) << slot;
         state.items[slot] = ItemId::NONE;
+        state.declined &= !(1 << slot);
         state.before[slot] = ItemId::NONE;
         state.granted[slot] = 0;
         state.expired = true;
@@ -219,8 +231,8 @@ fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: D
     }
     let seen = |item: ItemId| {
         let record = world.item(item)?.record.as_ref()?;
-        let due = record.due.as_ref().filter(|_| record.status == Status::Pending).map(|due| due.at);
-        Some((&record.claim_id, record.generation, record.status, due, record.dead_at, record.body.is_some()))
+        let Record { claim_id, generation, retries, status, outcome, dead_at, body, .. } = record;
+        Some((claim_id, generation, retries, status, outcome, dead_at, body.is_some()))
     };
     (seen(shown) != seen(state.items[slot])).then_some(Rule::Unseen)
 }

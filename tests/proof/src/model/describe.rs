@@ -53,6 +53,7 @@ fn words(world: &World, state: &State, action: Action) -> String {
         Action::Attempt(_)
         | Action::Relay
         | Action::Advance
+        | Action::Route
         | Action::Expire(_)
         | Action::Forget
         | Action::Operate(..) => {
@@ -66,6 +67,7 @@ fn call_words(call: &Call, part: usize) -> String {
         Call::Write(write) | Call::WriteBestEffort(write) => format!("{} {}", write.purpose, write.key),
         Call::WriteEach(writes) => format!("{} {}", writes[part].purpose, writes[part].key),
         Call::Read(key) => format!("read {key}"),
+        Call::ReadTrail(key) => format!("read the trail of {key}"),
         Call::ReadHeads(keys) => format!("read {} records", keys.len()),
         Call::Commit(writes) => format!("commit {}", writes[0].key),
         Call::Send(message) => format!("{} {}", kind(message), message.record_key()),

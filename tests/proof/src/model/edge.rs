@@ -1,7 +1,7 @@
 //! What the change of one record means.
 
 use hookonce_protocol::invariant::{IllegalStep, illegal_step};
-use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 
 use super::rule::Rule;
 use super::view::ItemView;
@@ -15,6 +15,10 @@ pub(crate) struct Edge {
     pub(crate) forced: bool,
     /// An operator accepted a second effect.
     pub(crate) pardoned: bool,
+    /// It was brought back.
+    pub(crate) revived: bool,
+    /// It ended as IGNORED.
+    pub(crate) ignored: bool,
     /// Its next time of sending moved into the future.
     pub(crate) rearmed: bool,
 }
@@ -40,6 +44,8 @@ impl Edge {
             broken: illegal_step(Some(before), after).map(rule),
             forced: after.generation == before.generation + 1,
             pardoned: same && after.accept_duplicate && !before.accept_duplicate,
+            revived: !same || before.retries != after.retries,
+            ignored: before.status == Status::Pending && after.outcome == Some(Outcome::Ignored),
             rearmed: after.status == Status::Pending && due(after) > due(before),
         }
     }

@@ -18,6 +18,7 @@ mod action;
 mod carry;
 mod describe;
 pub(crate) mod edge;
+mod plan;
 pub mod pool;
 mod process;
 pub mod rule;
@@ -145,6 +146,8 @@ impl Model {
             pardoned: [0; FACTS],
             rearms: 0,
             granted: [0; SLOTS],
+            routed: !self.scenario.unrouted,
+            declined: 0,
             given_up: 0,
             expired: false,
             broken: 0,
@@ -175,6 +178,11 @@ impl Model {
     /// The labels of every step that was taken.
     pub fn labels(&self) -> std::collections::BTreeSet<String> {
         self.locked().world.labels.clone()
+    }
+
+    /// Whether the mutation changed anything in the steps that were taken.
+    pub fn mutated(&self) -> bool {
+        self.locked().world.mutated.get()
     }
 
     /// The rule that a state breaks, if any.

@@ -3,6 +3,7 @@
 use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::ingress::{Answer, Ingress};
+use hookonce_protocol::operator::{Operated, Operator};
 use hookonce_protocol::relay::{Chunk, Run, Scan};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::worker::{Settled, Worker};
@@ -21,8 +22,8 @@ pub(super) enum Actor {
     Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
     DeadLetter(DeadLetter, MessageId, bool),
-    /// An operator whose transaction is under way, and the record that was shown.
-    Operator(ItemId),
+    /// An operator, and the record that was shown.
+    Operator(Operator, ItemId),
 }
 
 /// A machine of a relay run.
@@ -84,7 +85,7 @@ impl Actor {
             Self::Worker(..) => Role::Worker,
             Self::Relay(..) => Role::Relay,
             Self::DeadLetter(..) => Role::DeadLetter,
-            Self::Operator(_) => Role::Operator,
+            Self::Operator(..) => Role::Operator,
         }
     }
 
@@ -95,7 +96,7 @@ impl Actor {
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
             Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
             Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
-            Self::Operator(_) => Advanced::Ended(End::Gone),
+            Self::Operator(machine, shown) => Self::operator(machine.step(reply, moment), shown),
         }
     }
 
@@ -145,6 +146,14 @@ impl Actor {
                 Advanced::Ended(End::Answered { delivery, accepted: true })
             }
             Next::Done(Answer::RetryPlease) => Advanced::Ended(End::Answered { delivery, accepted: false }),
+        }
+    }
+
+    /// The first or a later step of an operator.
+    pub(super) fn operator(step: Step<Operator, Operated>, shown: ItemId) -> Advanced {
+        match step.next {
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Operator(machine, shown)), call),
+            Next::Done(_) => Advanced::Ended(End::Gone),
         }
     }
 

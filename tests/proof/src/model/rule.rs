@@ -49,11 +49,13 @@ pub enum Rule {
     Unseen,
     /// Each act of an operator is an entry of the trail.
     Untold,
+    /// A record ends as IGNORED only if no handler wanted it when asked since it was claimed or brought back.
+    Unasked,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -70,6 +72,7 @@ impl Rule {
         Self::Disowned,
         Self::Unseen,
         Self::Untold,
+        Self::Unasked,
     ];
 
     /// The rule of a code.
@@ -97,6 +100,7 @@ impl fmt::Display for Rule {
             Self::Disowned => "a repeated write does not recognise itself",
             Self::Unseen => "an operator changes what was not shown",
             Self::Untold => "an operator's act is not in the trail",
+            Self::Unasked => "a record that was brought back is ignored unasked",
         })
     }
 }
@@ -172,6 +176,7 @@ impl Model {
             Budget::Crash,
             Budget::Duplicate,
             Budget::Refuse,
+            Budget::Conflict,
             Budget::Late,
             Budget::Redrive,
             Budget::Fail,

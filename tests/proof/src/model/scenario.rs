@@ -90,6 +90,8 @@ pub struct Scenario {
     pub clock: Clock,
     /// The handler's plan depends on what it saw, so that plans can be overtaken.
     pub contended: bool,
+    /// At first, no route wants any event.
+    pub unrouted: bool,
     /// An event that the store can never take: it fits into no item.
     pub unstorable: Option<&'static str>,
     /// Run per change, not only in the long form.
@@ -133,6 +135,7 @@ impl Scenario {
             clock: Clock::Near,
             window: Millis(0),
             contended: false,
+            unrouted: false,
             unstorable: None,
             short: true,
         }
@@ -159,6 +162,11 @@ impl Scenario {
         self
     }
 
+    fn unrouted(mut self) -> Self {
+        self.unrouted = true;
+        self
+    }
+
     fn long(mut self) -> Self {
         self.short = false;
         self
@@ -171,6 +179,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(horizons());
     all.extend(envelopes());
     all.extend(repetitions());
+    all.extend(routes());
     all
 }
 
@@ -220,9 +229,10 @@ fn deliveries() -> Vec<Scenario> {
         contended.with("crash refuse conflict late fail poison"),
         relays.clone().with("crash refuse lose tick*2 relay*2 stale"),
         mismatch.with("crash refuse*2 late duplicate redrive").enqueue(),
-        Scenario::new("two operators", vec![single(1)]).with("retry*2 force discard redact*2 poison duplicate tick"),
+        Scenario::new("two operators", vec![single(1)])
+            .with("retry*2 force discard*2 redact*2 poison*2 duplicate tick"),
         Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
-            .with("crash refuse late duplicate poison force repeat invalid"),
+            .with("crash refuse late duplicate poison retry repeat invalid"),
         Scenario::new("a handler away", vec![single(1)]).with("away*2 crash refuse late duplicate tick"),
         Scenario::new("a handler away, operators and dead letters", vec![single(1)])
             .with("away*2 late duplicate poison redrive retry discard"),
@@ -252,9 +262,9 @@ fn horizons() -> Vec<Scenario> {
     let mut zombies = around.clone();
     zombies.name = "zombies around the expiry";
     zombies.clock = Clock::Overtaking;
-    let operators = Scenario { name: "operators around the expiry", ..around.clone() };
+    let operators = Scenario { name: "operators around the expiry", ..zombies.clone() };
     vec![
-        operators.with("tick force redact*2 retry discard poison"),
+        operators.with("tick force redact*2 retry discard*2 poison*2"),
         renewal.with("tick*5 lose*3 crash refuse fail duplicate"),
         down.with("tick*3 lose refuse late duplicate"),
         around.with("tick duplicate late refuse fail poison discard"),
@@ -316,5 +326,27 @@ fn repetitions() -> Vec<Scenario> {
             .enqueue()
             .far(),
         unstorable.with("crash refuse duplicate repeat"),
+    ]
+}
+
+/// Events that no route wants at first. Once one does, an operator brings them back.
+fn routes() -> Vec<Scenario> {
+    let mut around = Scenario::new("an ignored event around the expiry", vec![single(2)]).far().unrouted();
+    around.window = Millis::days(14);
+    around.clock = Clock::Overtaking;
+    vec![
+        Scenario::new("an ignored event, brought back", vec![single(1)])
+            .with("route retry duplicate*2 late crash refuse")
+            .unrouted(),
+        Scenario::new("an ignored event, brought back, writes repeated", vec![single(1)])
+            .with("route retry duplicate repeat*2 invalid conflict fail")
+            .unrouted(),
+        Scenario::new("an ignored event and another id of its fact", vec![single(1), other("a")])
+            .with("route retry*2 duplicate late")
+            .unrouted(),
+        Scenario::new("an ignored event, two operators", vec![single(1)])
+            .with("route*2 retry*2 force redact duplicate late")
+            .unrouted(),
+        around.with("tick route retry duplicate"),
     ]
 }

@@ -64,6 +64,8 @@ pub enum Budget {
     Discard,
     /// An operator redacts.
     Redact,
+    /// Another route set comes into use.
+    Route,
 }
 
 impl Budget {
@@ -89,6 +91,7 @@ impl Budget {
         Self::Force,
         Self::Discard,
         Self::Redact,
+        Self::Route,
     ];
 
     /// The budget of a word: its name in lower case.
@@ -98,7 +101,7 @@ impl Budget {
 }
 
 /// How many budgets there are.
-pub const BUDGETS: usize = Budget::Redact as usize + 1;
+pub const BUDGETS: usize = Budget::Route as usize + 1;
 
 /// A write that its caller gave up on and that the store may still carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -146,7 +149,11 @@ pub struct State {
     pub rearms: u8,
     /// Re-sends that were granted by a re-arm and not yet used, per record.
     pub granted: [i8; SLOTS],
-    /// Records that an operator had discarded when the TTL removed them, as bits by place.
+    /// A route wants the events.
+    pub routed: bool,
+    /// PENDING records that no handler wanted when asked since they were claimed or brought back, as bits by place.
+    pub declined: u8,
+    /// Records that an operator had discarded, or that no handler had wanted, when the TTL removed them, as bits by place.
     pub given_up: u8,
     /// The TTL has removed something.
     pub expired: bool,

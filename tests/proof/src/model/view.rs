@@ -51,12 +51,19 @@ impl ItemView {
         self.status() == Some(Status::Pending)
     }
 
-    /// Its effect is still owed, or was given up with its payload kept, or by an operator; or no handler wants it.
+    /// Its effect is still owed, or was given up with its payload kept, or by an operator; or no handler wanted it.
     pub(crate) fn accounts(&self) -> bool {
         self.record.as_ref().is_some_and(|record| match record.status {
             Status::Pending | Status::Dead => record.body.is_some(),
-            Status::Discarded => true,
-            Status::Processed => record.outcome == Some(Outcome::Ignored) && fact_of(record).is_none(),
+            Status::Processed | Status::Discarded => self.given_up(),
+        })
+    }
+
+    /// An operator discarded it, or no handler wanted it.
+    pub(crate) fn given_up(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| {
+            record.status == Status::Discarded
+                || record.status == Status::Processed && record.outcome == Some(Outcome::Ignored)
         })
     }
 
@@ -177,7 +184,8 @@ pub(super) fn fact_of(record: &Record) -> Option<usize> {
     FACT_NAMES.iter().position(|name| name.as_bytes() == body)
 }
 
-/// The domain table without the attributes that nothing reads. Of a trail, only the count is left, and no expiry.
+/// The domain table without the attributes that nothing reads. Of a trail, only the count is left, and no expiry: so a
+/// force is never refused for its reason.
 pub(super) fn plain_domain(mut domain: Domain) -> Domain {
     for (key, item) in &mut domain {
         if key.starts_with(TRAIL_PREFIX) {

@@ -1,30 +1,30 @@
 //! The interned values of one exploration, and the steps of machines and stores on them. Each step is computed once.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hookonce_protocol::call::{
-    Call, CancellationReason, ChildEvent, Committed, DueEntry, DuePage, Failure, HandlerPlan, Planned, Reply, Split,
-    Unavailable, Written,
+    Call, CancellationReason, Committed, DueEntry, DuePage, Failure, Planned, Reply, Split, Unavailable, Written,
 };
-use hookonce_protocol::check::Scope;
 use hookonce_protocol::item::Item;
-use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Found, Record, attribute};
+use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
+use hookonce_protocol::trail::Trail;
+use hookonce_protocol::write::{Clause, Table, Write};
 use rustc_hash::FxHashMap;
 
 use super::edge::Edge;
+use super::plan::events;
 use super::pool::{CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs};
 use super::process::{Actor, Advanced, End, Proc};
 use super::scenario::Scenario;
 use super::state::SLOTS;
-use super::view::{Domain, DomainView, FACT_NAMES, ItemView, LEDGER, fact_of, plain, plain_domain, plain_write};
+use super::view::{Domain, DomainView, FACT_NAMES, ItemView, plain, plain_domain, plain_write};
 use crate::label::{Role, labels, repeated};
 use crate::mutant::Mutation;
 
@@ -49,8 +49,16 @@ pub(super) enum Class {
     Send,
     /// A query of the index.
     Query,
-    /// A handler's plan.
-    Plan,
+    /// A handler's plan for a record.
+    Plan {
+        /// The record's place.
+        slot: usize,
+    },
+    /// A read of a record's trail.
+    Trail {
+        /// The record's place.
+        slot: usize,
+    },
 }
 
 /// The answer to a call, small enough to look steps up by.
@@ -78,6 +86,10 @@ pub(super) enum Answer {
     Due([i64; SLOTS]),
     /// The handler plans on this domain table.
     Planned(DomainId),
+    /// No handler wants the event.
+    Declined,
+    /// How many acts the trail has.
+    Trail(u8),
     /// The handler fails.
     HandlerFails {
         /// Whether another attempt can succeed.
@@ -159,6 +171,8 @@ pub(super) struct World {
     sends: FxHashMap<CallId, Arc<Vec<MessageId>>>,
     /// The labels of the steps that were taken.
     pub(super) labels: BTreeSet<String>,
+    /// The mutation has changed something.
+    pub(super) mutated: Cell<bool>,
 }
 
 impl World {
@@ -185,6 +199,7 @@ impl World {
             edges: FxHashMap::default(),
             sends: FxHashMap::default(),
             labels: BTreeSet::new(),
+            mutated: Cell::new(timing != scenario.timing),
         }
     }
 
@@ -244,10 +259,12 @@ impl World {
     /// The message as its reader takes it.
     pub(super) fn message(&self, role: Role, id: MessageId) -> Message {
         let mut message = Message::clone(self.messages.value(id));
-        if let Some(change) = self.mutation.message {
-            change(role, &mut message);
-        }
+        self.note(self.mutation.rewrite_message(role, &mut message));
         message
+    }
+
+    fn note(&self, mutated: bool) {
+        self.mutated.set(self.mutated.get() || mutated);
     }
 
     /// The call of an index.
@@ -262,9 +279,7 @@ impl World {
             match advanced {
                 Advanced::Ended(end) => return Outcome::Ended(end),
                 Advanced::Asks(actor, mut call) => {
-                    if let Some(change) = self.mutation.call {
-                        change(actor.role(), &mut call);
-                    }
+                    self.note(self.mutation.rewrite_call(actor.role(), &mut call));
                     match &mut call {
                         Call::Write(write) | Call::WriteBestEffort(write) => plain_write(write),
                         Call::WriteEach(writes) => writes.iter_mut().for_each(plain_write),
@@ -290,7 +305,7 @@ impl World {
         }
         let (message, shown) = match &proc.actor {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => (*message, ItemId::NONE),
-            Actor::Operator(shown) => (MessageId::NONE, *shown),
+            Actor::Operator(_, shown) => (MessageId::NONE, *shown),
             Actor::Ingress(..) | Actor::Relay(..) => (MessageId::NONE, ItemId::NONE),
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
@@ -321,7 +336,8 @@ impl World {
             Call::Commit(writes) => Class::Commit { slot: self.slot(writes[0].key.as_str()) },
             Call::Send(_) | Call::SendEach(_) => Class::Send,
             Call::QueryDue(_) => Class::Query,
-            Call::Plan(_) => Class::Plan,
+            Call::Plan(record) => Class::Plan { slot: self.slot(record.key.as_str()) },
+            Call::ReadTrail(key) => Class::Trail { slot: self.slot(key.as_str()) },
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
         }
     }
@@ -446,9 +462,7 @@ impl World {
             }
             reply = Reply::WrittenEach(std::mem::take(&mut proc.done));
         }
-        if let Some(change) = self.mutation.reply {
-            change(proc.actor.role(), &call, &mut reply);
-        }
+        self.note(self.mutation.rewrite_reply(proc.actor.role(), &call, &mut reply));
         self.labels.extend(labels(proc.actor.role(), &call, &reply));
         let moment = self.moment(now, draw);
         let advanced = proc.actor.step(reply, moment);
@@ -462,7 +476,12 @@ impl World {
     fn reply(&self, call: &Call, part: usize, answer: Answer) -> Reply {
         match answer {
             Answer::Applied => Reply::Written(Written::Applied),
-            Answer::Failed(item) => Reply::Written(self.mutation.judge(write_of(call, part), self.item_value(item))),
+            Answer::Failed(item) => {
+                let (write, item) = (write_of(call, part), self.item_value(item));
+                let judged = self.mutation.judge(write, item);
+                self.note(judged != Written::refused(write, item));
+                Reply::Written(judged)
+            }
             Answer::Invalid => Reply::Written(Written::Invalid),
             Answer::Conflict => match call {
                 Call::Commit(writes) => {
@@ -498,46 +517,13 @@ impl World {
                 Reply::Due(Ok(DuePage { entries: shown.map(entry).collect(), next: None }))
             }
             Answer::Planned(domain) => self.plan(call, domain),
+            Answer::Declined => Reply::Planned(Planned::NoHandler),
+            Answer::Trail(count) => Reply::Trail(Ok(Trail { count: count.into(), entries: Vec::new() })),
             Answer::HandlerFails { retryable } => {
                 Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
             }
             Answer::HandlerAway => Reply::Planned(Planned::HandlerAway),
         }
-    }
-
-    fn plan(&self, call: &Call, domain: DomainId) -> Reply {
-        let Call::Plan(record) = call else { return Reply::Done };
-        if record.body.as_ref().is_some_and(|body| body.len() > 1) {
-            return self.plan_several(record, domain);
-        }
-        let fact = fact_of(record).map(|fact| FACT_NAMES[fact]);
-        Reply::Planned(fact.map_or(Planned::NoHandler, |fact| self.plan_fact(record, fact, domain)))
-    }
-
-    /// A record that was claimed as one event, and that the catalog reads several out of.
-    fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
-        let endpoint = EndpointId::parse(record.key.parts().0).expect("a valid endpoint id");
-        let is_own = |event: &ChildEvent| record.key == RecordKey::event(&endpoint, &event.event_id);
-        let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
-        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &event.event_id, domain));
-        Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
-    }
-
-    fn plan_fact(&self, record: &Record, fact: &str, domain: DomainId) -> Planned {
-        let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
-        let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.to_owned().into(), 1)]);
-        if self.contended {
-            let item = self.domains.value(domain).get(LEDGER).cloned();
-            let snapshot: Snapshot = [(LEDGER.into(), item)].into_iter().collect();
-            write = write.as_seen(&snapshot, "total");
-            if let Action::Update(changes) = &mut write.action {
-                changes.push(Change::Set("total".into(), (snapshot.number(&ledger, "total") + 1).into()));
-            }
-        }
-        let plan = Plan::default().with(write);
-        let plan =
-            HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan, scope: Scope::default() };
-        Planned::Plan(Box::new(plan))
     }
 
     /// Whether plans depend on the domain table.
@@ -565,22 +551,11 @@ fn immediate(call: &Call) -> Option<Reply> {
     }
 }
 
-fn events(record: &Record) -> Vec<ChildEvent> {
-    let Some(body) = &record.body else { return Vec::new() };
-    let event = |byte: &u8| ChildEvent {
-        event_id: char::from(*byte).to_string(),
-        event_type: "t".to_owned(),
-        body: vec![*byte],
-        sha256: [*byte; 32],
-        fits: true,
-    };
-    body.iter().map(event).collect()
-}
-
 fn unavailable(call: &Call) -> Reply {
     match call {
         Call::Write(_) | Call::WriteBestEffort(_) | Call::WriteEach(_) => Reply::Written(Written::Unavailable),
         Call::Read(_) => Reply::Read(Err(Unavailable)),
+        Call::ReadTrail(_) => Reply::Trail(Err(Unavailable)),
         Call::ReadHeads(keys) => Reply::ReadHeads(vec![Err(Unavailable); keys.len()]),
         Call::Commit(_) => Reply::Committed(Committed::Unavailable),
         Call::Send(_) => Reply::Sent(Err(Unavailable)),

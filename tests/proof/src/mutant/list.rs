@@ -48,8 +48,8 @@ fn any_attempts(write: &mut Write) {
 fn any_due_time(write: &mut Write) {
     without_clause(write, attribute::DUE_AT);
 }
-fn any_death_time(write: &mut Write) {
-    without_clause(write, attribute::DEAD_AT);
+fn any_retries(write: &mut Write) {
+    without_clause(write, attribute::RETRIES);
 }
 fn any_body(write: &mut Write) {
     without_clause(write, attribute::BODY);
@@ -81,6 +81,9 @@ fn same_generation(write: &mut Write) {
 fn same_dead_letter_time(write: &mut Write) {
     without_change(write, &[attribute::DEAD_LETTER_AT]);
 }
+fn same_retries(write: &mut Write) {
+    without_change(write, &[attribute::RETRIES]);
+}
 fn same_resends(write: &mut Write) {
     without_change(write, &[attribute::RESENDS]);
 }
@@ -91,6 +94,7 @@ const POSTPONE: &[Purpose] = &[Purpose::Postpone];
 const SETTLE: &[Purpose] = &[Purpose::Settle];
 const MARK: &[Purpose] = &[Purpose::MarkDuplicate];
 const IGNORED: &[Purpose] = &[Purpose::MarkIgnored];
+const DEAD_LETTER: &[Purpose] = &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter];
 
 macro_rules! rewrite {
     ($role:ident, $what:expr, $change:expr) => {
@@ -125,7 +129,7 @@ pub fn all() -> Vec<Mutant> {
     all.extend(dead_letters());
     all.extend(operators());
     all.extend(costs());
-    all.extend(trailed());
+    all.extend(second_nets());
     all
 }
 
@@ -217,6 +221,12 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, MARK, any_status);
         "ignored-mark-any-status", "W3: the mark of an event without a handler requires PENDING", &["an event without a handler"],
             rewrite!(Worker, IGNORED, any_status);
+        "ignored-mark-any-retries", "W3: the mark of an event without a handler requires the retries that were read", &["an ignored event, brought back"],
+            rewrite!(Worker, IGNORED, any_retries);
+        "ignored-mark-any-generation", "W3: the mark of an event without a handler requires the generation that was read", &["an ignored event, two operators"],
+            rewrite!(Worker, IGNORED, any_generation);
+        "ignored-mark-any-claim", "W3: the mark of an event without a handler requires the claim that was read", &["an ignored event around the expiry"],
+            rewrite!(Worker, IGNORED, any_claim);
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Committed(Committed::Cancelled(reasons)) = reply
@@ -294,9 +304,9 @@ fn dead_letters() -> Vec<Mutant> {
             &["dead letters, copies"],
             rewrite!(DeadLetter, &[Purpose::RearmDeadLetter], same_dead_letter_time);
         "dead-letter-unconditional", "1.8: a dead letter names the state that it starts from", &["two deliveries"],
-            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], unconditional);
+            rewrite!(DeadLetter, DEAD_LETTER, unconditional);
         "dead-letter-any-status", "1.8: a dead letter requires PENDING", &["two deliveries", "dead letters never tried"],
-            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], any_status);
+            rewrite!(DeadLetter, DEAD_LETTER, any_status);
     }
 }
 
@@ -304,22 +314,42 @@ fn operators() -> Vec<Mutant> {
     mutants! {
         "retry-any-status", "1.9: a retry requires the status that was shown", &["two operators"],
             rewrite!(Operator, &[Purpose::Retry], any_status);
-        "retry-any-due-time", "1.9: a retry of a PENDING record requires the due time that was shown", &["two operators"],
-            rewrite!(Operator, &[Purpose::Retry], any_due_time);
+        "retry-not-counted", "1.9: a retry is counted", &["two operators"],
+            rewrite!(Operator, &[Purpose::Retry], same_retries);
+        "retry-any-retries", "1.9: a retry requires the retries that were shown", &["two operators"],
+            rewrite!(Operator, &[Purpose::Retry], any_retries);
+        "retry-any-claim", "1.9: a retry requires the claim that was shown", &["an ignored event around the expiry"],
+            rewrite!(Operator, &[Purpose::Retry], any_claim);
+        "retry-any-generation", "1.9: a retry requires the generation that was shown", &["two operators"],
+            rewrite!(Operator, &[Purpose::Retry], any_generation);
+        "discard-any-status", "1.9: a discard requires DEAD", &["two operators"],
+            rewrite!(Operator, &[Purpose::Discard], any_status);
+        "discard-any-claim", "1.9: a discard requires the claim that was shown", &["operators around the expiry"],
+            rewrite!(Operator, &[Purpose::Discard], any_claim);
+        "discard-any-retries", "1.9: a discard requires the retries that were shown", &["two operators"],
+            rewrite!(Operator, &[Purpose::Discard], any_retries);
+        "redact-any-retries", "1.9: a redaction requires the retries that were shown", &["an ignored event, two operators"],
+            rewrite!(Operator, &[Purpose::Redact], any_retries);
         "retry-without-expiry", "1.9: a retry sets the TTL again", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_expiry);
         "retry-not-due", "1.9: a retry enters the index of due records", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same_due_entry);
         "force-any-claim", "1.9: a force requires the claim that was shown", &["operators around the expiry"],
             rewrite!(Operator, &[Purpose::Force], any_claim);
+        "force-any-generation", "1.9: a force requires the generation that was shown", &["two forces"],
+            rewrite!(Operator, &[Purpose::Force], any_generation);
         "force-keeps-generation", "1.9: a force begins a generation", &["two forces"],
             rewrite!(Operator, &[Purpose::Force], same_generation);
         "redact-unconditional", "1.9: a redaction names the state that it starts from", &["operators around the expiry"],
             rewrite!(Operator, &[Purpose::Redact], unconditional);
         "redact-any-claim", "1.9: a redaction requires the claim that was shown", &["operators around the expiry"],
             rewrite!(Operator, &[Purpose::Redact], any_claim);
-        "note-any-count", "1.9: an entry of the trail requires the trail that was read", &["two operators"],
-            rewrite!(Operator, &[Purpose::NoteOperation], unconditional);
+        "retry-any-body", "1.9: a retry requires the body", &["an ignored event, two operators"],
+            rewrite!(Operator, &[Purpose::Retry], any_body);
+        "force-any-body", "1.9: a force requires the body", &["two operators"],
+            rewrite!(Operator, &[Purpose::Force], any_body);
+        "redact-any-body", "1.9: a redaction requires the body", &["two operators"],
+            rewrite!(Operator, &[Purpose::Redact], any_body);
     }
 }
 
@@ -368,12 +398,13 @@ fn costs() -> Vec<Mutant> {
             rewrite!(Relay, &[Purpose::Rearm], same_resends);
         "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
             "cost: two copies of one dead letter may count once",
-            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLetter], any_dead_letters);
+            rewrite!(DeadLetter, DEAD_LETTER, any_dead_letters);
     }
 }
 
-/// Each clause alone. Another clause of the same transaction says the same for every state that the record can reach.
-fn trailed() -> Vec<Mutant> {
+/// Each clause alone. Another clause of the same write or transaction says the same for every state that the record can
+/// reach, or what the clause saves is time.
+fn second_nets() -> Vec<Mutant> {
     survivors! {
         "due-mark-any-claim", "G2: the due mark requires its own claim", &["two forces"],
             "second net: the due time that it names is that of this request's lease",
@@ -381,38 +412,33 @@ fn trailed() -> Vec<Mutant> {
         "due-mark-any-generation", "G2: the due mark requires generation 0", &["two forces"],
             "second net: the due time that it names is that of this request's lease",
             rewrite!(Ingress, &[Purpose::MarkDue], any_generation);
-        "ignored-mark-any-claim", "W3: the mark of an event without a handler requires the claim that was read", &["an event without a handler"],
-            "cost: a later claim of the same event ends without being looked at; no handler wants that either",
-            rewrite!(Worker, IGNORED, any_claim);
-        "ignored-mark-any-generation", "W3: the mark of an event without a handler requires the generation that was read", &["an event without a handler"],
-            "cost: a forced generation ends without being looked at, and has to be forced again",
-            rewrite!(Worker, IGNORED, any_generation);
-        "note-of-body-unconditional", "H15: the note of a body is put only once", &["three failures"],
+        "commit-any-retries", "W4, F3: a commit, the duplicate mark and closing require the retries that were read",
+            &["an ignored event, brought back", "an ignored event and another id of its fact"],
+            "cost: what was planned before a retry may end the record after it; its effect, or that of the same fact, stands all the same",
+            rewrite!(Worker, &[Purpose::Settle, Purpose::MarkDuplicate, Purpose::CloseEnvelope], any_retries);
+        "failure-any-retries", "W5: a failure requires the retries that were read", &["an ignored event, brought back, writes repeated"],
+            "cost: a record that was brought back may count a failure, or die with its payload, that belongs to the time before",
+            rewrite!(Worker, FAILURE, any_retries);
+        "dead-letter-any-retries", "1.8: a dead letter requires the retries that were read", &["operators and dead letters"],
+            "cost: a record that was brought back may count a dead letter that belongs to the time before",
+            rewrite!(DeadLetter, DEAD_LETTER, any_retries);
+        "due-mark-any-retries", "G2: the due mark requires that nobody retried", &["two deliveries, relay and clock"],
+            "second net: the due time that it names is that of this request's lease",
+            rewrite!(Ingress, &[Purpose::MarkDue], any_retries);
+        "repair-any-retries", "R3: the repair of a failed send requires the retries that were read", &["two relays at once"],
+            "second net: the due time that it names is that of this run's re-arm",
+            rewrite!(Relay, &[Purpose::RepairDueTime], any_retries);
+        "note-of-body-unconditional", "H15: the note of a body is put only once", &[],
             "cost: a replay of a body under another id is not counted; nothing depends on the note",
             rewrite!(Worker, &[Purpose::NoteBody], unconditional);
-        "retry-any-claim", "1.9: a retry requires the claim that was shown", &["operators around the expiry"],
-            "second net: the due time or the time of death that it names belongs to one claim",
-            rewrite!(Operator, &[Purpose::Retry], any_claim);
-        "retry-any-generation", "1.9: a retry requires the generation that was shown", &["two operators"],
-            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
-            rewrite!(Operator, &[Purpose::Retry], any_generation);
-        "discard-any-claim", "1.9: a discard requires the claim that was shown", &["operators around the expiry"],
-            "second net: the time of death that it names belongs to one claim",
-            rewrite!(Operator, &[Purpose::Discard], any_claim);
         "discard-any-generation", "1.9: a discard requires the generation that was shown", &["two operators"],
-            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
+            "second net: a dead record comes back only by a retry, and the condition names the retries, too",
             rewrite!(Operator, &[Purpose::Discard], any_generation);
-        "discard-any-status", "1.9: a discard requires DEAD", &["two operators"],
-            "second net: only another operator brings a record back to life, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
-            rewrite!(Operator, &[Purpose::Discard], any_status);
-        "operator-any-death", "1.9: a retry and a discard of a DEAD record require the death that was shown", &["two operators"],
-            "second net: a record dies again only after another operator's retry, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
-            rewrite!(Operator, &[Purpose::Retry, Purpose::Discard], any_death_time);
-        "force-any-generation", "1.9: a force requires the generation that was shown", &["two forces"],
-            "second net: only another operator begins a generation, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
-            rewrite!(Operator, &[Purpose::Force], any_generation);
-        "operator-any-body", "1.9: a retry and a force require the body", &["two operators"],
-            "second net: only another operator's redaction erases a body, and then the trail has another count. That holds only in the model's order, which reads record and trail in one step; deployed, the record is from the page shown, and this clause is the net",
-            rewrite!(Operator, &[Purpose::Retry, Purpose::Force], any_body);
+        "force-any-retries", "1.9: a force requires the retries that were shown", &["an ignored event, two operators"],
+            "second net: an applied record leaves that status only by a new generation, which the condition names too",
+            rewrite!(Operator, &[Purpose::Force], any_retries);
+        "note-any-count", "1.9: an entry of the trail requires the trail that was read", &["two operators", "an ignored event, two operators"],
+            "second net: each act changes what the condition of the next one names of the record",
+            rewrite!(Operator, &[Purpose::NoteOperation], unconditional);
     }
 }

@@ -29,10 +29,33 @@ pub struct Mutation {
 }
 
 impl Mutation {
+    /// Rewrites a call, and says whether that changed it.
+    pub fn rewrite_call(&self, role: Role, call: &mut Call) -> bool {
+        changed(self.call, call, |change, call| change(role, call))
+    }
+
+    /// Rewrites a reply, and says whether that changed it.
+    pub fn rewrite_reply(&self, role: Role, call: &Call, reply: &mut Reply) -> bool {
+        changed(self.reply, reply, |change, reply| change(role, call, reply))
+    }
+
+    /// Rewrites a message, and says whether that changed it.
+    pub fn rewrite_message(&self, role: Role, message: &mut Message) -> bool {
+        changed(self.message, message, |change, message| change(role, message))
+    }
+
     /// What it means that the condition of a write did not hold for this item.
     pub fn judge(&self, write: &Write, item: Option<&Item>) -> Written {
         self.refused.map_or_else(|| Written::refused(write, item), |judge| judge(write, item))
     }
+}
+
+/// Applies a change, if there is one, and says whether it made a difference.
+fn changed<F, T: Clone + PartialEq>(change: Option<F>, value: &mut T, apply: impl FnOnce(F, &mut T)) -> bool {
+    let Some(change) = change else { return false };
+    let before = value.clone();
+    apply(change, value);
+    *value != before
 }
 
 /// A clause of the contract, and how it is taken out.
@@ -42,7 +65,8 @@ pub struct Mutant {
     pub name: &'static str,
     /// The clause that is missing, by its place in the contract.
     pub clause: &'static str,
-    /// The scenarios that are searched for a counterexample, in this order.
+    /// The scenarios that are searched for a counterexample, in this order. Without one, what it changes is not in the
+    /// model, and simulated days take its place.
     pub scenarios: &'static [&'static str],
     /// Why the model finds nothing, where that is expected.
     pub survives: Option<&'static str>,

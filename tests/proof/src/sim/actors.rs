@@ -25,7 +25,7 @@ use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::Routing;
+use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::sync::{Notify, Semaphore};
 
 use super::handler::Ledger;
@@ -212,6 +212,17 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     WorkerParts { store, queue, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
+/// What decides where events go now: the handlers, or a set that ignores everything.
+pub(super) fn routing(world: &World) -> Routing {
+    const NOTHING: &str = r#"{"version": 1, "otherwise": "ignore", "routes": []}"#;
+    let unrouted = world.lock().config.unrouted;
+    if unrouted.is_none_or(|(from, until)| !(from..until).contains(&world.elapsed())) {
+        return Routing::Handlers;
+    }
+    let set = RouteSet::parse(NOTHING, Offered { handlers: &[], urls: false }).expect("a set without routes is a set");
+    Routing::Set(Arc::new(set))
+}
+
 async fn work(world: &World, batch: Vec<Receipt>) {
     let ports = Ports::new(world, Role::Worker);
     let parts = worker_parts(&ports);
@@ -221,9 +232,8 @@ async fn work(world: &World, batch: Vec<Receipt>) {
         receives: i64::from(receipt.receives),
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
-    let longest = world.lock().config.timing.worker_timeout;
-    let Some(processed) =
-        ports.live(longest, parts.process(&messages, &Routing::Handlers, EpochMs(i64::MAX), &|_, _| ())).await
+    let (longest, routing) = (world.lock().config.timing.worker_timeout, routing(world));
+    let Some(processed) = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_, _| ())).await
     else {
         return;
     };

@@ -93,7 +93,7 @@ struct FinalState {
     totals: BTreeMap<String, (i64, i64)>,
     /// Facts of records that are dead with their payload.
     kept: BTreeSet<String>,
-    /// Facts that no handler wants.
+    /// Facts that no handler wants, or that no route wanted when their record was looked at.
     ignored: BTreeSet<String>,
     violations: BTreeSet<Violation>,
 }
@@ -124,7 +124,7 @@ impl FinalState {
         for (key, item) in inner.tables.items(Table::Inbox) {
             let next = version_of(item) == Some(NEXT_VERSION);
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
-                Ok(record) => state.check_record(&record, &owners),
+                Ok(record) => state.check_record(&record, &owners, inner.config.unrouted.is_some()),
                 Err(_) => state.broken(Rule::Ghost, key),
             }
         }
@@ -144,7 +144,7 @@ impl FinalState {
         }
     }
 
-    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>) {
+    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>, unrouted: bool) {
         let key = record.key.as_str();
         match record.status {
             Status::Pending => self.broken(Rule::Stuck, key),
@@ -163,6 +163,9 @@ impl FinalState {
                 let short = |fact: &String| self.effects(fact) < 1 + record.generation;
                 if applied && !envelope && facts_of(record).iter().any(short) {
                     self.broken(Rule::Unapplied, key);
+                }
+                if record.outcome == Some(Outcome::Ignored) && unrouted {
+                    self.ignored.extend(facts_of(record));
                 }
             }
             Status::Discarded => {}

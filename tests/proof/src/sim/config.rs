@@ -51,6 +51,8 @@ pub struct Config {
     pub clock_off_max: i64,
     /// From when to when both releases run, in milliseconds of the day; the next one only, from then on.
     pub rollout: Option<(i64, i64)>,
+    /// From when to when no route wants any event, in milliseconds of the day.
+    pub unrouted: Option<(i64, i64)>,
     /// Between two actions of the operator, in milliseconds, on average. `None` without an operator.
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
@@ -106,6 +108,7 @@ impl Config {
             lingers: 0,
             clock_off_max: 0,
             rollout: None,
+            unrouted: None,
             operator_every: None,
             operators: 1,
             interference: 0,
@@ -148,6 +151,7 @@ impl Config {
             lingers: 0,
             clock_off_max: if rng.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
+            unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
             operator_every: rng.chance(6_000).then(|| rng.between(10 * MINUTE, 2 * HOUR)),
             operators: 1,
             interference: 0,

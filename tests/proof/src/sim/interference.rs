@@ -18,9 +18,8 @@ use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
-use hookonce_runtime::route::Routing;
 
-use super::actors::{relay_parts, worker_parts};
+use super::actors::{relay_parts, routing, worker_parts};
 use super::ports::Ports;
 use super::world::World;
 use crate::label::Role;
@@ -58,6 +57,10 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
                 work(world, &key).await;
                 act(world, &key, Operation::Redact).await;
             }
+            7 => {
+                work(world, &key).await;
+                act(world, &key, Operation::Retry).await;
+            }
             _ => expire(world, &key),
         }
     })
@@ -66,14 +69,14 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
 fn wish(world: &World, about_to: &Write) -> Option<usize> {
     let mut inner = world.lock();
     let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.interference };
-    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(8))
+    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(9))
 }
 
 /// Another worker with a hint of the same record.
 async fn work(world: &World, key: &RecordKey) {
     let ports = Ports::undisturbed(world, Role::Worker);
     let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
-    worker_parts(&ports).process(&[hint], &Routing::Handlers, EpochMs(i64::MAX), &|_, _| ()).await;
+    worker_parts(&ports).process(&[hint], &routing(world), EpochMs(i64::MAX), &|_, _| ()).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.

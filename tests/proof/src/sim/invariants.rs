@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_runtime::body;
@@ -35,7 +35,7 @@ pub struct InvariantChecker {
     pub violations: BTreeSet<Violation>,
     /// Effects that operators asked for beyond the first, by fact.
     pub granted: BTreeMap<String, i64>,
-    /// Facts that an operator gave up.
+    /// Facts that an operator gave up, or that no route wanted until their record was gone.
     pub given_up: BTreeSet<String>,
     /// The record that changed last.
     pub recent: Option<String>,
@@ -109,6 +109,10 @@ impl InvariantChecker {
             self.break_rule(rule, &change.key);
         }
         self.recent = Some(change.key.clone());
+        let erased = after.as_ref().and_then(|view| view.record.as_ref()).is_some_and(|record| record.body.is_none());
+        if let Some(ignored) = before.filter(ItemView::given_up).and_then(|view| view.record).filter(|_| erased) {
+            self.given_up.extend(facts_of(&ignored));
+        }
         let Some(record) = after.and_then(|view| view.record) else { return };
         if edge.forced || edge.pardoned {
             for fact in facts_of(&record) {
@@ -130,6 +134,7 @@ impl InvariantChecker {
         match record.status {
             Status::Pending if relay_down => self.given_up.extend(facts_of(&record)),
             Status::Pending | Status::Dead => self.break_rule(Rule::Expired, key),
+            Status::Processed if record.outcome == Some(Outcome::Ignored) => self.given_up.extend(facts_of(&record)),
             Status::Processed | Status::Discarded => {}
         }
     }

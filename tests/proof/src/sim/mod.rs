@@ -61,6 +61,8 @@ pub struct Day {
     pub edges: Vec<CallEdge>,
     /// Deliveries that were made.
     pub deliveries: usize,
+    /// Whether the mutation changed anything.
+    pub mutated: bool,
 }
 
 /// The day of a seed.
@@ -107,7 +109,8 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     }
     let inner = world.lock();
     let (verdict, violations) = check(&inner);
-    Day { verdict, violations, labels: inner.labels.clone(), edges: inner.edges.clone(), deliveries: count }
+    let (labels, edges, mutated) = (inner.labels.clone(), inner.edges.clone(), inner.mutated);
+    Day { verdict, violations, labels, edges, deliveries: count, mutated }
 }
 
 /// No process, no message that anyone would act on, no write under way, nothing PENDING.

@@ -232,10 +232,8 @@ impl Ports {
 
     /// The call after the day's mutation has rewritten it.
     fn mutated(&self, mut call: Call) -> Call {
-        let change = self.world.lock().mutation.call;
-        if let Some(change) = change {
-            change(self.role, &mut call);
-        }
+        let mut inner = self.world.lock();
+        inner.mutated |= inner.mutation.rewrite_call(self.role, &mut call);
         call
     }
 
@@ -247,9 +245,7 @@ impl Ports {
     /// The reply for the machine; records its transition.
     fn note_reply(&self, call: &Call, mut reply: Reply) -> Reply {
         let mut inner = self.world.lock();
-        if let Some(change) = inner.mutation.reply {
-            change(self.role, call, &mut reply);
-        }
+        inner.mutated |= inner.mutation.rewrite_reply(self.role, call, &mut reply);
         if self.release == Release::Current {
             for label in labels(self.role, call, &reply) {
                 if !inner.labels.contains(&label) {
@@ -280,10 +276,11 @@ impl Ports {
         } else {
             text.to_owned()
         };
-        let change = self.world.lock().mutation.message;
-        let (Some(change), Ok(mut message)) = (change, Message::decode(&text)) else { return text };
-        change(self.role, &mut message);
-        message.encode()
+        let Ok(mut message) = Message::decode(&text) else { return text };
+        let mut inner = self.world.lock();
+        let changed = inner.mutation.rewrite_message(self.role, &mut message);
+        inner.mutated |= changed;
+        if changed { message.encode() } else { text }
     }
 
     async fn let_others_in(&self, about_to: &Write) {
@@ -373,6 +370,9 @@ impl Store for Ports {
         let purpose = carried.purpose;
         if purpose == Purpose::ClaimChild {
             self.saw("split -> events"); // Only a split makes such a claim.
+        }
+        if purpose == Purpose::MarkIgnored {
+            self.saw("plan -> no handler"); // Only such a plan makes such a mark.
         }
         self.let_others_in(&carried).await;
         let edge = self.edge(purpose.as_str(), true, Side::Store);
@@ -476,8 +476,11 @@ impl Store for Ports {
         };
         let read =
             self.call(self.edge("read domain", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
-        if read.is_err() {
-            self.saw("plan -> unavailable");
+        match (self.role, &read) {
+            (Role::Operator, Ok(_)) => self.saw("read trail -> read"),
+            (Role::Operator, Err(_)) => self.saw("read trail -> unavailable"),
+            (_, Ok(_)) => {}
+            (_, Err(_)) => self.saw("plan -> unavailable"),
         }
         read
     }

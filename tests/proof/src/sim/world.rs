@@ -65,6 +65,8 @@ pub struct Inner {
     pub running: usize,
     /// Nothing goes wrong any more.
     pub calm: bool,
+    /// The mutation has changed something.
+    pub mutated: bool,
     /// How often each fact's handler has run.
     pub attempts: BTreeMap<String, u32>,
     claims: u64,
@@ -110,6 +112,7 @@ impl World {
             late: 0,
             running: 0,
             calm: false,
+            mutated: timing != config.timing,
             attempts: BTreeMap::new(),
             claims: 0,
         };

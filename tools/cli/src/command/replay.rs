@@ -8,7 +8,7 @@ use crate::orders::{self, Wish};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Apply PROCESSED records once more, in a new generation. Repeating the command with the same --reason forces
+    /// Apply records once more whose effect was applied, in a new generation. Repeating the command with the same --reason forces
     /// nothing twice.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,

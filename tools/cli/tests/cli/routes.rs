@@ -146,6 +146,27 @@ fn a_running_stack_takes_a_changed_set_over() {
             .iter()
             .any(|record| record["outcome"] == "IGNORED")
     });
+
+    // Once a route wants it, an ignored event is brought back, in its own generation.
+    assert!(workspace.run(&["route", "deploy", &set]).status.success());
+    let replay = ["replay", "--state", "ignored"];
+    let dry = text(&workspace.run(&replay));
+    for expected in ["would retry", "IGNORED", "asked anew"] {
+        assert!(dry.contains(expected), "{expected} in {dry}");
+    }
+    let applied = || {
+        let listed = json(&workspace.run(&["list", "--json", "--state", "applied"]));
+        listed.as_array().unwrap().iter().any(|record| record["key"] == object!(format!("evt_{number}")))
+    };
+    wait_until("the event is applied", || {
+        // Until the stack has looked again, it may end as IGNORED once more.
+        let replayed = workspace.run(&[&replay[..], &["--yes", "--by", "ada"]].concat());
+        assert!(replayed.status.code().is_some_and(|code| code <= 1), "{}", text(&replayed));
+        applied()
+    });
+    let shown = json(&workspace.run(&["show", "stripe", &format!("evt_{number}"), "--json"]));
+    assert_eq!((&shown["generation"], &shown["operations"][0]["operation"]), (&object!(0), &object!("retry")));
+    assert_eq!(shown["operations"][0]["from"], "IGNORED");
 }
 
 /// A table of one's own on the laptop: created once, known to the routes, to the functions' environment and to `show`.

@@ -1,0 +1,69 @@
+//! The handler of the model: it counts each fact in one item.
+
+use hookonce_protocol::call::{Call, ChildEvent, HandlerPlan, Planned, Reply};
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
+use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
+use hookonce_protocol::record::Record;
+use hookonce_protocol::write::{Action, Change};
+
+use super::pool::{CallId, DomainId};
+use super::view::{FACT_NAMES, LEDGER, fact_of};
+use super::world::World;
+
+impl World {
+    /// Whether a handler knows what to do with the event that it is asked about.
+    pub(super) fn wants(&self, call: CallId) -> bool {
+        let Call::Plan(record) = self.call(call).as_ref() else { return false };
+        record.body.as_ref().is_some_and(|body| body.len() > 1) || fact_of(record).is_some()
+    }
+
+    /// The reply to a handler that wants the event.
+    pub(super) fn plan(&self, call: &Call, domain: DomainId) -> Reply {
+        let Call::Plan(record) = call else { return Reply::Done };
+        if record.body.as_ref().is_some_and(|body| body.len() > 1) {
+            return self.plan_several(record, domain);
+        }
+        let fact = fact_of(record).expect("a handler wants it");
+        Reply::Planned(self.plan_fact(record, FACT_NAMES[fact], domain))
+    }
+
+    /// A record that was claimed as one event, and that the catalog reads several out of.
+    fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
+        let endpoint = EndpointId::parse(record.key.parts().0).expect("a valid endpoint id");
+        let is_own = |event: &ChildEvent| record.key == RecordKey::event(&endpoint, &event.event_id);
+        let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
+        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &event.event_id, domain));
+        Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
+    }
+
+    fn plan_fact(&self, record: &Record, fact: &str, domain: DomainId) -> Planned {
+        let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
+        let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.to_owned().into(), 1)]);
+        if self.contended() {
+            let item = self.domains.value(domain).get(LEDGER).cloned();
+            let snapshot: Snapshot = [(LEDGER.into(), item)].into_iter().collect();
+            write = write.as_seen(&snapshot, "total");
+            if let Action::Update(changes) = &mut write.action {
+                changes.push(Change::Set("total".into(), (snapshot.number(&ledger, "total") + 1).into()));
+            }
+        }
+        let plan = Plan::default().with(write);
+        let plan =
+            HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan, scope: Scope::default() };
+        Planned::Plan(Box::new(plan))
+    }
+}
+
+/// The events of a body: one for each character.
+pub(super) fn events(record: &Record) -> Vec<ChildEvent> {
+    let Some(body) = &record.body else { return Vec::new() };
+    let event = |byte: &u8| ChildEvent {
+        event_id: char::from(*byte).to_string(),
+        event_type: "t".to_owned(),
+        body: vec![*byte],
+        sha256: [*byte; 32],
+        fits: true,
+    };
+    body.iter().map(event).collect()
+}
