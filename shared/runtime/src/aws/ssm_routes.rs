@@ -172,7 +172,7 @@ impl SsmRoutes {
     }
 
     async fn pointed(&self) -> Result<Option<Pointed>, RouteFetchError> {
-        let found = self.read(&[self.pointer.clone()]).await?;
+        let found = self.read(std::slice::from_ref(&self.pointer)).await?;
         Self::pointed_by(found.get(&self.pointer))
     }
 

@@ -54,8 +54,9 @@ impl Many {
             let shard = u16::try_from(number % usize::from(SHARDS)).unwrap();
             journal.entry(journal_shard(at, shard)).or_default().push(number);
         }
-        let (calls, process, memory_kb) = Default::default();
-        Self { records, record, domain_key: domain_key.unwrap(), begin, journal, calls, process, memory_kb }
+        let domain_key = domain_key.unwrap();
+        let (calls, process, memory_kb) = (Mutex::default(), AtomicU32::new(0), AtomicU64::new(0));
+        Self { records, record, domain_key, begin, journal, calls, process, memory_kb }
     }
 
     /// Serves the tables, and returns the URL.
@@ -112,13 +113,8 @@ impl Many {
         object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len(), "LastEvaluatedKey": last })
     }
 
-    fn item(&self, number: usize, template: &str) -> Value {
-        let text = template.replace("evt_0", &format!("evt_{number}")).replace("in_0", &format!("in_{number}"));
-        serde_json::from_str(&text).unwrap()
-    }
-
     fn received(&self, number: usize) -> Value {
-        let mut item = self.item(number, &self.record);
+        let mut item = item(number, &self.record);
         let at = self.begin + i64::try_from(number).unwrap() * step(self.records);
         item["received_at"] = object!({ "N": at.to_string() });
         item
@@ -136,7 +132,7 @@ impl Many {
         let template = if is_inbox { &self.record } else { &self.domain_key };
         let after = body["ExclusiveStartKey"]["pk"]["S"].as_str().map(|key| number(key) + 1).unwrap_or_default();
         let until = (after + usize::try_from(body["Limit"].as_u64().unwrap()).unwrap()).min(self.records);
-        let items: Vec<_> = (after..until).map(|number| self.item(number, template)).collect();
+        let items: Vec<_> = (after..until).map(|number| item(number, template)).collect();
         if until == self.records {
             self.weigh();
             return object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len() });
@@ -158,6 +154,12 @@ impl Many {
     fn calls(&self) -> usize {
         self.calls.lock().unwrap().values().sum()
     }
+}
+
+/// What stands for a record in place of `evt_0`.
+fn item(number: usize, template: &str) -> Value {
+    let text = template.replace("evt_0", &format!("evt_{number}")).replace("in_0", &format!("in_{number}"));
+    serde_json::from_str(&text).unwrap()
 }
 
 fn pk(number: usize) -> String {
