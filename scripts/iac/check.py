@@ -15,6 +15,8 @@ import hcl2
 
 # Whatever CDK adds to a template of ours.
 CDKS_OWN = {"BootstrapVersion", "CheckBootstrapVersion"}
+# `sam package` has put a place in S3 where they stood.
+READ_BY_THE_BUILD = {"WorkerCode"}
 SECTIONS = ("Parameters", "Rules", "Mappings", "Conditions", "Resources", "Outputs")
 # CloudFormation reads no more from the body of a request.
 REQUEST_BYTES_MAX = 51_200
@@ -50,7 +52,7 @@ def translation(template):
     yield "the translation", "transform", template.get("Transform"), None
     text = json.dumps(template)
     used = references({name: template[name] for name in SECTIONS if name != "Parameters"})
-    unused = [name for name in template["Parameters"] if name not in used and f"${{{name}}}" not in text]
+    unused = [name for name in template["Parameters"] if name not in used | READ_BY_THE_BUILD and f"${{{name}}}" not in text]
     yield "the translation", "parameters that nothing reads", unused, []
 
 

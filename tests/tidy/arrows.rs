@@ -119,7 +119,7 @@ fn is_of(name: &str, other: &str) -> bool {
 fn adapters(files: &Files) -> Vec<String> {
     let allowed = |path: &str| {
         ADAPTERS_AT.iter().any(|at| path.starts_with(at))
-            || (path.starts_with("functions/") && path.ends_with("/src/main.rs"))
+            || (path.starts_with("functions/") && path.ends_with("/src/start.rs"))
     };
     naming(files, |path| !allowed(path), ADAPTERS)
 }
@@ -171,7 +171,7 @@ fn adapters_are_named_only_where_a_process_is_put_together() {
     none(&adapters(&project()));
     let text = "use hookonce_runtime::aws::DynamoStore;";
     assert_eq!(adapters(&planted([("functions/worker/src/lib.rs", text)])).len(), 1);
-    none(&adapters(&planted([("functions/worker/src/main.rs", text)])));
+    none(&adapters(&planted([("functions/worker/src/start.rs", text)])));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The relay function: resends due records on a schedule, and settles dead letters.
 
+#[cfg(feature = "account")]
+mod start;
+
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
 use hookonce_protocol::message::Message;
@@ -10,6 +13,9 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 use serde_json::{Value, json};
+
+#[cfg(feature = "account")]
+pub use {lambda_runtime::Error, start::run};
 
 /// The relay function.
 #[derive(Debug)]

@@ -1,40 +1,6 @@
-//! The relay function on Lambda: wiring.
-
-use std::sync::Arc;
-
-use hookonce_protocol::time::Millis;
-use hookonce_relay::RelayFunction;
-use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, dynamodb_client, shared_config, sqs_client};
-use hookonce_runtime::config::{RelayConfig, environment};
-use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::maintain::RelayParts;
-use hookonce_runtime::telemetry::{Telemetry, log_as_json};
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use serde_json::Value;
-
-/// How long one call may take, including the SDK's retries. A run begins nothing that could outlast the function's time
-/// at this rate.
-const CALL_MAX: Millis = Millis::seconds(2);
+//! The relay function.
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    let RelayConfig { common, budget } = RelayConfig::read(&environment())?;
-    log_as_json(common.log);
-    let sdk = shared_config().await;
-    let parts = RelayParts {
-        store: DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table),
-        queue: SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url),
-        ambient: System,
-        timing: common.timing,
-        budget,
-        call_max: CALL_MAX,
-    };
-    let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
-    run(service_fn(move |event: LambdaEvent<Value>| {
-        let relay = Arc::clone(&relay);
-        let deadline = end_of_invocation(event.context.deadline, System.moment().now);
-        async move { Ok::<_, Error>(relay.handle(event.payload, deadline).await) }
-    }))
-    .await
+async fn main() -> Result<(), hookonce_relay::Error> {
+    hookonce_relay::run().await
 }

@@ -8,6 +8,8 @@
 pub mod answer;
 pub mod edge;
 pub mod gateway;
+#[cfg(feature = "account")]
+mod start;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -33,6 +35,9 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
+
+#[cfg(feature = "account")]
+pub use {lambda_http::Error, start::run};
 
 /// The path segment before the endpoint id.
 pub const PATH_SEGMENT: &str = "webhooks";

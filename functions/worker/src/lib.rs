@@ -2,8 +2,13 @@
 //!
 //! It parses each message on its own, so one foreign message fails alone. It always returns the failures that it
 //! computed: an empty list would acknowledge everything.
+//!
+//! A project with handlers of its own builds its own worker from this crate: it implements [`handler::Handler`] and
+//! passes its handlers to `run`. What a handler is written with is here, too: [`plan`], [`key`], [`item`] and [`write`].
 
 pub mod handlers;
+#[cfg(feature = "account")]
+mod start;
 
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::key::RecordKey;
@@ -16,6 +21,11 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
+
+pub use hookonce_protocol::{item, key, plan, write};
+pub use hookonce_runtime::handler;
+#[cfg(feature = "account")]
+pub use {lambda_runtime::Error, start::run};
 
 /// The worker function.
 #[derive(Debug)]

@@ -14,12 +14,12 @@ use hookonce_runtime::drive::duration;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
-use hookonce_worker::handlers;
 use tokio::time::Instant;
 
 #[cfg(feature = "aws")]
 use crate::account::signed_in;
 use crate::failure::Failure;
+use crate::handlers;
 use crate::route_set::text_of;
 use crate::target::Target;
 

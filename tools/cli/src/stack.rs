@@ -31,6 +31,7 @@ use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
@@ -40,7 +41,7 @@ use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::tables::{OwnTables, aliases};
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
-use hookonce_worker::{WorkerFunction, handlers};
+use hookonce_worker::WorkerFunction;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -115,6 +116,8 @@ pub(crate) struct StackConfig {
     pub(crate) servers: Servers,
     /// Who runs the functions.
     pub(crate) functions: Functions,
+    /// The handlers of the worker in this process.
+    pub(crate) built_in: fn() -> Handlers,
     /// The folder of endpoint documents and of the route set.
     pub(crate) folder: DataFolder,
     /// Tables of one's own, which handlers may use.
@@ -409,7 +412,7 @@ impl Parts<'_> {
     }
 
     fn worker(&self, calls: &CallCounts) -> impl Invoke + use<> {
-        let handlers = handlers::all();
+        let handlers = (self.config.built_in)();
         let tables = own_tables(&self.place.resources);
         let routes = Routes::new(RouteFile::new(self.config.folder.routes()), handlers.names());
         let routes = routes.with_tables(aliases(&tables));

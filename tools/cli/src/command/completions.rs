@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, mut command: clap::Command) -> Exit {
     let mut script = Vec::new();
-    generate(arguments.shell, &mut command, env!("CARGO_BIN_NAME"), &mut script);
+    generate(arguments.shell, &mut command, crate::NAME, &mut script);
     output::bytes(&script);
     Exit::Done
 }

@@ -149,6 +149,7 @@ impl Ground {
         let config = StackConfig {
             servers: Servers::Embedded(DataLocation::Memory),
             functions: Functions::InProcess { port: 0 },
+            built_in: hookonce_worker::handlers::all,
             folder: folder.clone(),
             tables: Vec::new(),
             timing: Timing::standard(),

@@ -19,6 +19,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::capture::Capturer;
 use crate::failure::{Exit, Failure};
+use crate::handlers;
 use crate::life;
 use crate::output;
 use crate::own_handlers::{HandlerCommand, HandlerCommands};
@@ -120,6 +121,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, Some(folder)) => Functions::Binaries { folder, port: arguments.port },
             (None, None) => Functions::InProcess { port: arguments.port },
         },
+        built_in: handlers::all,
         folder: folder.clone(),
         tables: arguments.tables,
         timing,

@@ -17,7 +17,6 @@ use hookonce_runtime::handler::HandlerError;
 use hookonce_runtime::route::{
     Assigned, Decision, Fit, Offered, Otherwise, RouteFault, RouteSet, RouteSetError, assign, pack,
 };
-use hookonce_worker::handlers;
 use serde::Serialize;
 use serde_json::json;
 
@@ -26,6 +25,7 @@ use super::providers::find;
 use super::send::header;
 use crate::endpoints::{Place, missing};
 use crate::failure::{Exit, Failure};
+use crate::handlers;
 use crate::output;
 #[cfg(feature = "aws")]
 use crate::route_set::routes_of;

@@ -15,6 +15,7 @@ mod many;
 mod operators;
 mod own_handlers;
 mod parameters;
+mod projects;
 mod providers;
 mod readme;
 mod restores;

@@ -1,0 +1,71 @@
+//! The worker function on Lambda: wiring.
+
+use std::sync::Arc;
+
+use hookonce_protocol::time::Millis;
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::{Ambient, System};
+use hookonce_runtime::aws::{
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, SsmRoutes, dynamodb_client, shared_config, sqs_client,
+    ssm_client,
+};
+use hookonce_runtime::batch::Batch;
+use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
+use hookonce_runtime::deadline::end_of_invocation;
+use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::process::WorkerParts;
+use hookonce_runtime::remote::RemoteHandlers;
+use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::tables::aliases;
+use hookonce_runtime::telemetry::{Telemetry, log_as_json};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+
+use crate::WorkerFunction;
+
+/// How long one call may take, including the SDK's retries. Far below the function's time-out.
+const CALL_MAX: Millis = Millis::seconds(8);
+
+/// How long the calls that read the route set may take, each.
+const ROUTES_MAX: Millis = Millis::seconds(2);
+
+/// Runs the worker function with these handlers on Lambda, until Lambda ends the process. Its environment configures it.
+///
+/// # Errors
+/// When the environment lacks something, or values in it contradict each other.
+pub async fn run(handlers: Handlers) -> Result<(), Error> {
+    let WorkerConfig { common, routes, tables } = WorkerConfig::read(&environment())?;
+    log_as_json(common.log);
+    let sdk = shared_config().await;
+    let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table)
+        .with_tables(tables.clone());
+    let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
+    store.warm_up().await;
+    let routes = match routes {
+        RouteLocation::None => Routes::none(),
+        RouteLocation::Ssm(pointer) => {
+            Routes::new(SsmRoutes::new(ssm_client(&sdk, ROUTES_MAX), pointer), handlers.names())
+        }
+        RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
+    };
+    let routes = routes.with_tables(aliases(&tables));
+    let parts = WorkerParts {
+        store,
+        queue,
+        ambient: System,
+        handlers,
+        remote: RemoteHandlers {
+            lambda: Some(Box::new(LambdaHandlers::new(&sdk))),
+            // No set of a deployed worker names a URL.
+            url: Some(Box::new(LoopbackHandlers::new())),
+        },
+        catalog: Catalog::built_in(),
+        timing: common.timing,
+    };
+    let worker = Arc::new(WorkerFunction::new(parts, routes, Telemetry::stdout("worker", common.metrics_namespace)));
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Batch>| {
+        let worker = Arc::clone(&worker);
+        let deadline = end_of_invocation(event.context.deadline, System.moment().now);
+        async move { Ok::<_, Error>(worker.handle(event.payload, deadline).await) }
+    }))
+    .await
+}

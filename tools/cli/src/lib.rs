@@ -1,0 +1,158 @@
+//! `hookonce`: the command line, as a library, so that a project can build it with handlers of its own.
+//!
+//! ```no_run
+//! # fn handlers() -> hookonce_runtime::handler::Handlers { hookonce_runtime::handler::Handlers::new() }
+//! #[tokio::main]
+//! async fn main() -> std::process::ExitCode {
+//!     hookonce::run(handlers).await
+//! }
+//! ```
+//!
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 rejected or not found, 2
+//! usage error, 3 unavailable.
+
+#![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
+
+#[cfg(feature = "aws")]
+mod account;
+mod capture;
+mod census;
+#[cfg(feature = "aws")]
+mod cloudwatch;
+mod command;
+mod endpoints;
+mod failure;
+mod fixtures;
+mod handlers;
+mod life;
+mod orders;
+mod output;
+#[cfg(feature = "aws")]
+mod outputs;
+mod own_handlers;
+mod rehearsal;
+mod route_set;
+mod samples;
+#[cfg(test)]
+mod scale;
+mod secret;
+mod select;
+mod sender;
+mod stack;
+mod target;
+#[cfg(feature = "aws")]
+mod watch;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use failure::Exit;
+use hookonce_runtime::handler::Handlers;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// What a person types.
+const NAME: &str = "hookonce";
+
+/// A webhook inbox that applies every event exactly once.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Log filter for standard error, such as `info` or `hookonce_runtime=debug`.
+    #[arg(long, global = true, default_value = "warn,dynoxide=off,rustack=off", value_name = "FILTER")]
+    log: Targets,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the whole inbox, race deliveries at it, count the results, and stop.
+    Demo(command::demo::Arguments),
+    /// Run the whole inbox on this machine until Ctrl-C.
+    Dev(command::dev::Arguments),
+    /// Sign a file as its provider would, and deliver it.
+    Send(command::send::Arguments),
+    /// Deliver a sample event, signed as its provider would.
+    Trigger(command::trigger::Arguments),
+    /// Check the signature of a request, and explain failures.
+    Verify(command::verify::Arguments),
+    /// List the providers in the catalog, or show one.
+    Providers(command::providers::Arguments),
+    /// Manage endpoints and their secrets, here or on a deployed stack.
+    #[command(subcommand)]
+    Endpoint(command::endpoint::Command),
+    /// Check, explain, deploy and show routes: which event goes to which handler.
+    #[command(subcommand)]
+    Route(command::route::Command),
+    /// List records and their states.
+    List(command::list::Arguments),
+    /// Show the timeline of one record.
+    Show(command::show::Arguments),
+    /// Let dead or ignored records run again, or force applied ones.
+    Replay(command::replay::Arguments),
+    /// Give dead records up.
+    Discard(orders::OrderArguments),
+    /// Erase stored bodies for good. The record, its hash and its dedup stay.
+    Redact(command::redact::Arguments),
+    /// Show whether anything needs a person: queues, due and dead records.
+    Status(command::status::Arguments),
+    /// Check what hookonce needs, here or of a deployed stack, and say what to do about each problem.
+    Doctor(command::doctor::Arguments),
+    /// Count records by state, endpoint, type and error.
+    Stats(command::stats::Arguments),
+    /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
+    Audit(command::audit::Arguments),
+    /// Run stored deliveries through this build's handlers without writing, and compare.
+    Drill(command::drill::Arguments),
+    /// Write a project of one's own: a handler, its tests, routes, and a template with the inbox inside.
+    New(command::new::Arguments),
+    /// Print the completions of a shell.
+    Completions(command::completions::Arguments),
+    /// Write the manual pages.
+    Man(command::man::Arguments),
+}
+
+/// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers; `demo` shows
+/// the samples.
+pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
+    handlers::take(handlers);
+    let arguments = Arguments::parse();
+    log_to_stderr(arguments.log);
+    let result = match arguments.command {
+        Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
+        Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
+        Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
+        Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
+        Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
+        Command::Providers(arguments) => command::providers::run(&arguments),
+        Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
+        Command::Route(command) => Box::pin(command::route::run(command)).await,
+        Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
+        Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
+        Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
+        Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
+        Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
+        Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
+        Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,
+        Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
+        Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
+        Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
+        Command::New(arguments) => command::new::run(&arguments),
+        Command::Completions(arguments) => Ok(command::completions::run(&arguments, Arguments::command())),
+        Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::failure(&failure);
+            Exit::from(&failure).into()
+        }
+    }
+}
+
+fn log_to_stderr(targets: Targets) {
+    let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets);
+    // This fails only when called twice.
+    let _ = tracing_subscriber::registry().with(format).try_init();
+}

@@ -1,0 +1,93 @@
+//! `hookonce new` writes projects whose parts refer to each other. `scripts/check projects` builds and runs them.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{Workspace, root, text};
+
+const LANGUAGES: [&str; 2] = ["none", "rust"];
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_project_of_each_kind_names_itself_and_its_checkout() {
+    let workspace = Workspace::new();
+    for language in LANGUAGES {
+        let name = format!("shop-{language}");
+        let made = workspace.run(&["new", &name, "--handler", language]);
+        assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+        let project = workspace.path(&name);
+        for file in files(&project) {
+            let written = std::fs::read_to_string(&file).unwrap();
+            assert!(!written.contains("{{"), "{} has an open place", file.display());
+        }
+        let template = std::fs::read_to_string(project.join("template.yaml")).unwrap();
+        let location = template.lines().find_map(|line| line.trim().strip_prefix("Location: ")).unwrap();
+        let named = project.join(location).canonicalize().unwrap();
+        assert_eq!(named, root().join("template.yaml").canonicalize().unwrap());
+        let checkout = named.parent().unwrap();
+        let worker = template.lines().find_map(|line| line.trim().strip_prefix("WorkerCode: "));
+        let worker = worker.map(|worker| checkout.join(worker).canonicalize().unwrap());
+        assert_eq!(worker, (language == "rust").then(|| project.join("worker").canonicalize().unwrap()));
+    }
+}
+
+#[test]
+fn a_projects_routes_check() {
+    let workspace = Workspace::new();
+    for language in ["none"] {
+        assert_eq!(workspace.run(&["new", language, "--handler", language]).status.code(), Some(0));
+        let checked = workspace.run(&["route", "check", &format!("{language}/routes.json")]);
+        assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
+    }
+}
+
+#[test]
+fn nothing_is_replaced() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("shop")).unwrap();
+    workspace.write("shop/routes.json", b"mine");
+    let refused = workspace.run(&["new", "shop"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused).contains("routes.json exists"), "{}", text(&refused));
+    assert_eq!(files(&workspace.path("shop")).len(), 1, "nothing else is written");
+    assert_eq!(workspace.read("shop/routes.json"), "mine");
+}
+
+#[test]
+fn a_name_that_no_stack_can_have_is_refused() {
+    let workspace = Workspace::new();
+    let long = "a".repeat(33);
+    for name in ["Shop", "1shop", "my_shop", "my shop", &long] {
+        let refused = workspace.run(&["new", name]);
+        assert_eq!(refused.status.code(), Some(2), "{name}");
+        assert!(text(&refused).contains("no stack can be called"), "{}", text(&refused));
+        assert!(!workspace.path(name).join("README.md").exists());
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_checkout_is_refused() {
+    let workspace = Workspace::new();
+    for folder in [".", "nowhere"] {
+        let refused = workspace.run(&["new", "shop", "--hookonce", folder]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused).contains("is no checkout of hookonce"), "{}", text(&refused));
+    }
+    assert!(!workspace.path("shop").exists());
+}
+
+#[test]
+fn a_path_that_not_every_tool_reads_is_refused() {
+    let workspace = Workspace::new();
+    let odd = workspace.path("a folder");
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join("template.yaml"), "").unwrap();
+    std::fs::create_dir_all(odd.join("tools/cli")).unwrap();
+    std::fs::write(odd.join("tools/cli/Cargo.toml"), "").unwrap();
+    let refused = workspace.run(&["new", "shop", "--hookonce", "a folder"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused).contains("not every tool reads"), "{}", text(&refused));
+}
