@@ -145,20 +145,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "another stack may use this port or folder: pass --port or --data",
         )
     })?;
-    let place = stack.place();
-    write_environment(&folder, &environment(place, &folder, public_url.as_deref(), stack.own_handlers()))?;
-    let running = RunningStack {
-        url: stack.url().to_owned(),
-        public_url,
-        dynamodb_url: place.dynamodb_url.clone(),
-        sqs_url: place.sqs_url.clone(),
-        queue_url: place.resources.queue.url.clone(),
-        inbox_table: place.resources.inbox_table.clone(),
-        domain_table: place.resources.domain_table.clone(),
-        tables: own_tables(&place.resources),
-        index_shards_read: timing.shards_read,
-        pid: std::process::id(),
-    };
+    let running = described(&stack, &timing, public_url);
+    let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
+    write_environment(&folder, &variables)?;
     let announcement = running.announce(&folder)?;
     greet(&folder, &running, arguments.json);
     for name in stack.own_handlers().names() {
@@ -178,6 +167,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     printing.abort();
     Ok(Exit::Done)
+}
+
+/// How other commands reach the stack.
+fn described(stack: &Stack, timing: &Timing, public_url: Option<String>) -> RunningStack {
+    let place = stack.place();
+    RunningStack {
+        url: stack.url().to_owned(),
+        public_url,
+        dynamodb_url: place.dynamodb_url.clone(),
+        sqs_url: place.sqs_url.clone(),
+        queue_url: place.resources.queue.url.clone(),
+        inbox_table: place.resources.inbox_table.clone(),
+        domain_table: place.resources.domain_table.clone(),
+        tables: own_tables(&place.resources),
+        index_shards_read: timing.shards_read,
+        pid: std::process::id(),
+    }
 }
 
 fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
