@@ -231,8 +231,8 @@ fn what_dynamodb_refuses_is_refused_before_it() {
         assert_eq!(when(json!([{ "one_of": ["a", [{ "N": "1" }, faulty]] }])), expected);
     }
     let nested = |levels: usize| (0..levels).fold(json!({ "S": "x" }), |inner, _| json!({ "L": [inner] }));
-    assert_eq!(put("a", nested(32)), "");
-    assert_eq!(put("a", nested(33)), "writes[0]: attribute `a` holds lists and maps in more than 32 levels");
+    assert_eq!(put("a", nested(31)), "");
+    assert_eq!(put("a", nested(32)), "writes[0]: attribute `a` holds more than 32 levels of lists, maps and values");
     let secret = put("a name\nof a provider", json!({ "SS": [] }));
     assert_eq!(secret, format!("writes[0]: attribute (not shown) {set}"), "nothing that a provider may have sent");
 }
@@ -439,12 +439,37 @@ fn what_is_not_in_the_form_is_refused() {
         json!({ "writes": [], "checks": [with(&check, "action", json!("delete"))] }),
         json!({ "writes": [], "checks": [{ "key": "e#item#k" }] }),
         json!({ "writes": [], "when_condition_fails": "later" }),
+        json!({ "writes": [with(&write, "table", json!(null))] }),
+        json!({ "writes": [], "checks": [with(&check, "table", json!(null))] }),
     ] {
         assert!(serde_json::from_value::<Plan>(faulty.clone()).is_err(), "{faulty}");
     }
-    for faulty in [json!({ "items": {} }), json!({ "items": [{ "key": "a", "item": null, "more": 1 }] })] {
+    for faulty in [
+        json!({ "items": {} }),
+        json!({ "items": [{ "key": "a", "item": null, "more": 1 }] }),
+        json!({ "items": [{ "key": "a" }] }),
+        json!({ "items": [{ "key": "a", "item": null, "table": null }] }),
+    ] {
         assert!(serde_json::from_value::<Snapshot>(faulty.clone()).is_err(), "{faulty}");
     }
+}
+
+#[test]
+fn a_number_is_itself_in_every_spelling() {
+    let number = |text: &str| Value::Number(Number::from_text(text));
+    for (one, two) in [("12.50", "12.5"), ("17", "17.0"), ("1e1", "10"), ("0", "-0.00"), ("007", "7"), ("+5", "5")] {
+        assert_eq!(number(one), number(two));
+        let holds = Condition(vec![Clause::Equals("n".into(), number(one))]);
+        assert!(holds.holds(Some(&Item::from([("n".to_owned(), number(two))]))), "{one} and {two}");
+    }
+    for (one, two) in [("12.5", "12.51"), ("5", "-5"), ("1e1", "1"), ("x", "0")] {
+        assert_ne!(number(one), number(two));
+    }
+    let order = json!({ "shop": { "S": "a" }, "order": { "N": "17.0" } });
+    let back = json!({ "put": { "order": { "N": "17" } } });
+    assert_eq!(said(&json!({ "table": "orders", "key": order, "action": back })), "", "an item comes back as it was read");
+    let zero = |text: &str| Number::from_text(text).is_sound();
+    assert_eq!(["0e125", "0e126", "0e-130", "0.0e-130", "0e-500"].map(zero), [true, false, true, false, false]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ export type PlanJson = {
 };
 export type ItemJson = KeyJson & { readonly item: TypedItem | null };
 
-/** The items that a handler asked for, as of one moment. */
+/** The items that a handler asked for, each as it was when it was read. */
 export class Items {
   readonly #items: ReadonlyMap<string, TypedItem | null>;
 

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -20,7 +21,7 @@ pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Item {
 /// The most digits of a number.
 const NUMBER_DIGITS_MAX: usize = 38;
 
-/// The most levels of lists and maps in a value.
+/// The most levels of a value: lists and maps, and the value in them.
 const DEPTH_MAX: usize = 32;
 
 /// The longest name of an attribute, in bytes.
@@ -44,7 +45,7 @@ pub enum ValueFault {
     #[error("holds a NULL that is not true")]
     Null,
     /// Too many levels.
-    #[error("holds lists and maps in more than {DEPTH_MAX} levels")]
+    #[error("holds more than {DEPTH_MAX} levels of lists, maps and values")]
     Depth,
     /// A name in a map that DynamoDB refuses.
     #[error("holds a map with a name that is empty or too long")]
@@ -120,10 +121,38 @@ impl<T> Members<T> {
     }
 }
 
-/// A number as DynamoDB stores it: decimal text, so that no digit is lost.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// A number as DynamoDB stores it: decimal text, so that no digit is lost. Two are equal if they are one number, because
+/// DynamoDB compares numbers and gives them back in a spelling of its own: `12.50` comes back as `12.5`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Number(String);
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.identity() == other.identity()
+    }
+}
+
+impl Eq for Number {}
+
+impl Hash for Number {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The order in which sets keep their members. [`Number::order`] says which number is less.
+impl Ord for Number {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
 
 impl Number {
     /// Takes decimal text from the store.
@@ -149,10 +178,15 @@ impl Number {
 
     /// Whether the store keeps it: a number of at most 38 digits between 1e-130 and 9.99e125, of either sign.
     pub fn is_sound(&self) -> bool {
-        self.decimal().is_some_and(|(_, digits, exponent)| {
-            let first = i64::try_from(digits.len()).unwrap_or(i64::MAX).saturating_add(exponent).saturating_sub(1);
-            digits.is_empty() || (digits.len() <= NUMBER_DIGITS_MAX && (-130..=125).contains(&first))
-        })
+        let powers = -130..=125;
+        let Some(scaled) = self.scaled() else { return false };
+        if scaled.digits.is_empty() {
+            // The store judges a zero as if its last digit were a one.
+            return powers.contains(&scaled.last);
+        }
+        let length = i64::try_from(scaled.digits.len()).unwrap_or(i64::MAX);
+        let first = scaled.last.saturating_add(length).saturating_sub(1);
+        scaled.digits.len() <= NUMBER_DIGITS_MAX && powers.contains(&first)
     }
 
     /// Whether it is less than the other one, equal or greater. `None` if one of them is no number.
@@ -172,6 +206,11 @@ impl Number {
     }
 
     fn decimal(&self) -> Option<(bool, String, i64)> {
+        let Scaled { negative, digits, last } = self.scaled()?;
+        Some(if digits.is_empty() { (false, digits, 0) } else { (negative, digits, last) })
+    }
+
+    fn scaled(&self) -> Option<Scaled> {
         let (mantissa, exponent) = self.0.split_once(['e', 'E']).unwrap_or((&self.0, "0"));
         let exponent: i64 = exponent.parse().ok()?;
         let (negative, unsigned) = match mantissa.strip_prefix('-') {
@@ -183,14 +222,24 @@ impl Number {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        let significant = digits.trim_start_matches('0').trim_end_matches('0');
-        let zeros = digits.len() - digits.trim_end_matches('0').len();
-        let shift = i64::try_from(zeros).ok()? - i64::try_from(fraction.len()).ok()?;
-        if significant.is_empty() {
-            return Some((false, String::new(), 0));
-        }
-        Some((negative, significant.to_owned(), exponent.saturating_add(shift)))
+        let unpadded = digits.trim_start_matches('0');
+        let significant = unpadded.trim_end_matches('0');
+        let zeros = i64::try_from(unpadded.len() - significant.len()).ok()?;
+        let shift = zeros - i64::try_from(fraction.len()).ok()?;
+        Some(Scaled { negative, digits: significant.to_owned(), last: exponent.saturating_add(shift) })
     }
+
+    /// Its size as DynamoDB counts it, in bytes (an upper bound): two digits in a byte, the sign and the exponent.
+    fn size_bytes(&self) -> usize {
+        self.decimal().map_or(self.0.len(), |(_, digits, _)| digits.len() / 2) + 3
+    }
+}
+
+/// A number's digits without zeros around them, and the power of ten of the last one.
+struct Scaled {
+    negative: bool,
+    digits: String,
+    last: i64,
 }
 
 impl From<i64> for Number {
@@ -248,7 +297,7 @@ impl Value {
     }
 
     fn fault_at(&self, depth: usize) -> Option<ValueFault> {
-        if depth > DEPTH_MAX {
+        if depth >= DEPTH_MAX {
             return Some(ValueFault::Depth);
         }
         let set = |is_set: bool| (!is_set).then_some(ValueFault::Set);
@@ -270,11 +319,11 @@ impl Value {
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Number(number) => number.0.len() + 1,
+            Self::Number(number) => number.size_bytes(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Flag(_) | Self::Null(_) => 1,
             Self::TextSet(texts) => texts.0.iter().map(|text| text.len() + 1).sum::<usize>() + 3,
-            Self::NumberSet(numbers) => numbers.0.iter().map(|number| number.0.len() + 2).sum::<usize>() + 3,
+            Self::NumberSet(numbers) => numbers.0.iter().map(|number| number.size_bytes() + 1).sum::<usize>() + 3,
             Self::BytesSet(blobs) => blobs.0.iter().map(|blob| blob.len() + 1).sum::<usize>() + 3,
             Self::List(values) => values.iter().map(|value| value.size_bytes() + 1).sum::<usize>() + 3,
             Self::Map(values) => size_bytes(values) + values.len() + 3,

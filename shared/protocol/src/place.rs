@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::item::{Item, Number, PARTITION_KEY, Value, size_bytes};
 use crate::key::{ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, Tenant};
@@ -187,7 +187,9 @@ impl Hash for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
+        let Some(attributes) = self.attributes() else { return formatter.write_str(&self.text) };
+        let parts: Vec<_> = attributes.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
+        write!(formatter, "{{{}}}", parts.join(", "))
     }
 }
 
@@ -231,10 +233,15 @@ impl From<ItemKey> for Key {
 #[serde(deny_unknown_fields)]
 pub struct ItemRef {
     /// The table of one's own. None is the domain table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// Its key.
     pub key: Key,
+}
+
+/// Reads a field that may be left out, but not be null: a null alias would name the domain table.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl ItemRef {

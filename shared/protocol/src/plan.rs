@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::item::{ITEM_BYTES_MAX, Item, Value, base64_bytes};
 use crate::key::{EndpointId, ItemKey, OnceKey, RecordKey, Tenant};
-use crate::place::{ItemRef, Key, TableAlias};
+use crate::place::{ItemRef, Key, TableAlias, present};
 use crate::purpose::Purpose;
 use crate::time::EpochMs;
 use crate::write::{Action, AttributeName, Change, Clause, Condition, Table, Write};
@@ -94,7 +94,8 @@ impl Event {
     }
 }
 
-/// The items that a handler asked for, as of one moment.
+/// The items that a handler asked for, each as it was when it was read. What a plan relies on and does not write needs a
+/// [`Check`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "SnapshotForm", into = "SnapshotForm")]
 pub struct Snapshot {
@@ -112,9 +113,11 @@ struct SnapshotForm {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shown {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     table: Option<TableAlias>,
     key: Key,
+    // Null says that there is none; a form without the field says nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
     item: Option<Item>,
 }
 
@@ -143,7 +146,8 @@ impl Snapshot {
         self.items.get(&item.into())?.as_ref()
     }
 
-    /// A whole number of an item. Zero if the item or the attribute does not exist.
+    /// A whole number of an item. Zero if the item or the attribute does not exist, and also if it is no whole number of
+    /// 64 bits: of an item that others write, too, look at [`Self::item`].
     pub fn number(&self, item: impl Into<ItemRef>, attribute: &str) -> i64 {
         self.item(item).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
@@ -184,7 +188,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub struct DomainWrite {
     /// The table of one's own. None is the domain table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// The key.
     pub key: Key,
@@ -204,7 +208,7 @@ pub struct DomainWrite {
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// The table of one's own. None is the domain table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// The key.
     pub key: Key,
@@ -324,6 +328,9 @@ impl DomainWrite {
     /// out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the attribute
     /// still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as numbers, texts
     /// byte by byte. A stored version of another type counts as older.
+    ///
+    /// Not for a delete: it forgets the version, so an older event would bring the item back. Mark the item as deleted
+    /// with an update. The handler must have asked for the item.
     #[must_use]
     pub fn newer_than(
         mut self,
@@ -341,6 +348,8 @@ impl DomainWrite {
         }
         match &mut self.action {
             Action::Put(item) => drop(item.insert(attribute.to_string(), version)),
+            Action::Update(changes) if changes.contains(&Change::Set(attribute.clone(), version.clone())) => {}
+            // If the update sets it to another value, the plan is refused.
             Action::Update(changes) => changes.push(Change::Set(attribute.clone(), version)),
             Action::Delete | Action::Check => {}
         }

@@ -491,21 +491,18 @@ mod tests {
             read.map_err(|ConfigError(faults)| faults.join("\n"))
         };
         assert_eq!(read(""), Ok(OwnTables::new()));
-        let arn = |name: &str, account: &str| format!("arn:aws:dynamodb:eu-central-1:{account}:table/{name}");
-        let (here, there) = (arn("prod-stock", "123456789012"), arn("prod-orders", "210987654321"));
-        let tables = read(&format!("orders=prod.Orders_1, stock={here}")).unwrap();
-        let expected = [("orders", "prod.Orders_1"), ("stock", here.as_str())];
+        let tables = read("orders=prod.Orders_1, stock=prod-stock").unwrap();
+        let expected = [("orders", "prod.Orders_1"), ("stock", "prod-stock")];
         assert_eq!(tables, expected.map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.to_owned())).into());
-        assert!(read(&format!("a={there},b={}", arn("prod-orders", "123456789012"))).is_ok(), "in two accounts");
         let taken = "stands for a table of the stack itself, or of another alias";
-        for name in ["inbox", "Inbox", "domain", "DOMAIN", &arn("inbox", "123456789012"), &arn("Domain", "1")] {
+        for name in ["inbox", "Inbox", "domain", "DOMAIN"] {
             assert_eq!(read(&format!("orders={name}")), Err(format!("HOOKONCE_TABLES: orders {taken}")), "{name}");
         }
-        for other in ["prod-stock", "PROD-STOCK", &here] {
-            assert_eq!(read(&format!("a={here},b={other}")), Err(format!("HOOKONCE_TABLES: b {taken}")), "{other}");
+        for other in ["prod-stock", "PROD-STOCK"] {
+            assert_eq!(read(&format!("a=prod-stock,b={other}")), Err(format!("HOOKONCE_TABLES: b {taken}")), "{other}");
         }
         let faults =
-            read("orders,Bad=prod-orders,stock=a table,x=ab,y=arn:aws:dynamodb:r:1:table/abc/index/i,a=one,a=two");
+            read("orders,Bad=prod-orders,stock=a table,x=ab,y=arn:aws:dynamodb:eu-central-1:123456789012:table/abc,a=one,a=two");
         let faults = faults.unwrap_err();
         for expected in [
             "`orders` must be ALIAS=TABLE",

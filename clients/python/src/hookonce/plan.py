@@ -15,7 +15,7 @@ WhenConditionFails = Literal["retry", "permanent"]
 
 
 class Items:
-    """The items that a handler asked for, as of one moment."""
+    """The items that a handler asked for, each as it was when it was read."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:
         self._items: dict[str, Mapping[str, Typed] | None] = {identity(entry): entry["item"] for entry in entries}

@@ -9,9 +9,9 @@ use hookonce_protocol::call::{HandlerPlan, Planned, Split};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::place::ItemRef;
-use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
-use hookonce_protocol::write::{Action, Condition};
+use hookonce_protocol::write::{Action, Clause};
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
@@ -224,7 +224,8 @@ impl Drill {
 
 /// The items that a plan creates. Only they can be compared later: an item that events share has changed since.
 fn created(plan: &HandlerPlan) -> BTreeMap<ItemRef, &Item> {
-    let writes = plan.plan.writes.iter().filter(|write| write.condition == Condition::absent(&write.key));
+    let creates = |write: &&DomainWrite| matches!(write.condition.0.as_slice(), [Clause::Absent(name)] if write.key.has(name));
+    let writes = plan.plan.writes.iter().filter(creates);
     let items = writes.filter_map(|write| match &write.action {
         Action::Put(item) => Some((write.item(), item)),
         Action::Update(_) | Action::Delete | Action::Check => None,
