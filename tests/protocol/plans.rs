@@ -467,7 +467,11 @@ fn a_number_is_itself_in_every_spelling() {
     }
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "17.0" } });
     let back = json!({ "put": { "order": { "N": "17" } } });
-    assert_eq!(said(&json!({ "table": "orders", "key": order, "action": back })), "", "an item comes back as it was read");
+    assert_eq!(
+        said(&json!({ "table": "orders", "key": order, "action": back })),
+        "",
+        "an item comes back as it was read"
+    );
     let zero = |text: &str| Number::from_text(text).is_sound();
     assert_eq!(["0e125", "0e126", "0e-130", "0.0e-130", "0e-500"].map(zero), [true, false, true, false, false]);
 }

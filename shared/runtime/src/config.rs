@@ -501,8 +501,9 @@ mod tests {
         for other in ["prod-stock", "PROD-STOCK"] {
             assert_eq!(read(&format!("a=prod-stock,b={other}")), Err(format!("HOOKONCE_TABLES: b {taken}")), "{other}");
         }
-        let faults =
-            read("orders,Bad=prod-orders,stock=a table,x=ab,y=arn:aws:dynamodb:eu-central-1:123456789012:table/abc,a=one,a=two");
+        let faults = read(
+            "orders,Bad=prod-orders,stock=a table,x=ab,y=arn:aws:dynamodb:eu-central-1:123456789012:table/abc,a=one,a=two",
+        );
         let faults = faults.unwrap_err();
         for expected in [
             "`orders` must be ALIAS=TABLE",

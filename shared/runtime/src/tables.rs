@@ -28,7 +28,9 @@ pub fn own_tables(text: &str, taken: [&str; 2]) -> Result<OwnTables, Vec<String>
             continue;
         };
         if !is_table_name(name) {
-            faults.push(format!("{alias} must be the name of a table, not its ARN: all tables stand in one account and region"));
+            faults.push(format!(
+                "{alias} must be the name of a table, not its ARN: all tables stand in one account and region"
+            ));
             continue;
         }
         // Tables of DynamoDB differ by case; here they do not, so that a slip of the keyboard is told at once.

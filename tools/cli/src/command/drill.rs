@@ -224,7 +224,8 @@ impl Drill {
 
 /// The items that a plan creates. Only they can be compared later: an item that events share has changed since.
 fn created(plan: &HandlerPlan) -> BTreeMap<ItemRef, &Item> {
-    let creates = |write: &&DomainWrite| matches!(write.condition.0.as_slice(), [Clause::Absent(name)] if write.key.has(name));
+    let creates =
+        |write: &&DomainWrite| matches!(write.condition.0.as_slice(), [Clause::Absent(name)] if write.key.has(name));
     let writes = plan.plan.writes.iter().filter(creates);
     let items = writes.filter_map(|write| match &write.action {
         Action::Put(item) => Some((write.item(), item)),
