@@ -85,7 +85,8 @@ impl Handler for Shop {
 
 fn event(id: &str, event_type: &str, more: Value) -> Delivery {
     let mut body = json!({ "type": event_type, "id": id });
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("not an object: {more}") };
+    body.as_object_mut().unwrap().extend(more);
     Delivery::new("standard_webhooks", body.to_string()).header("webhook-id", id)
 }
 

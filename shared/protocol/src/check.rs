@@ -144,7 +144,7 @@ impl Plan {
             let item = write.item();
             let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
             let checked = check_item(&item, tenant, scope, &mut seen)
-                .and_then(|()| if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
+                .and(if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
                 .and_then(|()| check_condition(&write.condition))
                 .and_then(|()| check_action(&write.key, &write.action));
             checked.map_err(|fault| PlanError::Write { index, table: write.table, fault })?;
@@ -152,7 +152,7 @@ impl Plan {
         }
         for (index, check) in self.checks.iter().enumerate() {
             let checked = check_item(&check.item(), tenant, scope, &mut seen)
-                .and_then(|()| if check.condition.0.is_empty() { Err(Fault::NoCondition) } else { Ok(()) })
+                .and(if check.condition.0.is_empty() { Err(Fault::NoCondition) } else { Ok(()) })
                 .and_then(|()| check_condition(&check.condition));
             checked.map_err(|fault| PlanError::Check { index, table: check.table, fault })?;
             bytes = bytes.saturating_add(check.key.size_bytes() + condition_bytes(&check.condition));

@@ -312,7 +312,7 @@ impl DomainWrite {
     /// Requires that one attribute still is as in the snapshot.
     #[must_use]
     pub fn as_seen(mut self, snapshot: &Snapshot, attribute: impl Into<AttributeName>) -> Self {
-        self.condition.0.push(clause_as_seen(snapshot.item(&self.item()), attribute.into()));
+        self.condition.0.push(clause_as_seen(snapshot.item(self.item()), attribute.into()));
         self
     }
 
@@ -340,7 +340,7 @@ impl DomainWrite {
         tie: Tie,
     ) -> Option<Self> {
         let (attribute, version) = (attribute.into(), version.into());
-        let seen = snapshot.item(&self.item()).and_then(|item| item.get(attribute.as_ref()));
+        let seen = snapshot.item(self.item()).and_then(|item| item.get(attribute.as_ref()));
         match seen.and_then(|seen| seen.order(&version)) {
             Some(Ordering::Greater) => return None,
             Some(Ordering::Equal) if tie == Tie::Skip => return None,
