@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes starting points for the fuzz targets from the vectors and the catalog, below fuzz/corpus, what earlier runs found and
-is kept in fuzz/kept, and a dictionary of the words in the vectors, fuzz/corpus/words.dict.
+is kept in fuzz/kept (one input per line, in base64), and a dictionary of the words in the vectors, fuzz/corpus/words.dict.
 
 usage: fuzz/seeds.py
 """
 
 import base64
+import hashlib
 import json
 import pathlib
 import re
@@ -48,8 +49,9 @@ def words():
 for path in (ROOT / "events/gateway").glob("*.json"):
     write("gateway_event", path.stem, path.read_bytes())
     write("webhook", path.stem, path.read_bytes())
-for path in (ROOT / "fuzz/kept").glob("*/*"):
-    write(path.parent.name, path.name, path.read_bytes())
+for path in (ROOT / "fuzz/kept").glob("*.txt"):
+    for data in map(base64.b64decode, path.read_text().split()):
+        write(path.stem, hashlib.sha256(data).hexdigest(), data)
 (ROOT / "fuzz/corpus/words.dict").write_text("".join(f'"{word}"\n' for word in words()))
 for index, (provider, text) in enumerate(CATALOG.items()):
     write("catalog", provider, text.encode())
