@@ -184,9 +184,9 @@ fn is_edge(before: &Record, after: &Record) -> bool {
     let forced = after.generation == before.generation + 1 && before.retries == after.retries;
     match (before.status, after.status) {
         (Status::Pending, Status::Pending) => same || retried,
-        (Status::Pending, Status::Processed | Status::Dead)
-        | (Status::Dead, Status::Discarded)
-        | (Status::Discarded, Status::Discarded) => same,
+        (Status::Pending, Status::Processed | Status::Dead) | (Status::Dead | Status::Discarded, Status::Discarded) => {
+            same
+        }
         (Status::Dead, Status::Pending) => retried,
         (Status::Processed, Status::Processed) => same && before.outcome == after.outcome,
         (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,

@@ -88,7 +88,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     ) -> Vec<Processed> {
         let left = Millis(deadline.0.saturating_sub(self.ambient.moment().now.0).saturating_sub(DEADLINE_MARGIN.0));
         let until = Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX));
-        let calls_until = until.checked_sub(duration(HANDLER_MARGIN) - duration(DEADLINE_MARGIN)).unwrap_or(until);
+        let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
+        let calls_until = until.checked_sub(earlier).unwrap_or(until);
         let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
         let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();

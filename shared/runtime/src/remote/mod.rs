@@ -56,11 +56,10 @@ impl RemoteTarget {
             !part.is_empty() && part.bytes().all(known)
         };
         let parts: Vec<_> = name.split(':').collect();
-        let fits = match parts.as_slice() {
-            [_] | [_, _] => true,
-            ["arn", _, "lambda", _, _, "function", _] | ["arn", _, "lambda", _, _, "function", _, _] => true,
-            _ => false,
-        };
+        let fits = matches!(
+            parts.as_slice(),
+            [_] | [_, _] | ["arn", _, "lambda", _, _, "function", _] | ["arn", _, "lambda", _, _, "function", _, _]
+        );
         let known = fits && name.len() <= FUNCTION_CHARS_MAX && parts.into_iter().all(plain);
         known.then(|| Self::Lambda(name.to_owned()))
     }
