@@ -1,5 +1,7 @@
 //! What an operator may do, in every state of a record.
 
+use std::collections::BTreeSet;
+
 use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
 use hookonce_protocol::key::{ClaimId, RecordKey};
@@ -10,7 +12,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::trail::{ENTRIES_MAX, Operation, Trail};
 use hookonce_protocol::worker::Worker;
-use hookonce_protocol::write::{Action, Write};
+use hookonce_protocol::write::{Action, Change, Write};
 
 use super::a_record;
 use crate::support::clock::START;
@@ -32,7 +34,11 @@ fn record(status: Status) -> Record {
     }
 }
 
+/// The record after the write. DynamoDB refuses an update that names an attribute twice.
 fn after(write: &Write, before: &Record) -> Record {
+    let Action::Update(changes) = &write.action else { panic!("an order updates the record") };
+    let names: BTreeSet<_> = changes.iter().map(Change::attribute).collect();
+    assert_eq!(names.len(), changes.len(), "an attribute changes twice: {changes:?}");
     Record::decode(&write.apply(Some(&before.encode())).unwrap().unwrap()).unwrap()
 }
 

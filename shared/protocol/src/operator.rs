@@ -350,7 +350,6 @@ fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
         set(attribute::DUE_SHARD, due.shard),
         set(attribute::DUE_AT, due.at.0),
         set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), moment.now).0),
-        remove(attribute::HANDLER_AWAY_SINCE),
     ]
 }
 
