@@ -117,9 +117,8 @@ impl Stage {
         harness.stack.dynamodb = dynamodb(proxies[0].url(), CALL_MAX);
         harness.stack.sqs = sqs(proxies[1].url(), CALL_MAX);
         let first = AtomicBool::new(true);
-        harness.remote = Some(FakeHandlers::new(move |request| match first.swap(false, Ordering::SeqCst) {
-            true => Reaction::Away,
-            false => Reaction::Answers(count_at_once(request)),
+        harness.remote = Some(FakeHandlers::new(move |request| {
+            if first.swap(false, Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_at_once(request)) }
         }));
         let (routes, handler) = (MemoryRoutes::default(), json!({ "lambda": "count" }));
         let route = json!({ "name": "n", "consumer": "counting", "types": ["away.*"], "handler": handler });

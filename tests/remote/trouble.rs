@@ -80,9 +80,8 @@ async fn a_crash_in_either_round_is_a_counted_attempt_and_loses_nothing() {
 async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
     let away = Arc::new(AtomicBool::new(true));
     let is_away = Arc::clone(&away);
-    let (harness, _) = harness(move |request| match is_away.load(Ordering::SeqCst) {
-        true => Reaction::Away,
-        false => Reaction::Answers(count_in_two_rounds(request)),
+    let (harness, _) = harness(move |request| {
+        if is_away.load(Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_in_two_rounds(request)) }
     })
     .await;
     for fact in ["a", "b", "c"] {
@@ -115,9 +114,8 @@ async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
 async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_replayed() {
     let away = Arc::new(AtomicBool::new(true));
     let is_away = Arc::clone(&away);
-    let (harness, _) = harness(move |request| match is_away.load(Ordering::SeqCst) {
-        true => Reaction::Away,
-        false => Reaction::Answers(count_at_once(request)),
+    let (harness, _) = harness(move |request| {
+        if is_away.load(Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_at_once(request)) }
     })
     .await;
     harness.deliver(&count("msg_1", "a")).await;
