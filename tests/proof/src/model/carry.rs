@@ -186,7 +186,7 @@ impl Model {
                 }
             }
             Call::Write(write) | Call::WriteBestEffort(write) => {
-                self.land_write(world, state, late, write.key.as_str())
+                self.land_write(world, state, late, write.key.as_str());
             }
             Call::WriteEach(writes) => self.land_write(world, state, late, writes[usize::from(late.part)].key.as_str()),
             _ => {}

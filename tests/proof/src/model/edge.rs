@@ -8,6 +8,7 @@ use super::view::ItemView;
 
 /// What a change of a record means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a change may mean, and several may hold")]
 pub(crate) struct Edge {
     /// The rule that it breaks.
     pub(crate) broken: Option<Rule>,

@@ -244,7 +244,7 @@ impl Story {
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
             Some(Planned::Unavailable) => facts.push(("plan today", "unknown".to_owned())),
             Some(Planned::HandlerAway) => {
-                facts.push(("plan today", "not asked: its handler is in another language".to_owned()))
+                facts.push(("plan today", "not asked: its handler is in another language".to_owned()));
             }
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
