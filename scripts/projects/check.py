@@ -26,6 +26,8 @@ def expected(project):
     own = dict(STOCK)
     if (project / "worker").is_dir():
         own["Inbox/WorkerFunction"] = project / "worker"
+    if (project / "handler").is_dir() or (project / "package.json").is_file():
+        own["InvoicesFunction"] = project
     return {name: str(folder) for name, folder in own.items()}
 
 

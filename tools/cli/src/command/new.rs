@@ -25,6 +25,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Language {
     Rust,
+    Python,
+    Typescript,
     None,
 }
 
@@ -50,6 +52,26 @@ const NONE: &[Draft] = &[
     draft!("template.yaml", "none/template.yaml"),
 ];
 
+const PYTHON: &[Draft] = &[
+    draft!(".cargo/config.toml", "cargo.toml"),
+    draft!("Makefile", "python/Makefile"),
+    draft!("handler/invoices.py", "python/handler/invoices.py"),
+    draft!("routes.json", "python/routes.json"),
+    draft!("template.yaml", "python/template.yaml"),
+    draft!("tests/test_invoices.py", "python/tests/test_invoices.py"),
+];
+
+const TYPESCRIPT: &[Draft] = &[
+    draft!(".cargo/config.toml", "cargo.toml"),
+    draft!("Makefile", "typescript/Makefile"),
+    draft!("package.json", "typescript/package.json"),
+    draft!("routes.json", "typescript/routes.json"),
+    draft!("src/invoices.ts", "typescript/src/invoices.ts"),
+    draft!("template.yaml", "typescript/template.yaml"),
+    draft!("test/invoices.test.ts", "typescript/test/invoices.test.ts"),
+    draft!("tsconfig.json", "typescript/tsconfig.json"),
+];
+
 const RUST: &[Draft] = &[
     draft!(".cargo/config.toml", "rust/cargo.toml"),
     draft!("Cargo.toml", "rust/Cargo.toml"),
@@ -72,6 +94,8 @@ impl Language {
     fn drafts(self) -> &'static [Draft] {
         match self {
             Self::Rust => RUST,
+            Self::Python => PYTHON,
+            Self::Typescript => TYPESCRIPT,
             Self::None => NONE,
         }
     }
@@ -79,7 +103,7 @@ impl Language {
     fn taken_over(self) -> &'static [&'static str] {
         match self {
             Self::Rust => TAKEN_OVER,
-            Self::None => &[],
+            Self::Python | Self::Typescript | Self::None => &[],
         }
     }
 
@@ -90,6 +114,8 @@ impl Language {
                 "| `worker` | your handlers, and the worker function with them |\n\
                  | `local` | hookonce's command line with your handlers, for this machine |\n"
             }
+            Self::Python => "| `handler`, `tests` | your handler, a Lambda function, and its tests |\n",
+            Self::Typescript => "| `src`, `test` | your handler, a Lambda function, and its tests |\n",
             Self::None => "",
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Workspace, root, text};
 
-const LANGUAGES: [&str; 2] = ["none", "rust"];
+const LANGUAGES: [&str; 4] = ["none", "python", "rust", "typescript"];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -27,6 +27,8 @@ fn a_project_of_each_kind_names_itself_and_its_checkout() {
         let location = template.lines().find_map(|line| line.trim().strip_prefix("Location: ")).unwrap();
         let named = project.join(location).canonicalize().unwrap();
         assert_eq!(named, root().join("template.yaml").canonicalize().unwrap());
+        let functions = template.matches("AWS::Serverless::Function").count();
+        assert_eq!(functions, usize::from(["python", "typescript"].contains(&language)), "{language}");
         let checkout = named.parent().unwrap();
         let worker = template.lines().find_map(|line| line.trim().strip_prefix("WorkerCode: "));
         let worker = worker.map(|worker| checkout.join(worker).canonicalize().unwrap());
@@ -37,7 +39,7 @@ fn a_project_of_each_kind_names_itself_and_its_checkout() {
 #[test]
 fn a_projects_routes_check() {
     let workspace = Workspace::new();
-    for language in ["none"] {
+    for language in ["none", "python", "typescript"] {
         assert_eq!(workspace.run(&["new", language, "--handler", language]).status.code(), Some(0));
         let checked = workspace.run(&["route", "check", &format!("{language}/routes.json")]);
         assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
