@@ -156,7 +156,11 @@ fn a_running_stack_takes_a_changed_set_over() {
     }
     let applied = || {
         let listed = json(&workspace.run(&["list", "--json", "--state", "applied"]));
-        listed.as_array().unwrap().iter().any(|record| record["key"] == object!(format!("evt_{number}")))
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|record| record["key"] == object!(format!("evt_{number}SampleInvoicePaid")))
     };
     wait_until("the event is applied", || {
         // Until the stack has looked again, it may end as IGNORED once more.
@@ -164,7 +168,7 @@ fn a_running_stack_takes_a_changed_set_over() {
         assert!(replayed.status.code().is_some_and(|code| code <= 1), "{}", text(&replayed));
         applied()
     });
-    let shown = json(&workspace.run(&["show", "stripe", &format!("evt_{number}"), "--json"]));
+    let shown = json(&workspace.run(&["show", "stripe", &format!("evt_{number}SampleInvoicePaid"), "--json"]));
     assert_eq!((&shown["generation"], &shown["operations"][0]["operation"]), (&object!(0), &object!("retry")));
     assert_eq!(shown["operations"][0]["from"], "IGNORED");
 }
