@@ -1,4 +1,4 @@
-//! The texts of the [index](crate::index) that are in memory.
+//! The texts of the [index] that are in memory.
 
 use std::collections::BTreeMap;
 

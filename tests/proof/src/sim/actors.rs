@@ -232,7 +232,9 @@ async fn work(world: &World, batch: Vec<Receipt>) {
         receives: i64::from(receipt.receives),
     };
     let messages: Vec<_> = batch.iter().map(received).collect();
-    let (longest, routing) = (world.lock().config.timing.worker_timeout, routing(world));
+    // In a statement of its own: the lock is held to the statement's end, and `routing` takes it, too.
+    let longest = world.lock().config.timing.worker_timeout;
+    let routing = routing(world);
     let Some(processed) = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_, _| ())).await
     else {
         return;
