@@ -306,7 +306,7 @@ async fn stores_agree(stack: &TestStack, operations: &[Operation]) -> Result<(),
             Table::Inbox | Table::Domain => item[PARTITION_KEY].as_text().unwrap().to_owned(),
             Table::Own(_) => {
                 let part = |(name, _): &(String, Value)| KEY.contains(&name.as_str());
-                Key::of(item.clone().into_iter().filter(part).collect()).to_string()
+                Key::of(item.clone().into_iter().filter(part).collect()).as_str().to_owned()
             }
         };
         let found: BTreeMap<_, _> = stack.scan(table).await.into_iter().map(|item| (key(&item), item)).collect();
