@@ -68,7 +68,7 @@ def role_arn(stack, logical):
 
 
 def functions(stack):
-    expected = {"WebhookFunction": ("hookonce-webhook", 3), "WorkerFunction": ("hookonce-worker", 60),
+    expected = {"WebhookFunction": ("hookonce-webhook", 29), "WorkerFunction": ("hookonce-worker", 60),
                 "RelayFunction": ("hookonce-relay", 60)}
     yield "the stack", "functions", sorted(stack.resources("AWS::Lambda::Function")), sorted(expected)
     groups = {group["logGroupName"] for group in client("logs").describe_log_groups()["logGroups"]}
