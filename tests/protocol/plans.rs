@@ -340,7 +340,7 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
         let puts = (0..8).map(|index| put(key(&format!("k{index}")), item(part(index))));
         let plan = puts.fold(Plan::default(), Plan::with);
         let (consumer, domain_key) = ("h".repeat(64), DomainKey::of(["d".repeat(512)]));
-        let plan = HandlerPlan { consumer, domain_key, plan, scope: Scope::default() };
+        let plan = HandlerPlan { consumer, domain_key, plan, effects: Vec::new(), scope: Scope::default() };
         (record, worker.step(Reply::Planned(Planned::Plan(Box::new(plan))), moment))
     };
     let (record, step) = worker(PLAN_BYTES_MAX);

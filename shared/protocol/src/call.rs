@@ -3,6 +3,7 @@
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
 use crate::check::{PlanError, Scope};
+use crate::effect::EffectDraft;
 use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
@@ -231,6 +232,8 @@ pub struct HandlerPlan {
     pub domain_key: DomainKey,
     /// The changes.
     pub plan: Plan,
+    /// What is sent out of the account once the changes are committed.
+    pub effects: Vec<EffectDraft>,
     /// What the handler may write, and what it has seen.
     pub scope: Scope,
 }

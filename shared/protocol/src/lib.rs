@@ -15,6 +15,7 @@
 //! | [`key`], [`item`], [`write`](mod@write), [`claim`], [`record`], [`message`] | what is claimed, stored and sent, and the language of conditions |
 //! | [`purpose`] | what each write is for |
 //! | [`place`], [`plan`], [`check`] | what a handler names, sees and returns: items, event, snapshot, plan; and what is refused of it |
+//! | [`effect`], [`destination`] | what a plan sends out of the account, where to, and what is promised there |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
 //! | [`trail`] | what operators did to a record |
@@ -24,6 +25,8 @@ pub mod call;
 pub mod check;
 pub mod claim;
 pub mod dead_letter;
+pub mod destination;
+pub mod effect;
 pub mod ingress;
 pub mod invariant;
 pub mod item;

@@ -50,7 +50,7 @@ pub(crate) async fn complete<S: Store>(
     let Ok(()) = describe(store, &mut scope, named.flatten().collect(), allowed).await else {
         return Planned::Unavailable;
     };
-    Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, scope }))
+    Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, effects: Vec::new(), scope }))
 }
 
 /// Learns the keys of the tables that a handler names, as far as it may use them. Any other stays unknown, and its items

@@ -49,8 +49,13 @@ impl World {
             }
         }
         let plan = Plan::default().with(write);
-        let plan =
-            HandlerPlan { consumer: "h".to_owned(), domain_key: DomainKey::of([fact]), plan, scope: Scope::default() };
+        let plan = HandlerPlan {
+            consumer: "h".to_owned(),
+            domain_key: DomainKey::of([fact]),
+            plan,
+            effects: Vec::new(),
+            scope: Scope::default(),
+        };
         Planned::Plan(Box::new(plan))
     }
 }

@@ -1,0 +1,80 @@
+//! What the protocol knows of a destination: its promise, and how a call of it ended. How it is called is not its business.
+
+use crate::effect::{DestinationId, Method};
+use crate::key::RecordKey;
+use crate::time::Millis;
+
+/// What is promised about the effects at a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Once, because the callee honours the key for this long. It is never called after that.
+    Keyed {
+        /// How long the callee remembers a key.
+        window: Millis,
+    },
+    /// Never twice. An effect may end with an unknown outcome.
+    AtMostOnce,
+    /// At least once, with the key for the callee.
+    AtLeastOnce,
+}
+
+/// The terms of a destination.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The promise.
+    pub class: Class,
+    /// Names who honours the key: a hash of the origin, the account and the class. A key means nothing to another callee.
+    pub callee: String,
+    /// How long one call may take.
+    pub timeout: Millis,
+    /// How long after the commit an effect is given up.
+    pub give_up_after: Millis,
+}
+
+/// One call to make.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Delivery {
+    /// The effect's record.
+    pub effect: RecordKey,
+    /// The event's record.
+    pub event: RecordKey,
+    /// Where it goes.
+    pub destination: DestinationId,
+    /// The key that every repeat of the call carries: a UUID.
+    pub idempotency_key: String,
+    /// The method.
+    pub method: Method,
+    /// What follows the address of the destination. Begins with `/`, or is empty.
+    pub path: String,
+    /// The type of its content.
+    pub content_type: String,
+    /// The zstd-compressed payload.
+    pub body: Vec<u8>,
+    /// The hops that the event had made when it was received.
+    pub hops: u8,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Called {
+    /// The callee did it.
+    Done {
+        /// The status of its answer, if it has one.
+        status: Option<u16>,
+    },
+    /// The callee certainly did not do it: no byte reached it, or its answer says so.
+    NotDone {
+        /// How long it asks to wait.
+        retry_after: Option<Millis>,
+    },
+    /// The callee refuses it, and another try cannot help.
+    Refused {
+        /// The status of its answer, if it has one.
+        status: Option<u16>,
+    },
+    /// Nobody can tell: a time-out, a broken connection, an error on its side.
+    Unclear {
+        /// How long it asks to wait.
+        retry_after: Option<Millis>,
+    },
+}
