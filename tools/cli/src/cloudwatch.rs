@@ -1,32 +1,28 @@
-//! Two reads of CloudWatch, signed here. Its SDK changes features of the crates that all SDKs share, so that each of them
-//! is built once more, and brings second versions of the HTTP crates.
+//! Two reads of CloudWatch.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_credential_types::provider::ProvideCredentials as _;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
-use aws_types::service_config::ServiceConfigKey;
 use error_reporter::Report;
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::SignedService;
+use hookonce_runtime::remote::Cause;
 use serde_json::Value;
 
-use crate::account::{refused, region};
+use crate::account::refused;
 use crate::failure::Failure;
 
 /// How long one call may take.
 const CALL_MAX: Duration = Duration::from_secs(20);
 
-/// The name of the service in signatures and addresses, and of its interface in requests.
-const SERVICE: &str = "monitoring";
+const CLOUDWATCH: SignedService = SignedService { name: "monitoring", id: "CloudWatch" };
+
+/// The name of its interface in requests.
 const INTERFACE: &str = "GraniteServiceVersion20100801";
 
 /// The media type of its JSON protocol.
@@ -48,15 +44,14 @@ pub(crate) struct Answer {
 pub(crate) async fn call(config: &SdkConfig, operation: &str, input: &Value) -> Result<Answer, Failure> {
     let action = format!("cloudwatch:{operation}");
     let broken = |cause: &dyn std::error::Error| refused(&action, None, &Report::new(cause));
-    let body = input.to_string();
-    let request = signed(config, operation, &body).await.map_err(|error| broken(&*error))?;
+    let request = signed(config, operation, input.to_string()).await.map_err(|error| broken(&*error))?;
     let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
     let exchange = async {
         let response = connector.call(request).await?;
         let date = response.headers().get("date").and_then(parse_date);
         let is_success = response.status().is_success();
         let bytes = ByteStream::new(response.into_body()).collect().await?.into_bytes();
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((is_success, date, bytes))
+        Ok::<_, Cause>((is_success, date, bytes))
     };
     let exchanged = tokio::time::timeout(CALL_MAX, exchange).await.map_err(|late| broken(&late))?;
     let (is_success, date, bytes) = exchanged.map_err(|error| broken(&*error))?;
@@ -72,42 +67,10 @@ fn refusal(action: &str, fields: &Value) -> Failure {
     refused(action, code, &said)
 }
 
-async fn signed(
-    config: &SdkConfig,
-    operation: &str,
-    body: &str,
-) -> Result<HttpRequest, Box<dyn std::error::Error + Send + Sync>> {
-    let url = address(config);
+async fn signed(config: &SdkConfig, operation: &str, body: String) -> Result<HttpRequest, Cause> {
     let target = format!("{INTERFACE}.{operation}");
-    let host = url.split("://").nth(1).unwrap_or_default().trim_end_matches('/').to_owned();
-    let headers = [("content-type", JSON), ("x-amz-target", target.as_str()), ("host", host.as_str())];
-    let provider = config.credentials_provider().ok_or("no credentials")?;
-    let identity = provider.provide_credentials().await?.into();
-    let region = region(config);
-    let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(System.moment().now.0).unwrap_or(0));
-    let parameters = SigningParams::builder().identity(&identity).region(&region).name(SERVICE).time(now);
-    let parameters = parameters.settings(SigningSettings::default()).build()?.into();
-    let signable = SignableRequest::new("POST", &url, headers.into_iter(), SignableBody::Bytes(body.as_bytes()))?;
-    let (instructions, _) = sign(signable, &parameters)?.into_parts();
-    let mut request = HttpRequest::new(SdkBody::from(body));
-    request.set_method("POST")?;
-    request.set_uri(url)?;
-    for (name, value) in headers {
-        request.headers_mut().insert(name, value.to_owned());
-    }
-    for header in instructions.into_parts().0 {
-        request.headers_mut().insert(header.name(), header.value().to_owned());
-    }
-    Ok(request)
-}
-
-/// The service's address: the one that the environment or the profile names, or that of the region.
-fn address(config: &SdkConfig) -> String {
-    let key = ServiceConfigKey::builder().service_id("CloudWatch").env("AWS_ENDPOINT_URL").profile("endpoint_url");
-    let named = key.build().ok().and_then(|key| config.service_config()?.load_config(key));
-    let region = region(config);
-    let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    named.unwrap_or_else(|| format!("https://{SERVICE}.{region}.{suffix}/"))
+    let headers = [("content-type", JSON), ("x-amz-target", target.as_str())];
+    CLOUDWATCH.post(config, "/", &headers, body.into_bytes()).await
 }
 
 /// Reads the `Date` header.

@@ -1,27 +1,20 @@
-//! Handlers that are Lambda functions: one operation, signed here. The service's SDK also streams, so it changes features
-//! of the crates that all SDKs share, and each of them would be built once more.
+//! Handlers that are Lambda functions.
 
 use std::sync::OnceLock;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_credential_types::provider::ProvideCredentials as _;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
-use aws_types::service_config::ServiceConfigKey;
 use futures::future::BoxFuture;
 
 use super::https::TLS;
 use super::loopback::{answer, refusal, unanswered};
-use crate::ambient::{Ambient as _, System};
+use super::signed::SignedService;
 use crate::remote::{CallError, CallHandler, Cause};
 
-/// The name of the service in signatures and addresses.
-const SERVICE: &str = "lambda";
+const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 
 /// How long connecting may take. A service that cannot be reached must not look like a slow function.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -52,44 +45,11 @@ impl LambdaHandlers {
     }
 
     async fn signed(&self, function: &str, body: Vec<u8>) -> Result<HttpRequest, Cause> {
-        let region = self.config.region().ok_or("no region is set")?.to_string();
-        let base = self.address(&region);
         // The only characters of a name that a path must not hold as they are.
         let function = function.replace(':', "%3A").replace('$', "%24");
-        let url = format!("{base}/2015-03-31/functions/{function}/invocations");
-        let host = base.split("://").nth(1).unwrap_or_default().to_owned();
-        let headers = [
-            ("content-type", "application/json"),
-            ("host", host.as_str()),
-            ("x-amz-invocation-type", "RequestResponse"),
-        ];
-        let provider = self.config.credentials_provider().ok_or("there are no credentials")?;
-        let identity = provider.provide_credentials().await?.into();
-        let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(System.moment().now.0).unwrap_or(0));
-        let parameters = SigningParams::builder().identity(&identity).region(&region).name(SERVICE).time(now);
-        let parameters = parameters.settings(SigningSettings::default()).build()?.into();
-        let signable = SignableRequest::new("POST", &url, headers.into_iter(), SignableBody::Bytes(&body))?;
-        let (instructions, _) = sign(signable, &parameters)?.into_parts();
-        let mut request = HttpRequest::new(SdkBody::from(body));
-        request.set_method("POST")?;
-        request.set_uri(url)?;
-        for (name, value) in headers {
-            request.headers_mut().insert(name, value.to_owned());
-        }
-        for header in instructions.into_parts().0 {
-            request.headers_mut().insert(header.name(), header.value().to_owned());
-        }
-        Ok(request)
-    }
-
-    /// The service's address: the one that the environment or the profile names, or that of the region.
-    fn address(&self, region: &str) -> String {
-        let key = ServiceConfigKey::builder().service_id("Lambda").env("AWS_ENDPOINT_URL").profile("endpoint_url");
-        let named = key.build().ok().and_then(|key| self.config.service_config()?.load_config(key));
-        let named = named.or_else(|| self.config.endpoint_url().map(str::to_owned));
-        let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        let url = named.unwrap_or_else(|| format!("https://{SERVICE}.{region}.{suffix}"));
-        url.trim_end_matches('/').to_owned()
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let headers = [("content-type", "application/json"), ("x-amz-invocation-type", "RequestResponse")];
+        LAMBDA.post(&self.config, &path, &headers, body).await
     }
 }
 

@@ -12,6 +12,8 @@ mod lambda;
 mod loopback;
 mod own_table;
 mod render;
+#[cfg(feature = "account")]
+mod signed;
 mod sqs;
 #[cfg(feature = "account")]
 mod ssm;
@@ -35,6 +37,8 @@ pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
 pub use lambda::LambdaHandlers;
 pub use loopback::LoopbackHandlers;
 pub use render::{from_attributes, to_attributes};
+#[cfg(feature = "account")]
+pub use signed::SignedService;
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]
 pub use ssm::SsmEndpoints;

@@ -1,0 +1,103 @@
+//! Operations that are signed here. The SDKs of their services change features of the crates that all SDKs share, so each
+//! of those would be built once more.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_config::SdkConfig;
+use aws_credential_types::provider::ProvideCredentials as _;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4::SigningParams;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use aws_types::service_config::ServiceConfigKey;
+
+use crate::ambient::{Ambient as _, System};
+use crate::remote::Cause;
+
+/// A service of AWS that is called without its SDK.
+#[derive(Debug, Clone, Copy)]
+pub struct SignedService {
+    /// Its name in signatures and addresses.
+    pub name: &'static str,
+    /// Its name in profiles and environment variables, which may set its address.
+    pub id: &'static str,
+}
+
+impl SignedService {
+    /// A signed `POST` request to this path of the service, with these headers.
+    ///
+    /// # Errors
+    /// Why it cannot be signed: the configuration has no region, or there are no credentials.
+    pub async fn post(
+        self,
+        config: &SdkConfig,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Vec<u8>,
+    ) -> Result<HttpRequest, Cause> {
+        let region = config.region().ok_or("no region is set")?.to_string();
+        let base = self.address(config, &region);
+        let url = format!("{base}{path}");
+        let host = base.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+        let headers = || headers.iter().copied().chain([("host", host)]);
+        let provider = config.credentials_provider().ok_or("there are no credentials")?;
+        let identity = provider.provide_credentials().await?.into();
+        let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(System.moment().now.0).unwrap_or(0));
+        let parameters = SigningParams::builder().identity(&identity).region(&region).name(self.name).time(now);
+        let parameters = parameters.settings(SigningSettings::default()).build()?.into();
+        let signable = SignableRequest::new("POST", &url, headers(), SignableBody::Bytes(&body))?;
+        let (instructions, _) = sign(signable, &parameters)?.into_parts();
+        let mut request = HttpRequest::new(SdkBody::from(body));
+        request.set_method("POST")?;
+        request.set_uri(url.as_str())?;
+        for (name, value) in headers() {
+            request.headers_mut().insert(name, value.to_owned());
+        }
+        for header in instructions.into_parts().0 {
+            request.headers_mut().insert(header.name(), header.value().to_owned());
+        }
+        Ok(request)
+    }
+
+    /// The service's address: the one that the environment or the profile names, or that of the region.
+    fn address(self, config: &SdkConfig, region: &str) -> String {
+        let key = ServiceConfigKey::builder().service_id(self.id).env("AWS_ENDPOINT_URL").profile("endpoint_url");
+        let named = key.build().ok().and_then(|key| config.service_config()?.load_config(key));
+        let named = named.or_else(|| config.endpoint_url().map(str::to_owned));
+        let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let url = named.unwrap_or_else(|| format!("https://{}.{region}.{suffix}", self.name));
+        url.trim_end_matches('/').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_config::Region;
+    use aws_credential_types::Credentials;
+    use aws_credential_types::provider::SharedCredentialsProvider;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signed_request_goes_to_the_services_address() {
+        let service = SignedService { name: "lambda", id: "Lambda" };
+        let identity = Credentials::new("AKID", "secret", None, None, "test");
+        let config = |region: &'static str, url: Option<&str>| {
+            let mut config = SdkConfig::builder().region(Region::new(region));
+            config.set_endpoint_url(url.map(str::to_owned));
+            config.credentials_provider(SharedCredentialsProvider::new(identity.clone())).build()
+        };
+        for (region, url, uri, host) in [
+            ("eu-west-1", None, "https://lambda.eu-west-1.amazonaws.com/a", "lambda.eu-west-1.amazonaws.com"),
+            ("cn-north-1", None, "https://lambda.cn-north-1.amazonaws.com.cn/a", "lambda.cn-north-1.amazonaws.com.cn"),
+            ("eu-west-1", Some("http://127.0.0.1:9/proxy/"), "http://127.0.0.1:9/proxy/a", "127.0.0.1:9"),
+        ] {
+            let config = config(region, url);
+            let request = service.post(&config, "/a", &[("x-amz-kind", "one")], b"{}".to_vec()).await.unwrap();
+            assert_eq!((request.uri(), request.headers().get("host")), (uri, Some(host)));
+            let signature = request.headers().get("authorization").unwrap();
+            assert!(signature.contains(&format!("/{region}/lambda/aws4_request")), "{signature}");
+            assert!(signature.contains("SignedHeaders=host;x-amz-date;x-amz-kind"), "{signature}");
+        }
+    }
+}
