@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::effect::{Effect, EffectName, Method, check_path};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, ItemKey, RecordKey, Tenant};
 use hookonce_protocol::place::ItemRef;
@@ -74,6 +75,36 @@ struct NamedItem {
 struct NamedFact {
     parts: Vec<Value>,
     fact: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Effects {
+    names: Texts,
+    paths: Texts,
+    effects: Vec<NamedEffect>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Texts {
+    valid: Vec<String>,
+    refused: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedEffect {
+    name: String,
+    effect: String,
+    destination: String,
+    payload: Option<Value>,
+    payload_base64: Option<String>,
+    #[serde(default)]
+    method: Method,
+    #[serde(default)]
+    path: String,
+    expect: Value,
 }
 
 fn folder() -> PathBuf {
@@ -182,9 +213,28 @@ fn keys_are_named_as_the_cases_say() {
 }
 
 #[test]
+fn effects_are_written_as_the_cases_say() {
+    let Effects { names, paths, effects } = load("effects.json");
+    let is_name = |name: &String| EffectName::parse(name).is_ok();
+    let is_path = |path: &String| check_path(path).is_ok();
+    assert_eq!(names.valid.iter().find(|name| !is_name(name)), None);
+    assert_eq!(names.refused.iter().find(|name| is_name(name)), None);
+    assert_eq!(paths.valid.iter().find(|path| !is_path(path)), None);
+    assert_eq!(paths.refused.iter().find(|path| is_path(path)), None);
+    for NamedEffect { name, effect, destination, payload, payload_base64, method, path, expect } in effects {
+        let built = match payload_base64 {
+            Some(text) => Effect::bytes(&effect, &destination, STANDARD.decode(text).unwrap()),
+            None => Effect::json(&effect, &destination, &payload),
+        };
+        let built = built.unwrap().method(method).path(path);
+        assert_eq!(json!(built), expect, "{name}");
+    }
+}
+
+#[test]
 fn every_file_of_cases_is_read() {
     let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name != "README.md").collect();
     names.sort();
-    assert_eq!(names, ["builds.json", "keys.json", "messages.json", "payments.json"]);
+    assert_eq!(names, ["builds.json", "effects.json", "keys.json", "messages.json", "payments.json"]);
 }

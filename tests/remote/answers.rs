@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::effect::Payload;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Event;
@@ -37,6 +38,7 @@ fn names(value: &Value) -> BTreeSet<String> {
 #[test]
 fn an_answer_has_exactly_one_shape() {
     let write = json!({ "key": "t#count#a", "action": "delete" });
+    let effect = json!({ "effect": "e", "destination": "d", "payload": 1 });
     for (answer, field) in [
         (json!({}), ""),
         (json!([]), ""),
@@ -56,6 +58,11 @@ fn an_answer_has_exactly_one_shape() {
         (json!({ "reads": [{"key": "t#count#a", "more": 1}] }), "reads[0]"),
         (json!({ "writes": [], "checks": [{"key": "t#count#a"}] }), "checks[0]"),
         (json!({ "reads": [], "checks": [] }), "checks"),
+        (json!({ "reads": [], "effects": [] }), "effects"),
+        (json!({ "ignore": true, "effects": [] }), "effects"),
+        (json!({ "error": {"code": "A", "retryable": true}, "effects": [] }), "effects"),
+        (json!({ "writes": [], "effects": null }), "effects"),
+        (json!({ "writes": [], "effects": [effect, {"effect": "e", "destination": "d"}] }), "effects[1]"),
         (json!({ "writes": [{"key": "t#count#a", "action": "check"}] }), "writes[0]"),
         (json!({ "writes": [{"key": "t#count#a", "action": "delete", "more": 1}] }), "writes[0]"),
         (json!({ "fact": null, "writes": [] }), "fact"),
@@ -90,6 +97,15 @@ fn an_answer_has_exactly_one_shape() {
     }
 }
 
+#[test]
+fn an_effect_is_sent_as_the_handler_wrote_it() {
+    let payload = r#"{"total": 1.10, "number": 12345678901234567890123}"#;
+    let effects = format!(r#"[{{"effect": "e", "destination": "d", "payload": {payload}}}]"#);
+    let answer = format!(r#"{{"request": "r", "fact": "f", "writes": [], "effects": {effects}}}"#);
+    let Ok(HandlerAnswer::Plan { plan, .. }) = HandlerAnswer::parse(answer.as_bytes(), "r") else { panic!("a plan") };
+    assert_eq!(plan.effects[0].payload, Payload::Json(payload.to_owned()));
+}
+
 /// Whatever the bytes are, the reason never shows one of them.
 #[test]
 fn a_refusal_never_shows_what_was_answered() {
@@ -101,6 +117,7 @@ fn a_refusal_never_shows_what_was_answered() {
         json!({ "request": "r", "error": {"code": "A", "retryable": true, secret: 1} }),
         json!({ "request": "r", "writes": [{secret: secret}] }),
         json!({ "request": "r", "fact": format!("#{secret}"), "writes": [] }),
+        json!({ "request": "r", "writes": [], "effects": [{"effect": secret, "destination": "D", "payload": secret}] }),
     ] {
         let refused = parse(&answer).unwrap_err();
         assert!(!refused.to_string().contains(secret) && !format!("{refused:?}").contains(secret), "{refused}");

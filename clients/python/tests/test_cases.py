@@ -11,6 +11,7 @@ import builds
 import messages
 import payments
 from cases import body, canonical, load
+from hookonce import Plan
 from hookonce.keys import fact_of, identity, item_key, once_key
 from hookonce.protocol import Entry
 
@@ -57,3 +58,24 @@ def test_keys_are_those_of_the_worker() -> None:
         assert once_key(first, case["record"], case["generation"]).text == case["key"]
     for case in keys["facts"]:
         assert fact_of(*case["parts"]).text == case["fact"]
+
+
+def test_effects_are_written_as_the_cases_say() -> None:
+    cases = load("effects.json")
+    for case in cases["effects"]:
+        payload = base64.b64decode(case["payload_base64"]) if "payload_base64" in case else case["payload"]
+        others = {field: case[field] for field in ("method", "path") if field in case}
+        plan = Plan()
+        plan.effect(case["effect"], case["destination"], payload, **others)
+        assert plan.to_json()["effects"] == [case["expect"]], case["name"]
+    for name in cases["names"]["valid"]:
+        Plan().effect(name, name, {})
+    for path in cases["paths"]["valid"]:
+        Plan().effect("e", "d", {}, path=path)
+    for name in cases["names"]["refused"]:
+        for names in [(name, "d"), ("e", name)]:
+            with pytest.raises(ValueError):
+                Plan().effect(*names, {})
+    for path in cases["paths"]["refused"]:
+        with pytest.raises(ValueError):
+            Plan().effect("e", "d", {}, path=path)

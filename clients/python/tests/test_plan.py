@@ -199,3 +199,22 @@ def test_a_document_refuses_what_does_not_fit() -> None:
 
 def test_errors_say_whether_another_attempt_can_succeed() -> None:
     assert (Permanent("A").retryable, Retryable("A").retryable) == (False, True)
+
+
+def test_a_payload_is_what_it_was_when_it_was_planned() -> None:
+    payload = {"lines": ["a"]}
+    plan = Plan()
+    plan.effect("e", "d", payload)
+    payload["lines"].append("b")
+    assert plan.to_json()["effects"] == [{"effect": "e", "destination": "d", "payload": {"lines": ["a"]}}]
+    assert "effects" not in Plan().to_json()
+
+
+def test_a_payload_that_json_would_change_is_refused() -> None:
+    for payload in [Decimal("1.10"), {"a": float("nan")}, {"a": {1, 2}}, {(1, 2): "a"}]:
+        unfit: Any = payload
+        with pytest.raises(TypeError):
+            Plan().effect("e", "d", unfit)
+    unknown: Any = "GET"
+    with pytest.raises(ValueError):
+        Plan().effect("e", "d", {}, method=unknown)

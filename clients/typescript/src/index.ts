@@ -4,6 +4,7 @@
  * A handler is pure: it names a business fact, asks for the items that it must see, and plans conditional writes. hookonce
  * commits the plan in one transaction with the record of the event. See the package's README for an example.
  */
+export type { EffectJson, EffectOptions, JsonValue, Method } from "./effect.js";
 export { HandlerError, Permanent, Retryable } from "./errors.js";
 export { Document, Event, type EventJson } from "./event.js";
 export type { Json } from "./json.js";

@@ -1,4 +1,5 @@
-/** A plan: the writes of one event, all of them committed in one transaction, or none. */
+/** A plan: the writes and effects of one event, all of them committed in one transaction, or none. */
+import { type EffectJson, effectJson, type EffectOptions, type JsonValue } from "./effect.js";
 import { identity, type ItemKey, type Key, type KeyJson, type OnceKey } from "./keys.js";
 import {
   comparedNumbers,
@@ -31,6 +32,7 @@ export type WhenConditionFails = "retry" | "permanent";
 export type PlanJson = {
   readonly writes: readonly WriteJson[];
   readonly checks?: readonly CheckJson[];
+  readonly effects?: readonly EffectJson[];
   readonly when_condition_fails: WhenConditionFails;
 };
 export type ItemJson = KeyJson & { readonly item: TypedItem | null };
@@ -205,6 +207,7 @@ export type Changes = {
 export class Plan {
   readonly #writes: Write[] = [];
   readonly #checks: Check[] = [];
+  readonly #effects: EffectJson[] = [];
   readonly #whenConditionFails: WhenConditionFails;
 
   /**
@@ -249,6 +252,15 @@ export class Plan {
     return check;
   }
 
+  /**
+   * Sends something to a destination once the plan is committed. `name` is unique within the event.
+   *
+   * The route must list the destination. `path` follows its address, such as `/v1/charges`.
+   */
+  effect(name: string, destination: string, payload: JsonValue | Uint8Array, options: EffectOptions = {}): void {
+    this.#effects.push(effectJson(name, destination, payload, options));
+  }
+
   #write(write: Write): Write {
     this.#writes.push(write);
     return write;
@@ -258,7 +270,8 @@ export class Plan {
   toJSON(): PlanJson {
     const writes = this.#writes.filter((write) => !write.leftOut).map((write) => write.toJSON());
     const checks = this.#checks.length === 0 ? {} : { checks: this.#checks.map((check) => check.toJSON()) };
-    return { writes, ...checks, when_condition_fails: this.#whenConditionFails };
+    const effects = this.#effects.length === 0 ? {} : { effects: [...this.#effects] };
+    return { writes, ...checks, ...effects, when_condition_fails: this.#whenConditionFails };
   }
 }
 

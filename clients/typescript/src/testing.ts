@@ -90,8 +90,11 @@ export async function play(event: Event, rule: Handler, items: readonly (readonl
 function checked(played: Played, tenant: string): Played {
   const shown = new Set(played.reads.map(identity));
   const named = new Set<string>();
-  const { writes = [], checks = [] } = played.plan ?? {};
-  assert.ok(writes.length + checks.length <= PARTS_MAX, `the plan has more than ${PARTS_MAX} writes and checks`);
+  const { writes = [], checks = [], effects = [] } = played.plan ?? {};
+  const parts = writes.length + checks.length + effects.length;
+  assert.ok(parts <= PARTS_MAX, `the plan has more than ${PARTS_MAX} writes, checks and effects`);
+  const names = new Set(effects.map(({ effect }) => effect));
+  assert.ok(names.size === effects.length, "two effects of the plan have one name");
   for (const [number, part] of [...writes, ...checks].entries()) {
     const key = identity(part);
     assert.ok(!named.has(key), `part ${number} of the plan names an item for the second time`);

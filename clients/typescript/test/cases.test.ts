@@ -8,7 +8,8 @@ import * as messages from "../examples/messages.js";
 import * as payments from "../examples/payments.js";
 import type { EventJson } from "../src/event.js";
 import { factOf, identity, itemKey, type Part, onceKey } from "../src/keys.js";
-import type { ItemJson, PlanJson } from "../src/plan.js";
+import type { EffectJson, JsonValue, Method } from "../src/effect.js";
+import { type ItemJson, Plan, type PlanJson } from "../src/plan.js";
 import type { Answer, Entry, Request } from "../src/protocol.js";
 
 const ROOT = new URL("../../../../", import.meta.url);
@@ -105,4 +106,25 @@ test("keys are those of the worker", () => {
     assert.equal(onceKey(itemKey(tenant, kind, parts), record, generation).text, key);
   }
   for (const { parts, fact } of keys.facts) assert.equal(factOf(...parts).text, fact);
+});
+
+test("effects are written as the cases say", () => {
+  type Named = { name: string; effect: string; destination: string; method?: Method; path?: string; expect: EffectJson };
+  type Sent = { payload: JsonValue } | { payload_base64: string };
+  type Texts = { valid: string[]; refused: string[] };
+  const { names, paths, effects } = load("effects.json") as { names: Texts; paths: Texts; effects: (Named & Sent)[] };
+  for (const one of effects) {
+    const payload = "payload" in one ? one.payload : Buffer.from(one.payload_base64, "base64");
+    const { method = "POST", path = "" } = one;
+    const plan = new Plan();
+    plan.effect(one.effect, one.destination, payload, { method, path });
+    assert.deepEqual(plan.toJSON().effects, [one.expect], one.name);
+  }
+  for (const name of names.valid) new Plan().effect(name, name, {});
+  for (const path of paths.valid) new Plan().effect("e", "d", {}, { path });
+  for (const name of names.refused) {
+    assert.throws(() => new Plan().effect(name, "d", {}), RangeError, name);
+    assert.throws(() => new Plan().effect("e", name, {}), RangeError, name);
+  }
+  for (const path of paths.refused) assert.throws(() => new Plan().effect("e", "d", {}, { path }), RangeError, path);
 });

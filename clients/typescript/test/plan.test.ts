@@ -203,3 +203,19 @@ test("JSON keeps the digits of its numbers", () => {
   assert.deepEqual(parseJson(text), expected);
   for (const broken of ["", "{", "[1,]", "01", "NaN", "\ufeff1"]) assert.throws(() => parseJson(broken), SyntaxError);
 });
+
+test("a payload is what it was when it was planned", () => {
+  const payload = { lines: ["a"], left: undefined };
+  const plan = new Plan();
+  plan.effect("e", "d", payload);
+  payload.lines.push("b");
+  assert.deepEqual(plan.toJSON().effects, [{ effect: "e", destination: "d", payload: { lines: ["a"] } }]);
+  assert.ok(!("effects" in new Plan().toJSON()));
+});
+
+test("a payload that JSON would change is refused", () => {
+  for (const payload of [1n, { a: NaN }, [2 ** 53], undefined, () => 1, { a: Infinity }]) {
+    assert.throws(() => new Plan().effect("e", "d", payload as never), TypeError);
+  }
+  assert.throws(() => new Plan().effect("e", "d", {}, { method: "GET" as never }), RangeError);
+});

@@ -15,7 +15,8 @@
 //! {"writes": [{"key": "stripe#ledger#in_1", "action": {"put": {"minor": {"N": "500"}}}, "condition": [{"absent": "pk"}]},
 //!             {"table": "orders", "key": {"shop": {"S": "acme"}, "order": {"N": "17"}},
 //!              "action": {"update": [{"set": ["paid", {"BOOL": true}]}]}, "blind": true}],
-//!  "checks": [{"key": "stripe#customer#acme", "condition": [{"present": "pk"}]}], "when_condition_fails": "retry"}
+//!  "checks": [{"key": "stripe#customer#acme", "condition": [{"present": "pk"}]}], "when_condition_fails": "retry",
+//!  "effects": [{"effect": "receipt", "destination": "receipts", "payload": {"invoice": "in_1"}}]}
 //! ```
 //!
 //! A key that is text names an item of the domain table; a key of attributes names one of a table of one's own. Unknown
@@ -27,6 +28,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::effect::Effect;
 use crate::item::{ITEM_BYTES_MAX, Item, Value, base64_bytes};
 use crate::key::{EndpointId, ItemKey, OnceKey, RecordKey, Tenant};
 use crate::place::{ItemRef, Key, TableAlias, present};
@@ -178,6 +180,9 @@ pub struct Plan {
     /// What must hold of items that the plan does not write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// What is sent out of the account once the changes are committed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
     /// What to do if a condition fails.
     #[serde(default)]
     pub when_condition_fails: WhenConditionFails,
@@ -237,6 +242,13 @@ impl Plan {
     #[must_use]
     pub fn with_check(mut self, check: Check) -> Self {
         self.checks.push(check);
+        self
+    }
+
+    /// Adds an effect. An `Option` works as well, for one that may not be needed.
+    #[must_use]
+    pub fn with_effect(mut self, effect: impl Into<Option<Effect>>) -> Self {
+        self.effects.extend(effect.into());
         self
     }
 

@@ -46,6 +46,10 @@ pub(crate) async fn complete<S: Store>(
     plan: Plan,
     allowed: Option<&[TableAlias]>,
 ) -> Planned {
+    if !plan.effects.is_empty() {
+        tracing::warn!("the plan has effects, which this worker cannot commit");
+        return Planned::Failed(Failure::permanent("PLAN_REFUSED"));
+    }
     let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
     let Ok(()) = describe(store, &mut scope, named.flatten().collect(), allowed).await else {
         return Planned::Unavailable;

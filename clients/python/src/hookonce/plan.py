@@ -1,10 +1,11 @@
-"""A plan: the writes of one event, all of them committed in one transaction, or none."""
+"""A plan: the writes and effects of one event, all of them committed in one transaction, or none."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any, Iterable, Literal, Mapping, Sequence, TypeVar, Union
 
+from .effect import Json, Method, effect
 from .keys import ItemKey, Key, OnceKey, identity
 from .values import Item, Number, Typed, Value, decode, decode_item, encode, encode_item
 
@@ -172,6 +173,7 @@ class Plan:
     def __init__(self, when_condition_fails: WhenConditionFails = "retry") -> None:
         self._writes: list[Write] = []
         self._checks: list[Check] = []
+        self._effects: list[dict[str, Any]] = []
         self._when_condition_fails = when_condition_fails
 
     def create(self, key: OnceKey, item: Item) -> Write:
@@ -213,6 +215,15 @@ class Plan:
         self._checks.append(check)
         return check
 
+    def effect(
+        self, name: str, destination: str, payload: Json | bytes, *, method: Method = "POST", path: str = ""
+    ) -> None:
+        """Sends something to a destination once the plan is committed. `name` is unique within the event.
+
+        The route must list the destination. `path` follows its address, such as `/v1/charges`.
+        """
+        self._effects.append(effect(name, destination, payload, method, path))
+
     def _write(self, write: Write) -> Write:
         self._writes.append(write)
         return write
@@ -223,6 +234,7 @@ class Plan:
         return {
             "writes": [write.to_json() for write in self._writes if not write.left_out],
             **({"checks": checks} if checks else {}),
+            **({"effects": list(self._effects)} if self._effects else {}),
             "when_condition_fails": self._when_condition_fails,
         }
 

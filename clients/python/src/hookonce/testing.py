@@ -103,8 +103,11 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
 
 def _refuse(plan: Mapping[str, Any], shown: set[str], tenant: str) -> None:
     parts = [*plan["writes"], *plan.get("checks", [])]
-    if len(parts) > _PARTS_MAX:
-        raise AssertionError(f"the plan has more than {_PARTS_MAX} writes and checks")
+    effects = [effect["effect"] for effect in plan.get("effects", [])]
+    if len(parts) + len(effects) > _PARTS_MAX:
+        raise AssertionError(f"the plan has more than {_PARTS_MAX} writes, checks and effects")
+    if len(set(effects)) < len(effects):
+        raise AssertionError("two effects of the plan have one name")
     named: set[str] = set()
     for number, part in enumerate(parts):
         key = identity(part)

@@ -4,6 +4,7 @@
 use std::io;
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::effect::Effect;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
@@ -12,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
+use serde_json::value::RawValue;
 
 use super::REQUEST_BYTES_MAX;
 
@@ -152,6 +154,9 @@ struct Fields {
     writes: Option<Value>,
     #[serde(default, deserialize_with = "present")]
     checks: Option<Value>,
+    // As it was written: a `Value` would round what an effect sends.
+    #[serde(default, deserialize_with = "present")]
+    effects: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "present")]
     when_condition_fails: Option<Value>,
     #[serde(default, deserialize_with = "present")]
@@ -160,8 +165,8 @@ struct Fields {
     error: Option<Value>,
 }
 
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -190,14 +195,18 @@ impl HandlerAnswer {
         if fields.request != request {
             return Err(MalformedAnswer::new("request", "is not that of the request"));
         }
-        let beside = |name, field: &Option<Value>| match field {
-            None => Ok(()),
-            Some(_) => Err(MalformedAnswer::new(name, "does not belong into an answer of this shape")),
+        let beside = |name, is_there: bool| {
+            let why = "does not belong into an answer of this shape";
+            if is_there { Err(MalformedAnswer::new(name, why)) } else { Ok(()) }
+        };
+        let only_with_writes = || {
+            beside("checks", fields.checks.is_some())?;
+            beside("effects", fields.effects.is_some())?;
+            beside("when_condition_fails", fields.when_condition_fails.is_some())
         };
         match (fields.reads, fields.writes, fields.ignore, fields.error) {
             (Some(reads), None, None, None) => {
-                beside("checks", &fields.checks)?;
-                beside("when_condition_fails", &fields.when_condition_fails)?;
+                only_with_writes()?;
                 let reads = each(reads, "reads", "must name an item by `table` and `key`")?;
                 Ok(Self::Reads { fact: fact(fields.fact)?, reads })
             }
@@ -210,19 +219,19 @@ impl HandlerAnswer {
                 let when_condition_fails = fields
                     .when_condition_fails
                     .map_or(Ok(WhenConditionFails::default()), |value| one(value, "when_condition_fails", why))?;
-                Ok(Self::Plan { fact: fact(fields.fact)?, plan: Plan { writes, checks, when_condition_fails } })
+                let effects = fields.effects.map_or(Ok(Vec::new()), |effects| each_effect(&effects))?;
+                let plan = Plan { writes, checks, effects, when_condition_fails };
+                Ok(Self::Plan { fact: fact(fields.fact)?, plan })
             }
             (None, None, Some(ignore), None) => {
-                beside("fact", &fields.fact)?;
-                beside("checks", &fields.checks)?;
-                beside("when_condition_fails", &fields.when_condition_fails)?;
+                beside("fact", fields.fact.is_some())?;
+                only_with_writes()?;
                 let is_true = ignore == Value::Bool(true);
                 if is_true { Ok(Self::Ignore) } else { Err(MalformedAnswer::new("ignore", "must be true")) }
             }
             (None, None, None, Some(error)) => {
-                beside("fact", &fields.fact)?;
-                beside("checks", &fields.checks)?;
-                beside("when_condition_fails", &fields.when_condition_fails)?;
+                beside("fact", fields.fact.is_some())?;
+                only_with_writes()?;
                 failure(error).map(Self::Error)
             }
             _ => Err(MalformedAnswer::new("", "must have exactly one of `reads`, `writes`, `ignore` and `error`")),
@@ -238,6 +247,16 @@ fn one<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Res
 fn each<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Result<Vec<T>, MalformedAnswer> {
     let Value::Array(values) = value else { return Err(MalformedAnswer::new(field, "must be a list")) };
     values.into_iter().enumerate().map(|(index, value)| one(value, &format!("{field}[{index}]"), why)).collect()
+}
+
+fn each_effect(effects: &RawValue) -> Result<Vec<Effect>, MalformedAnswer> {
+    let why = "must be an effect of the known fields, with either `payload` or `payload_base64`";
+    let effects: Vec<&RawValue> =
+        serde_json::from_str(effects.get()).map_err(|_| MalformedAnswer::new("effects", "must be a list"))?;
+    let read = |(index, effect): (usize, &RawValue)| {
+        serde_json::from_str(effect.get()).map_err(|_| MalformedAnswer::new(format!("effects[{index}]"), why))
+    };
+    effects.into_iter().enumerate().map(read).collect()
 }
 
 fn fact(value: Option<Value>) -> Result<Option<DomainKey>, MalformedAnswer> {
