@@ -391,7 +391,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
         }
     }
     prop_assert_eq!(stack.messages().await, fake.len() as u64, "remaining messages");
-    let dead = stack.receive(&stack.resources.dead_letter_queue.url).await;
+    let dead = stack.receive(&stack.resources.dead_letter_queue).await;
     let mut dead: Vec<_> = dead.iter().map(|message| message.body().unwrap().to_owned()).collect();
     dead.sort();
     buried.sort();
@@ -401,7 +401,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
 
 async fn received(stack: &TestStack, fake: &mut FakeQueue, receipts: &mut Receipts) -> Result<(), TestCaseError> {
     let mut real: BTreeMap<_, _> = BTreeMap::new();
-    for message in stack.receive(&stack.resources.queue.url).await {
+    for message in stack.receive(&stack.resources.queue).await {
         let count =
             &message.attributes().unwrap()[&aws_sdk_sqs::types::MessageSystemAttributeName::ApproximateReceiveCount];
         real.insert(message.body().unwrap().to_owned(), (count.parse::<u32>().unwrap(), message));

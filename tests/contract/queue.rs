@@ -34,7 +34,7 @@ fn hint(id: &str) -> Message {
 async fn drain(stack: &TestStack) -> BTreeMap<String, usize> {
     let mut received = BTreeMap::new();
     loop {
-        let messages = stack.receive(&stack.resources.queue.url).await;
+        let messages = stack.receive(&stack.resources.queue).await;
         if messages.is_empty() {
             return received;
         }
@@ -66,13 +66,13 @@ async fn many_are_sent_each_on_its_own(stack: &TestStack, queue: &impl Queue) {
 
 async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, queue: &impl Queue) {
     queue.send(&hint("hidden")).await.unwrap();
-    let first = stack.receive(&stack.resources.queue.url).await;
+    let first = stack.receive(&stack.resources.queue).await;
     let receipt = first[0].receipt_handle().unwrap();
     queue.hide(receipt, Millis::seconds(900)).await.unwrap();
-    assert!(stack.receive(&stack.resources.queue.url).await.is_empty());
+    assert!(stack.receive(&stack.resources.queue).await.is_empty());
     assert_eq!(stack.messages().await, 1, "hidden, not gone");
     queue.hide(receipt, Millis(0)).await.unwrap();
-    let again = stack.receive(&stack.resources.queue.url).await;
+    let again = stack.receive(&stack.resources.queue).await;
     assert_eq!(again.len(), 1);
     stack.delete(&[&again[0]]).await;
 }

@@ -88,7 +88,7 @@ impl<'a> Cluster<'a> {
 
     /// One batch of a queue; empty if it shows no message.
     async fn batch(&self, queue: &QueueRef) -> (Vec<Message>, Value) {
-        let messages = self.stack.receive(&queue.url).await;
+        let messages = self.stack.receive(queue).await;
         let event = sqs_event(&messages, &queue.arn, REGION);
         (messages, event)
     }
@@ -137,7 +137,7 @@ impl<'a> Cluster<'a> {
 
     /// Takes every visible message out of the queue permanently.
     pub(crate) async fn lose_hints(&self) {
-        let messages = self.stack.receive(&self.stack.resources.queue.url).await;
+        let messages = self.stack.receive(&self.stack.resources.queue).await;
         self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
     }
 

@@ -224,7 +224,7 @@ impl Harness {
     /// One batch from the queue, as the event source would deliver it; `None` if the queue shows no message.
     pub(crate) async fn batch(&self) -> Option<(Vec<Message>, Batch)> {
         let queue = &self.stack.resources.queue;
-        let messages = self.stack.receive(&queue.url).await;
+        let messages = self.stack.receive(queue).await;
         if messages.is_empty() {
             return None;
         }
@@ -278,7 +278,7 @@ impl Harness {
     pub(crate) async fn lose_hints(&self) -> usize {
         let mut lost = 0;
         loop {
-            let messages = self.stack.receive(&self.stack.resources.queue.url).await;
+            let messages = self.stack.receive(&self.stack.resources.queue).await;
             self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
             lost += messages.len();
             if messages.len() < RECEIVE_MAX {

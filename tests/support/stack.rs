@@ -12,10 +12,10 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, DeleteRequest, KeySchemaElement, KeyType, ScalarAttributeType,
     TimeToLiveSpecification, WriteRequest,
 };
-use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
-use hookonce_local::tables::{StackResources, StackShape, create_stack};
+use hookonce_local::tables::{QueueRef, StackResources, StackShape, create_stack};
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::record::attribute;
@@ -209,10 +209,8 @@ impl TestStack {
     }
 
     /// One short poll.
-    pub(crate) async fn receive(&self, queue_url: &str) -> Vec<Message> {
-        let request = self.sqs.receive_message().queue_url(queue_url).max_number_of_messages(10).wait_time_seconds(0);
-        let answer = request.message_system_attribute_names(MessageSystemAttributeName::All).send().await.unwrap();
-        answer.messages.unwrap_or_default()
+    pub(crate) async fn receive(&self, queue: &QueueRef) -> Vec<Message> {
+        queue.receive(&self.sqs).await.unwrap()
     }
 
     /// Deletes received messages of the queue of hints.
@@ -231,13 +229,6 @@ impl TestStack {
 
     /// Messages in the queue of hints, hidden ones included.
     pub(crate) async fn messages(&self) -> u64 {
-        let names = [
-            QueueAttributeName::ApproximateNumberOfMessages,
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-        ];
-        let request = self.sqs.get_queue_attributes().queue_url(&self.resources.queue.url);
-        let answer = request.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
-        let attributes = answer.attributes.unwrap();
-        names.iter().map(|name| attributes[name].parse::<u64>().unwrap()).sum()
+        self.resources.queue.messages(&self.sqs).await.unwrap().unwrap()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::ProvideErrorMetadata;
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use serde_json::json;
 
 use super::CreateError;
@@ -16,6 +16,32 @@ pub struct QueueRef {
     pub url: String,
     /// The queue ARN.
     pub arn: String,
+}
+
+impl QueueRef {
+    /// Receives up to ten messages, in one short poll.
+    ///
+    /// # Errors
+    /// SQS refused or did not answer.
+    pub async fn receive(&self, sqs: &Client) -> Result<Vec<Message>, aws_sdk_sqs::Error> {
+        let request = sqs.receive_message().queue_url(&self.url).max_number_of_messages(10).wait_time_seconds(0);
+        let answer = request.message_system_attribute_names(MessageSystemAttributeName::All).send().await?;
+        Ok(answer.messages.unwrap_or_default())
+    }
+
+    /// How many messages it holds, hidden ones included. `None` if SQS does not say it.
+    ///
+    /// # Errors
+    /// SQS refused or did not answer.
+    pub async fn messages(&self, sqs: &Client) -> Result<Option<u64>, aws_sdk_sqs::Error> {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
+        let request = sqs.get_queue_attributes().queue_url(&self.url);
+        let attributes = request.set_attribute_names(Some(names.to_vec())).send().await?.attributes.unwrap_or_default();
+        Ok(names.iter().map(|name| attributes.get(name)?.parse::<u64>().ok()).sum())
+    }
 }
 
 /// The wanted state of a queue.

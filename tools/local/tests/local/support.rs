@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
@@ -44,30 +44,17 @@ impl Stack {
 
     /// One short poll of the queue.
     pub(crate) async fn receive(&self) -> Vec<Message> {
-        receive(&self.sqs, &self.resources.queue.url).await
+        self.resources.queue.receive(&self.sqs).await.unwrap()
     }
 
     pub(crate) async fn receive_dead(&self) -> Vec<Message> {
-        receive(&self.sqs, &self.resources.dead_letter_queue.url).await
+        self.resources.dead_letter_queue.receive(&self.sqs).await.unwrap()
     }
 
     /// Messages that are in the queue, hidden ones included.
     pub(crate) async fn remaining(&self) -> u64 {
-        let names = [
-            QueueAttributeName::ApproximateNumberOfMessages,
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-        ];
-        let request = self.sqs.get_queue_attributes().queue_url(&self.resources.queue.url);
-        let answer = request.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
-        let attributes = answer.attributes.unwrap();
-        names.iter().map(|name| attributes[name].parse::<u64>().unwrap()).sum()
+        self.resources.queue.messages(&self.sqs).await.unwrap().unwrap()
     }
-}
-
-async fn receive(sqs: &aws_sdk_sqs::Client, queue_url: &str) -> Vec<Message> {
-    let request = sqs.receive_message().queue_url(queue_url).max_number_of_messages(10);
-    let answer = request.message_system_attribute_names(MessageSystemAttributeName::All).send().await.unwrap();
-    answer.messages.unwrap_or_default()
 }
 
 /// How often the message has been received, this time included.
