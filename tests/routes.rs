@@ -4,11 +4,13 @@ use hookonce_protocol::operator::Operated;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation as Ordered;
+use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
 use serde_json::{Value, json};
 
 use crate::support::counting::{count, counted, counted_fact, counting};
+use crate::support::delivery::{gateway_event, secret};
 use crate::support::harness::Worker;
 use crate::support::routes::MemoryRoutes;
 use crate::support::samples::{charge_refunded, invoice_paid};
@@ -104,6 +106,35 @@ async fn a_type_that_is_not_signed_makes_no_second_fact() {
     let outcome = |record: &str| tables.record(record).outcome;
     assert_eq!([outcome("#1"), outcome("#2")], [Some(Outcome::Applied), Some(Outcome::Duplicate)]);
     assert!(tables.domain.contains_key("#dk#github#c#%fact#f"), "{:?}", tables.domain.keys());
+}
+
+/// Mailgun signs a token and leaves the event free. Another attempt may come with another token, in which only the event's own
+/// id is the same.
+#[tokio::test]
+async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
+    let mut harness = Harness::with(counting).await;
+    harness.endpoints.put("mailgun", json!({ "provider": "mailgun", "secrets": [secret("mailgun")] }).to_string());
+    let routes = MemoryRoutes::default();
+    let fact = [r#"$["event-data"].id"#, r#"$["event-data"].timestamp"#];
+    let route = json!({ "name": "mail", "consumer": "c", "fact": fact, "handler": { "builtin": "counting" } });
+    routes.put(&set("dead", &json!([route])));
+    harness.routes = Some(routes);
+    for token in ["a8ce0edb2dd8301dee6c2405235584e4", "0a2c1f5e8d7b4f6c9e3a5b7d9f1c3e5a"] {
+        let body = json!({
+            "fact": "f", "signature": { "timestamp": "", "signature": "", "token": token },
+            "event-data": { "id": "event-1", "timestamp": 1_767_225_590.5, "event": "count.once" },
+        });
+        let Delivery { provider, headers, .. } = Delivery::new("mailgun", "");
+        let (url, body) = ("https://hooks.example.com/webhooks/mailgun", body.to_string());
+        let unsigned = UnsignedRequest { method: "POST", url, headers: &headers, body: body.as_bytes() };
+        let body = provider.sign_request(&unsigned, secret("mailgun"), harness.clock.seconds()).unwrap().body;
+        let event = gateway_event("POST", "/webhooks/mailgun", &headers, &body, &harness.clock);
+        assert_eq!(harness.webhook(&Script::none()).handle(event).await.status_code, 200);
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    assert!(tables.domain.contains_key("#dk#mailgun#c#%fact#event-1#1767225590.5"), "{:?}", tables.domain.keys());
+    assert_eq!((tables.records.len(), tables.number("mailgun#count#f", "applied")), (2, 1));
 }
 
 #[tokio::test]
