@@ -16,7 +16,7 @@ use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
-use hookonce_runtime::endpoint::{Endpoints, STALE_AFTER};
+use hookonce_runtime::endpoint::{Endpoints, REFRESH_PAUSE, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{Queue, Store};
@@ -290,6 +290,16 @@ async fn a_stale_document_is_used_while_the_fetch_goes_on() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(edge.deliver("evt_3", "whsec_a_secret_of_later_times").await, (200, 0), "the fetch has ended");
     assert_eq!(edge.endpoints.fetches(), 2);
+}
+
+/// The look-ups after the first one leave the claim its time, too.
+#[tokio::test(start_paused = true)]
+async fn a_mismatch_waits_for_the_document_only_so_long() {
+    let edge = Edge::new("reject");
+    assert_eq!(edge.deliver("evt_0", secret("stripe")).await, (200, 0));
+    edge.clock.advance(REFRESH_PAUSE);
+    edge.endpoints.set_latency(HANGS);
+    assert_eq!(edge.deliver("evt_1", "a guess").await, (401, 1_300));
 }
 
 /// A won claim is durable, so the answer does not wait for a hint that cannot be sent.

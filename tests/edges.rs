@@ -8,7 +8,7 @@ use hookonce_runtime::listing::INDEX_AGE_MAX;
 use hookonce_runtime::port::INDEX_TEXTS_MAX;
 use serde_json::{Value, json};
 
-use crate::support::delivery::gateway_event;
+use crate::support::delivery::{gateway_event, secret};
 use crate::support::logs::Logs;
 use crate::support::samples::{bytes, invoice_paid, json as recorded};
 use crate::support::{Delivery, Harness, Script, word};
@@ -65,6 +65,36 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     assert_eq!(word(&harness.deliver(&again).await), (200, "duplicate".to_owned()));
 }
 
+/// Providers sign the URL that they call: it is what the configuration says, or else the gateway, and never the caller.
+#[tokio::test]
+async fn the_signed_url_is_that_of_the_configuration_or_of_the_gateway() {
+    let mut harness = Harness::new().await;
+    harness.endpoints.put("square", json!({ "provider": "square", "secrets": [secret("square")] }).to_string());
+    let send = |event: &str, domain: &str| {
+        let body = json!({ "event_id": event, "type": "payment.created" }).to_string();
+        let mut event = Delivery::new("square", body).header("host", "hooks.example.com").event(&harness.clock);
+        event["requestContext"]["domainName"] = json!(domain);
+        event
+    };
+    let (signed, other) = ("hooks.example.com", "api.example.net");
+    let events = [send("1", signed), send("2", other), send("3", other)];
+    let webhook = harness.webhook(&Script::none());
+    assert_eq!(webhook.handle(events[0].clone()).await.status_code, 200);
+    assert_eq!(word(&webhook.handle(events[1].clone()).await), (401, "signature_mismatch".to_owned()));
+    harness.edge.public_url = Some("https://hooks.example.com/".to_owned());
+    assert_eq!(harness.webhook(&Script::none()).handle(events[2].clone()).await.status_code, 200);
+}
+
+#[tokio::test]
+async fn a_path_may_have_a_stage_in_front_and_a_slash_at_its_end() {
+    let harness = Harness::new().await;
+    for (number, path) in ["/webhooks/stripe", "/webhooks/stripe/", "/prod/webhooks/stripe"].iter().enumerate() {
+        let mut event = invoice_paid(&format!("evt_{number}"), "in_1", 1).event(&harness.clock);
+        event["rawPath"] = json!(path);
+        assert_eq!(harness.webhook(&Script::none()).handle(event).await.status_code, 200, "{path}");
+    }
+}
+
 /// A list of schemes that was changed counts at once, as a rotated secret does.
 #[tokio::test]
 async fn a_scheme_that_is_not_taken_has_the_document_fetched_again() {
@@ -77,6 +107,25 @@ async fn a_scheme_that_is_not_taken_has_the_document_fetched_again() {
     harness.clock.advance(REFRESH_PAUSE);
     harness.endpoints.change("github", "schemes", json!(["sha256"]));
     assert_eq!(word(&webhook.handle(push.event(&harness.clock)).await), (200, "accepted".to_owned()));
+}
+
+/// What comes with the new secret counts with it: here the tenant.
+#[tokio::test]
+async fn a_delivery_that_a_changed_document_verifies_is_kept_as_that_document_says() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_old_signing_secret"]));
+    assert_eq!(webhook.handle(send("evt_1", "whsec_old_signing_secret")).await.status_code, 200);
+    harness.endpoints.change("stripe", "secrets", json!(["whsec_new_signing_secret"]));
+    harness.endpoints.change("stripe", "tenant", json!("shop"));
+    harness.clock.advance(REFRESH_PAUSE);
+    assert_eq!(webhook.handle(send("evt_2", "whsec_new_signing_secret")).await.status_code, 200);
+    let line = harness.metric_lines().pop().unwrap();
+    assert!(line.contains(r#""tenant":"shop""#), "{line}");
+    let tables = harness.tables().await;
+    let tenant = |event: &str| tables.record(event).tenant.as_ref().map(|tenant| tenant.as_str().to_owned());
+    assert_eq!((tenant("#evt_1"), tenant("#evt_2").as_deref()), (None, Some("shop")));
 }
 
 /// The document is fetched again, but a body is hashed a second time only if the document changed.
@@ -146,17 +195,17 @@ async fn a_source_that_is_down_is_asked_once_in_a_pause() {
     let harness = Harness::new().await;
     let webhook = harness.webhook(&Script::none());
     let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
-    let secret = crate::support::delivery::secret("stripe");
-    assert_eq!(webhook.handle(send("evt_1", secret)).await.status_code, 200);
+    let genuine = secret("stripe");
+    assert_eq!(webhook.handle(send("evt_1", genuine)).await.status_code, 200);
     harness.endpoints.set_down(true);
     harness.clock.advance(Millis::seconds(300));
     for index in 0..10 {
-        assert_eq!(webhook.handle(send(&format!("evt_{index}"), secret)).await.status_code, 200);
+        assert_eq!(webhook.handle(send(&format!("evt_{index}"), genuine)).await.status_code, 200);
         assert_eq!(webhook.handle(send("evt_forged", "a guess")).await.status_code, 401);
     }
     assert_eq!(harness.endpoints.fetches(), 2, "otherwise each delivery would wait for a time-out");
     harness.clock.advance(Millis::seconds(10));
-    assert_eq!(webhook.handle(send("evt_last", secret)).await.status_code, 200);
+    assert_eq!(webhook.handle(send("evt_last", genuine)).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 3, "it is asked again");
 }
 
@@ -166,7 +215,7 @@ async fn an_endpoint_that_was_just_added_is_found_after_its_absence_was_remember
     let webhook = harness.webhook(&Script::none());
     let send = || invoice_paid("evt_1", "in_1", 1).to("late").event(&harness.clock);
     assert_eq!(webhook.handle(send()).await.status_code, 404);
-    let secret = crate::support::delivery::secret("stripe");
+    let secret = secret("stripe");
     harness.endpoints.put("late", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
     assert_eq!(webhook.handle(send()).await.status_code, 404);
     harness.clock.advance(Millis::seconds(30));
@@ -179,10 +228,12 @@ async fn a_document_that_cannot_be_used_is_not_asked_for_with_every_delivery() {
     harness.endpoints.put("broken", r#"{"provider":"nobody","secrets":["s"]}"#);
     let webhook = harness.webhook(&Script::none());
     let send = |to: &str| invoice_paid("evt_1", "in_1", 1).to(to).event(&harness.clock);
+    let logs = Logs::catch("info");
     for _ in 0..5 {
         assert_eq!(webhook.handle(send("broken")).await.status_code, 503);
     }
     assert_eq!(harness.endpoints.fetches(), 1);
+    assert_eq!(logs.take().matches("endpoint lookup failed").count(), 1, "once for each read");
     harness.endpoints.set_down(true);
     for _ in 0..5 {
         assert_eq!(webhook.handle(send("stripe")).await.status_code, 503);
@@ -203,10 +254,13 @@ async fn ids_that_name_no_endpoint_cost_a_bounded_number_of_reads() {
     let webhook = harness.webhook(&Script::none());
     let send = |to: &str| invoice_paid("evt_1", "in_1", 1).to(to).event(&harness.clock);
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
+    let logs = Logs::catch("info");
     for number in 0..2 * ABSENT_PER_MINUTE_MAX {
-        let expected = if number < ABSENT_PER_MINUTE_MAX { 404 } else { 503 };
-        assert_eq!(webhook.handle(send(&format!("invented-{number}"))).await.status_code, expected, "{number}");
+        let answer = webhook.handle(send(&format!("invented-{number}"))).await;
+        let expected = if number < ABSENT_PER_MINUTE_MAX { (404, false) } else { (503, true) };
+        assert_eq!((answer.status_code, answer.headers.contains_key("retry-after")), expected, "{number}");
     }
+    assert!(!logs.take().contains("endpoint lookup failed"), "strangers fill no log");
     assert_eq!(harness.endpoints.fetches(), 1 + ABSENT_PER_MINUTE_MAX);
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
     harness.clock.advance(Millis::minutes(1));
@@ -231,7 +285,7 @@ async fn invented_ids_cost_no_read_each_and_harm_no_endpoint_that_the_index_list
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200, "a known one is read even now");
     assert_eq!(harness.endpoints.fetches(), fetches + 1);
     // What was added after the index was written is found as soon as the minute allows.
-    let secret = crate::support::delivery::secret("stripe");
+    let secret = secret("stripe");
     harness.endpoints.put("late", json!({ "provider": "stripe", "secrets": [secret] }).to_string());
     assert_eq!(webhook.handle(send("late")).await.status_code, 404);
     harness.clock.advance(Millis::minutes(1));

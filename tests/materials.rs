@@ -209,6 +209,21 @@ async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
     assert_eq!(harness.materials.urls()[before..], [own]);
 }
 
+/// A stranger can name a certificate that exists. It counts as ours only once it has verified a delivery.
+#[tokio::test]
+async fn a_certificate_that_verified_nothing_pages_nobody_when_it_is_gone() {
+    let harness = harness().await;
+    let webhook = harness.webhook(&Script::none());
+    let (sns, other) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
+    let url = sns.field("SigningCertURL");
+    harness.materials.put(&url, other.second_certificate.as_str());
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 401);
+    harness.materials.remove(&url);
+    harness.clock.advance(Millis::hours(24));
+    assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503);
+    assert_eq!((harness.metric("delivery_retry_please"), harness.metric("unproven_retry_please")), (0, 1));
+}
+
 #[tokio::test]
 async fn a_name_that_fails_is_asked_for_less_and_less() {
     let harness = harness().await;
@@ -268,6 +283,8 @@ async fn a_kept_certificate_is_used_for_a_day_while_no_other_can_be_had() {
         assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, status, "after {pause:?} more");
         assert_eq!(harness.materials.urls().len(), fetched, "after {pause:?} more");
     }
+    let counted = (harness.metric("delivery_retry_please"), harness.metric("unproven_retry_please"));
+    assert_eq!(counted, (2, 0), "it has verified deliveries, so somebody has to look");
 }
 
 /// A source that never answers.

@@ -68,6 +68,10 @@ fn check_log(log: &str, code: &str, name: &str) {
     let said = line.filter(|line| line["message"] == "delivery not accepted").collect::<Vec<_>>();
     assert_eq!(said.len(), 1, "{name}: {log}");
     assert_eq!(said[0]["code"], json!(code), "{name}");
+    // A mismatch says what came, and a look-up that failed says why. Nothing else that a stranger can cause is a line more.
+    let count = |message: &str| log.lines().filter(|line| line.contains(message)).count();
+    assert_eq!(count("no secret fits"), usize::from(code == "signature_mismatch"), "{name}: {log}");
+    assert_eq!(count("endpoint lookup failed"), usize::from(code == "endpoint_unavailable"), "{name}: {log}");
     let leak = MARKERS.iter().find(|marker| log.contains(*marker));
     assert_eq!(leak, None, "{name}: {log}");
 }
@@ -212,6 +216,8 @@ async fn requests_that_lead_nowhere_are_refused() {
     let to = |path: &str| gateway_event("POST", path, &[], b"LEAKMENOT", clock);
     let by = |method: &str| gateway_event(method, "/webhooks/stripe?x=LEAKMENOT", &[], b"", clock);
     let encoding = crate::support::samples::json("gateway/http-api-malformed-base64.json");
+    let question = "/webhooks/meta_whatsapp?hub.mode=subscribe&hub.verify_token=LEAKMENOT&hub.challenge=1";
+    let question = gateway_event("GET", question, &[], b"", clock);
     let mut cases = vec![
         case("unknown endpoint", to("/webhooks/nobody"), 404, "unknown_endpoint"),
         case("an id that is none", to("/webhooks/STRIPE"), 404, "unknown_endpoint"),
@@ -222,6 +228,7 @@ async fn requests_that_lead_nowhere_are_refused() {
         case("a document that is cut off", to("/webhooks/broken"), 503, "endpoint_unavailable"),
         case("a document that is mistaken", to("/webhooks/mistaken"), 503, "endpoint_unavailable"),
         case("malformed base64", encoding, 400, "malformed"),
+        case("a question that needs a setting", question, 503, "not_configured"),
     ];
     for method in ["GET", "PUT", "DELETE", "HEAD", "PATCH"] {
         cases.push(case("another method", by(method), 405, "method_not_allowed"));

@@ -20,8 +20,8 @@ pub enum Denial {
     SourceNotAllowed,
     /// The body exceeds the endpoint's limit or the size of one stored item.
     BodyTooLarge,
-    /// The provider's scheme refused the request. The number is the status that this provider expects.
-    Refused(Refusal, u16),
+    /// The provider's scheme refused the request.
+    Refused(Refusal),
     /// The endpoint lacks a setting that the provider's scheme needs.
     NotConfigured(RetryPlease),
     /// The store could not confirm the delivery.
@@ -45,7 +45,7 @@ impl Denial {
             Self::NotThroughEdge => (403, "not_through_edge"),
             Self::SourceNotAllowed => (403, "source_not_allowed"),
             Self::BodyTooLarge => (413, "body_too_large"),
-            Self::Refused(refusal, status) => (status, refusal.code()),
+            Self::Refused(refusal) => (refusal.status(), refusal.code()),
             Self::NotConfigured(retry) => (retry.status, Refusal::NotConfigured.code()),
             Self::StoreUnavailable(retry) => (retry.status, "store_unavailable"),
             Self::EndpointUnavailable | Self::TooManyUnknownIds => (503, "endpoint_unavailable"),
@@ -53,13 +53,12 @@ impl Denial {
         }
     }
 
-    /// Turns a refusal into a denial. A refused signature gets the status that the provider's file names. A missing
-    /// setting asks for a retry in the form that this provider understands.
+    /// Turns a refusal into a denial. A missing setting asks for a retry in the form that this provider understands.
     pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
-        match (refusal, refusal.status()) {
-            (Refusal::NotConfigured, _) => Self::NotConfigured(answers.retry_please),
-            (_, 401) => Self::Refused(refusal, answers.refused),
-            (_, status) => Self::Refused(refusal, status),
+        if refusal == Refusal::NotConfigured {
+            Self::NotConfigured(answers.retry_please)
+        } else {
+            Self::Refused(refusal)
         }
     }
 
@@ -77,7 +76,7 @@ impl Denial {
             | Self::NotThroughEdge
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
-            | Self::Refused(..) => None,
+            | Self::Refused(_) => None,
         }
     }
 
@@ -93,7 +92,7 @@ impl Denial {
             | Self::NotThroughEdge
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
-            | Self::Refused(..) => "delivery_refused",
+            | Self::Refused(_) => "delivery_refused",
         }
     }
 

@@ -26,7 +26,7 @@ use serde_json::Value;
 /// An HTTP request. Nothing in it is trusted yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Inbound {
-    /// The method, in upper case.
+    /// The method, as it was sent.
     pub method: String,
     /// The path, without the query.
     pub path: String,
@@ -119,7 +119,7 @@ impl Inbound {
             headers.push(("cookie".to_owned(), cookies.join("; ").into_bytes()));
         }
         Ok(Self {
-            method: context.http.method.as_str().to_ascii_uppercase(),
+            method: context.http.method.as_str().to_owned(),
             path: event.raw_path.unwrap_or_default(),
             query: event.raw_query_string.unwrap_or_default(),
             domain: context.domain_name,
@@ -136,7 +136,7 @@ impl Inbound {
         let context = event.request_context;
         let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
         Ok(Self {
-            method: event.http_method.as_str().to_ascii_uppercase(),
+            method: event.http_method.as_str().to_owned(),
             path: event.path.unwrap_or_default(),
             query: form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish(),
             domain: context.domain_name,
@@ -161,7 +161,7 @@ impl Inbound {
             (Some(_), Some(_)) | (None, _) => None,
         };
         Ok(Self {
-            method: event.http_method.as_str().to_ascii_uppercase(),
+            method: event.http_method.as_str().to_owned(),
             path: event.path.unwrap_or_default(),
             query: parameters.join("&"),
             domain: None,

@@ -123,8 +123,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         let endpoint = self.endpoint(&id, lookups, patience).await?;
         let deadline = deadline.after(lookups);
         let lookups = deadline.leaving(LOOKUP_RESERVE);
-        counts.property("endpoint", id.as_str());
-        counts.property("tenant", endpoint.tenant.as_ref().map_or(id.as_str(), Tenant::as_str));
+        note_owner(&endpoint, counts);
         if !endpoint.allows_source(inbound.source) {
             return Err(Denial::SourceNotAllowed);
         }
@@ -133,6 +132,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
         let received = self.receive(endpoint, &inbound, lookups).await;
         let (endpoint, received) = received.inspect_err(|denial| note_mismatch(*denial, &inbound, counts))?;
+        // A document that was fetched again may name another tenant.
+        note_owner(&endpoint, counts);
         match received {
             Received::Handshake(handshake) => {
                 self.confirm(&endpoint, &handshake, deadline).await?;
@@ -303,10 +304,17 @@ fn fallbacks(delivery: &VerifiedDelivery) -> BTreeMap<Fallback, usize> {
     counted
 }
 
+/// Notes whose request it is.
+fn note_owner(endpoint: &Endpoint, counts: &mut Counts) {
+    let id = endpoint.id.as_str();
+    counts.property("endpoint", id);
+    counts.property("tenant", endpoint.tenant.as_ref().map_or(id, Tenant::as_str));
+}
+
 /// Says what was received when no secret fits, without a byte of it. Whoever looks into it compares the hash with that of
 /// what the provider sent: the same means another secret, another means that the body was changed on its way.
 fn note_mismatch(denial: Denial, inbound: &Inbound, counts: &mut Counts) {
-    let Denial::Refused(Refusal::SignatureMismatch, _) = denial else { return };
+    let Denial::Refused(Refusal::SignatureMismatch) = denial else { return };
     let request = Request { method: &inbound.method, url: "", headers: &inbound.headers, body: &inbound.body };
     let Fingerprint { body_bytes, body_sha256, header_names } = request.fingerprint();
     let header_names = header_names.join(" ");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::RETRY_AFTER_SECONDS_MAX;
 
 /// The answers of an endpoint to its provider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answers {
     /// A delivery was stored.
@@ -14,8 +14,6 @@ pub struct Answers {
     pub duplicate: Answer,
     /// Asks the provider to retry.
     pub retry_please: RetryPlease,
-    /// The status for a request that is not authentic.
-    pub refused: u16,
 }
 
 /// The answer that asks a provider to retry.
@@ -50,17 +48,6 @@ pub enum AnswerBody {
     Text(String),
 }
 
-impl Default for Answers {
-    fn default() -> Self {
-        Self {
-            accepted: Answer::default(),
-            duplicate: Answer::default(),
-            retry_please: RetryPlease::default(),
-            refused: 401,
-        }
-    }
-}
-
 /// Short, because failures on this side are usually over soon.
 impl Default for RetryPlease {
     fn default() -> Self {
@@ -85,18 +72,14 @@ impl Answers {
                 return Err((field, "the status 204 has no body; write `body = \"empty\"`".to_owned()));
             }
         }
-        // 410 makes some providers unsubscribe the endpoint permanently.
-        let bad = |status: u16| !(400..600).contains(&status) || status == 410;
         let RetryPlease { status, after_seconds } = self.retry_please;
-        if bad(status) {
+        // 410 makes some providers unsubscribe the endpoint permanently.
+        if !(400..600).contains(&status) || status == 410 {
             return Err(("answers.retry_please", format!("the status {status} does not ask for a retry")));
         }
         if !(1..=RETRY_AFTER_SECONDS_MAX).contains(&after_seconds) {
             let problem = format!("`after_seconds` must be 1 to {RETRY_AFTER_SECONDS_MAX}, not {after_seconds}");
             return Err(("answers.retry_please", problem));
-        }
-        if bad(self.refused) || self.refused >= 500 {
-            return Err(("answers.refused", format!("the status {} does not refuse", self.refused)));
         }
         Ok(())
     }

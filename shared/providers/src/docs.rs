@@ -154,12 +154,11 @@ fn handshake(handshake: &Handshake) -> String {
 
 fn answers(answers: &Answers) -> String {
     format!(
-        "accepted {}, duplicate {}, please retry {} after {} s, refused {}",
+        "accepted {}, duplicate {}, please retry {} after {} s",
         answer(&answers.accepted),
         answer(&answers.duplicate),
         answers.retry_please.status,
-        answers.retry_please.after_seconds,
-        answers.refused
+        answers.retry_please.after_seconds
     )
 }
 

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 /// A request as it was received. Nothing in it is trusted yet.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The HTTP method, in upper case.
+    /// The HTTP method.
     pub method: &'a str,
     /// The public URL that the provider called, with its query. Some schemes sign it.
     pub url: &'a str,
@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(request.query("b").unwrap().as_deref(), Some("x y z%2"));
         assert_eq!(request.query("c").unwrap().as_deref(), Some(""));
         assert_eq!(request.query("d").unwrap(), None);
+        assert_eq!(Request { url: "/?a=%ff", ..request }.query("a"), Err(Refusal::Malformed));
     }
 
     #[test]
@@ -192,6 +193,18 @@ mod tests {
         assert_eq!(request("", &twice).single_header("x-id"), Err(Refusal::DuplicateHeader));
         let joined = [("X-Id".to_owned(), b"1,1".to_vec())];
         assert_eq!(request("", &joined).plain_header("x-id"), Err(Refusal::DuplicateHeader));
+    }
+
+    #[test]
+    fn values_agree_only_if_all_can_be_read() {
+        for (second, agreed) in
+            [(b"1".as_slice(), Some("1")), (b"1,1", Some("1")), (b"2", None), (b"1,2", None), (b"1\0", None)]
+        {
+            let headers = [("X-Id".to_owned(), b"1".to_vec()), ("x-id".to_owned(), second.to_vec())];
+            assert_eq!(request("", &headers).agreed_header("x-id"), agreed, "{second:?}");
+        }
+        let control = [("x-id".to_owned(), b"1\0".to_vec())];
+        assert_eq!(request("", &control).agreed_header("x-id"), None);
     }
 
     #[test]
@@ -218,6 +231,8 @@ mod tests {
         let sha256 = "f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
         assert_eq!((fingerprint.body_bytes, fingerprint.body_sha256.as_str()), (7, sha256));
         assert!(!format!("{fingerprint:?}").contains("hunter2"));
+        let many: Vec<_> = (0..=HEADER_NAMES_MAX).map(|number| (format!("x-{number}"), Vec::new())).collect();
+        assert_eq!(request("", &many).fingerprint().header_names.len(), HEADER_NAMES_MAX);
     }
 
     #[test]

@@ -104,9 +104,30 @@ fn nothing_that_holds_a_secret_prints_it() {
 #[test]
 fn the_secret_that_fitted_is_reported() {
     let sent = Sent::by("stripe", "old", NOW, &[], STRIPE);
-    assert_eq!(sent.received("stripe", &["new", "old"], None).unwrap().secret_index(), 1);
+    let delivery = sent.received("stripe", &["new", "old"], None).unwrap();
+    assert_eq!(delivery.secret_index(), 1);
+    assert!(!format!("{delivery:?}").contains("invoice.paid"), "{delivery:?}");
     assert_eq!(sent.received("stripe", &["old", "older"], None).unwrap().secret_index(), 0);
     assert_eq!(sent.received("stripe", &["new", "newer"], None).unwrap_err(), Refusal::SignatureMismatch);
+}
+
+/// A question that was signed with the old secret is answered with it, because its sender does not know the new one.
+#[test]
+fn the_secret_that_fitted_answers_the_question() {
+    let question = r#"{"event":"endpoint.url_validation","payload":{"plainToken":"token-1"}}"#;
+    let judged = |held: &[&str]| Sent::by("zoom", "old", NOW, &[], question).judged("zoom", held, None).unwrap();
+    assert!(matches!(judged(&["old"]), Received::Handshake(_)));
+    assert_eq!(judged(&["new", "old"]), judged(&["old"]));
+}
+
+/// Only where strangers have words signed does a signed word prove nothing, and no header that comes twice makes an authentic
+/// delivery a question.
+#[test]
+fn what_is_signed_and_is_no_question_is_a_delivery() {
+    assert!(Sent::by("slack", "s", NOW, &[], "42").received("slack", &["s"], None).is_ok());
+    let kind = ("twitch-eventsub-message-type", "webhook_callback_verification");
+    let sent = Sent::by("twitch_eventsub", "s", NOW, &[("twitch-eventsub-message-id", "1"), kind], "{}");
+    assert!(sent.with(kind.0, kind.1).received("twitch_eventsub", &["s"], None).is_ok());
 }
 
 #[test]
