@@ -6,6 +6,7 @@ mod capacity;
 mod cdn;
 mod contract;
 mod deadlines;
+mod destinations;
 mod edges;
 mod failures;
 mod fakes;

@@ -13,6 +13,7 @@ pub(crate) mod iam;
 pub(crate) mod in_flight;
 pub(crate) mod logs;
 pub(crate) mod orders;
+pub(crate) mod receiver;
 pub(crate) mod remote;
 pub(crate) mod routes;
 pub(crate) mod samples;

@@ -11,6 +11,7 @@
 //! | [`handler`] | the trait that business rules implement |
 //! | [`remote`] | handlers in another language: the calls, and what is asked and answered |
 //! | [`route`] | which event goes to which handler, as data |
+//! | [`destination`] | where effects go, what is promised there, and the calls |
 //! | [`index`] | whether an endpoint id exists, without a read for each id |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
@@ -29,6 +30,7 @@ pub mod batch;
 pub mod body;
 pub mod config;
 pub mod deadline;
+pub mod destination;
 pub mod document;
 pub mod drive;
 pub mod endpoint;

@@ -41,7 +41,7 @@ pub use render::{from_attributes, to_attributes};
 pub use signed::SignedService;
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]
-pub use ssm::SsmEndpoints;
+pub use ssm::{SsmDestinations, SsmEndpoints};
 #[cfg(feature = "account")]
 pub use ssm_routes::{DeployRoutesError, DeployedRoutes, SsmRoutes};
 

@@ -1,12 +1,14 @@
-//! Endpoint documents in SSM Parameter Store, one `SecureString` per endpoint.
+//! Documents in SSM Parameter Store, one `SecureString` per endpoint or destination.
 
 use std::iter;
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
 use aws_sdk_ssm::types::{Parameter, ParameterType};
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 
+use crate::destination::{DestinationDocument, DestinationFetchError, DestinationSource};
 use crate::document::{EndpointDocument, FetchError};
 use crate::index;
 use crate::port::{EndpointRead, EndpointSource};
@@ -35,7 +37,7 @@ impl EndpointSource for SsmEndpoints {
         let name = self.name(id);
         let texts: Vec<_> = shards.iter().map(|shard| (*shard, self.text_name(*shard))).collect();
         let names = iter::once(name.clone()).chain(texts.iter().map(|(_, name)| name.clone())).collect();
-        let mut read = self.read(names).await?;
+        let mut read = read(&self.client, names).await?;
         let document = match read.take(&name)? {
             Some((text, kind)) => {
                 if kind.is_some_and(|kind| kind != ParameterType::SecureString) {
@@ -54,18 +56,50 @@ impl SsmEndpoints {
     fn text_name(&self, shard: u8) -> String {
         format!("{}{}", self.prefix, index::parameter(shard))
     }
+}
 
-    /// Reads parameters in one request.
-    async fn read(&self, names: Vec<String>) -> Result<Answered, FetchError> {
-        match self.client.get_parameters().set_names(Some(names)).with_decryption(true).send().await {
-            Ok(answer) => Ok(Answered {
-                found: answer.parameters.unwrap_or_default(),
-                absent: answer.invalid_parameters.unwrap_or_default(),
-            }),
-            Err(error) if error.code() == Some("ThrottlingException") => Err(FetchError::Throttled),
-            // Keep only the cause. The outer error prints the whole response, which contains secrets.
-            Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
+/// The parameters of destinations under one prefix, such as `/hookonce/<stack>/destinations/`.
+#[derive(Debug, Clone)]
+pub struct SsmDestinations {
+    client: Client,
+    prefix: String,
+}
+
+impl SsmDestinations {
+    /// Creates the source for a stack. `prefix` ends with a slash.
+    pub fn new(client: Client, prefix: impl Into<String>) -> Self {
+        Self { client, prefix: prefix.into() }
+    }
+
+    /// The name of a destination's parameter.
+    pub fn name(&self, id: &DestinationId) -> String {
+        format!("{}{id}", self.prefix)
+    }
+}
+
+impl DestinationSource for SsmDestinations {
+    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+        let unavailable = |error: FetchError| DestinationFetchError::Unavailable(Box::new(error));
+        let name = self.name(id);
+        let mut read = read(&self.client, vec![name.clone()]).await.map_err(unavailable)?;
+        let Some((text, kind)) = read.take(&name).map_err(unavailable)? else { return Ok(None) };
+        if kind.is_some_and(|kind| kind != ParameterType::SecureString) {
+            tracing::warn!(destination.id = %id, "the parameter is not a SecureString: store the destination again");
         }
+        DestinationDocument::parse(&text).map(Some).map_err(DestinationFetchError::Invalid)
+    }
+}
+
+/// Reads parameters in one request.
+async fn read(client: &Client, names: Vec<String>) -> Result<Answered, FetchError> {
+    match client.get_parameters().set_names(Some(names)).with_decryption(true).send().await {
+        Ok(answer) => Ok(Answered {
+            found: answer.parameters.unwrap_or_default(),
+            absent: answer.invalid_parameters.unwrap_or_default(),
+        }),
+        Err(error) if error.code() == Some("ThrottlingException") => Err(FetchError::Throttled),
+        // Keep only the cause. The outer error prints the whole response, which contains secrets.
+        Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
     }
 }
 

@@ -1,0 +1,72 @@
+//! What an answer means for an effect.
+
+use std::str::FromStr as _;
+
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use hookonce_protocol::destination::Called;
+use hookonce_protocol::time::{EpochMs, EpochSec, Millis};
+use http::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+use super::checked::HttpTarget;
+
+/// How a call with this answer ended. `body` is the whole body of the answer, if it could be read to its end.
+pub(super) fn judge(
+    target: &HttpTarget,
+    status: u16,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    now: EpochMs,
+) -> Called {
+    let retry_after = retry_after(headers, now);
+    match status {
+        200..=299 if says_success(target, body) => Called::Done { status: Some(status) },
+        // It answered, and not what it should: whether it was done is open.
+        200..=299 => Called::Unclear { retry_after },
+        _ if target.not_done_statuses.contains(&status) => Called::NotDone { retry_after },
+        _ if target.retry_statuses.contains(&status) => Called::Unclear { retry_after },
+        300..=499 => Called::Refused { status: Some(status) },
+        _ => Called::Unclear { retry_after },
+    }
+}
+
+fn says_success(target: &HttpTarget, body: Option<&[u8]>) -> bool {
+    let Some(check) = &target.success else { return true };
+    let said = body.and_then(|body| serde_json::from_slice::<Value>(body).ok());
+    said.is_some_and(|said| said.pointer(&check.pointer) == Some(&check.equals))
+}
+
+/// How long `Retry-After` asks to wait: seconds, or until a date.
+fn retry_after(headers: &HeaderMap, now: EpochMs) -> Option<Millis> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = u32::from_str(text) {
+        return Some(Millis::seconds(i64::from(seconds)));
+    }
+    let EpochSec(at) = EpochSec(DateTime::from_str(text, Format::HttpDate).ok()?.secs());
+    Some(Millis(at.saturating_mul(1_000).saturating_sub(now.0).max(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = EpochMs(784_111_777_000);
+        for (text, expected) in [
+            ("0", Some(Millis(0))),
+            (" 120 ", Some(Millis::seconds(120))),
+            ("Sun, 06 Nov 1994 08:49:39 GMT", Some(Millis::seconds(2))),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", Some(Millis(0))),
+            ("-1", None),
+            ("soon", None),
+            ("99999999999999999999", None),
+        ] {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            assert_eq!(retry_after(&headers, now), expected, "{text}");
+        }
+    }
+}

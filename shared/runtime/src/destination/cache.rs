@@ -1,0 +1,207 @@
+//! The destinations that a process has looked up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use error_reporter::Report;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::time::{EpochMs, Millis};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::timeout;
+
+use super::checked::Destination;
+use super::document::DestinationError;
+use super::source::{DestinationFetchError, DestinationSource};
+
+/// How long a destination is cached: how late a changed secret or address is noticed.
+pub const CACHE_AGE_MAX: Millis = Millis::seconds(60);
+
+/// How long a cached destination is used while the source does not answer. After that its effects wait: a destination that
+/// was taken away must not be called for ever.
+pub const STALE_AGE_MAX: Millis = Millis::minutes(15);
+
+/// How long it counts that there is no such destination, that its document is not valid, or that the source did not answer.
+pub const REFUSED_AGE_MAX: Millis = Millis::seconds(10);
+
+/// How long a lookup waits for the source.
+pub const FETCH_MAX: Duration = Duration::from_secs(3);
+
+/// Why a destination cannot be used now. Its effects wait.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DestinationLookupError {
+    /// There is none.
+    #[error("there is no such destination")]
+    Absent,
+    /// Its document is not valid.
+    #[error("the destination document is not valid")]
+    Invalid(#[source] DestinationError),
+    /// The source did not answer, and nothing is cached that may still be used.
+    #[error("the source of destination documents is unavailable")]
+    Unavailable,
+}
+
+/// A cache of destinations by id.
+#[derive(Debug)]
+pub struct Destinations<S> {
+    source: S,
+    slots: Mutex<HashMap<DestinationId, Arc<AsyncMutex<Slot>>>>,
+}
+
+/// What is known of one destination. Its lock is held while the source is asked, so that one lookup serves all.
+#[derive(Debug, Default)]
+struct Slot {
+    found: Option<(Arc<Destination>, EpochMs)>,
+    /// The answer until then, if it is not `found`.
+    error: Option<DestinationLookupError>,
+    ask_at: Option<EpochMs>,
+}
+
+impl<S: DestinationSource> Destinations<S> {
+    /// Creates an empty cache.
+    pub fn new(source: S) -> Self {
+        Self { source, slots: Mutex::default() }
+    }
+
+    /// Looks up a destination.
+    ///
+    /// # Errors
+    /// [`DestinationLookupError`] says why its effects must wait.
+    pub async fn get(&self, id: &DestinationId, now: EpochMs) -> Result<Arc<Destination>, DestinationLookupError> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(id.clone()).or_default())
+        };
+        let mut slot = slot.lock().await;
+        if slot.ask_at.is_none_or(|ask_at| now >= ask_at) {
+            let fetched = match timeout(FETCH_MAX, self.source.fetch(id)).await {
+                Ok(fetched) => fetched,
+                Err(elapsed) => Err(DestinationFetchError::Unavailable(Box::new(elapsed))),
+            };
+            slot.learn(
+                id,
+                fetched.and_then(|document| {
+                    let checked = document.map(|document| Destination::new(id.clone(), &document)).transpose();
+                    checked.map_err(DestinationFetchError::Invalid)
+                }),
+                now,
+            );
+        }
+        slot.answer(now)
+    }
+}
+
+impl Slot {
+    fn learn(&mut self, id: &DestinationId, fetched: Result<Option<Destination>, DestinationFetchError>, now: EpochMs) {
+        let error = match fetched {
+            Ok(Some(destination)) => {
+                *self = Self {
+                    found: Some((Arc::new(destination), now)),
+                    error: None,
+                    ask_at: Some(now.plus(CACHE_AGE_MAX)),
+                };
+                return;
+            }
+            Ok(None) => DestinationLookupError::Absent,
+            Err(DestinationFetchError::Invalid(error)) => DestinationLookupError::Invalid(error),
+            Err(error @ DestinationFetchError::Unavailable(_)) => {
+                tracing::warn!(destination.id = %id, error = %Report::new(&error), "reading a destination failed");
+                self.ask_at = Some(now.plus(REFUSED_AGE_MAX));
+                return;
+            }
+        };
+        tracing::error!(destination.id = %id, error = %Report::new(&error), "a destination cannot be used; its effects wait");
+        *self = Self { found: None, error: Some(error), ask_at: Some(now.plus(REFUSED_AGE_MAX)) };
+    }
+
+    fn answer(&self, now: EpochMs) -> Result<Arc<Destination>, DestinationLookupError> {
+        match (&self.found, &self.error) {
+            (Some((destination, at)), _) if now < at.plus(STALE_AGE_MAX) => Ok(Arc::clone(destination)),
+            (None, Some(error)) => Err(error.clone()),
+            (Some(_) | None, _) => Err(DestinationLookupError::Unavailable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::destination::DestinationDocument;
+
+    /// A source that answers what a test says, and counts.
+    #[derive(Debug, Default)]
+    struct Scripted(Mutex<(VecDeque<Option<&'static str>>, usize)>);
+
+    impl DestinationSource for Arc<Scripted> {
+        async fn fetch(&self, _: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+            tokio::task::yield_now().await;
+            let mut script = self.0.lock().unwrap();
+            script.1 += 1;
+            match script.0.pop_front() {
+                Some(Some(text)) => DestinationDocument::parse(text).map(Some).map_err(DestinationFetchError::Invalid),
+                Some(None) => Ok(None),
+                None => Err(DestinationFetchError::Unavailable("nobody is there".into())),
+            }
+        }
+    }
+
+    const GOOD: &str = r#"{"kind": "lambda", "function": "receipts"}"#;
+
+    fn scripted(answers: &[Option<&'static str>]) -> (Arc<Scripted>, Destinations<Arc<Scripted>>) {
+        let source = Arc::new(Scripted(Mutex::new((answers.iter().copied().collect(), 0))));
+        (Arc::clone(&source), Destinations::new(source))
+    }
+
+    fn id() -> DestinationId {
+        DestinationId::parse("receipts").unwrap()
+    }
+
+    #[tokio::test]
+    async fn lookups_at_one_time_ask_once() {
+        let (source, destinations) = scripted(&[Some(GOOD)]);
+        let (id, now) = (id(), EpochMs(0));
+        let found = futures::future::join_all((0..10).map(|_| destinations.get(&id, now))).await;
+        assert!(found.iter().all(Result::is_ok));
+        assert_eq!(source.0.lock().unwrap().1, 1);
+    }
+
+    #[tokio::test]
+    async fn a_cached_destination_outlives_its_source_for_a_bounded_time() {
+        let (source, destinations) = scripted(&[Some(GOOD)]);
+        for (at, used) in
+            [(Millis(0), true), (CACHE_AGE_MAX, true), (Millis(STALE_AGE_MAX.0 - 1), true), (STALE_AGE_MAX, false)]
+        {
+            assert_eq!(destinations.get(&id(), EpochMs(at.0)).await.is_ok(), used, "{at:?}");
+        }
+        assert!(source.0.lock().unwrap().1 > 1);
+    }
+
+    #[tokio::test]
+    async fn a_destination_that_is_gone_or_broken_is_not_used() {
+        for then in [None, Some("{}"), Some(r#"{"kind": "lambda"}"#)] {
+            let (source, destinations) = scripted(&[Some(GOOD), then, Some(GOOD)]);
+            let get = async |at: Millis| destinations.get(&id(), EpochMs(at.0)).await;
+            assert!(get(Millis(0)).await.is_ok());
+            assert!(get(Millis(CACHE_AGE_MAX.0 - 1)).await.is_ok());
+            assert!(matches!(
+                get(CACHE_AGE_MAX).await,
+                Err(DestinationLookupError::Absent | DestinationLookupError::Invalid(_))
+            ));
+            // It is not asked about each time.
+            assert!(get(Millis(CACHE_AGE_MAX.0 + 1)).await.is_err());
+            assert_eq!(source.0.lock().unwrap().1, 2);
+            assert!(get(Millis(CACHE_AGE_MAX.0 + REFUSED_AGE_MAX.0)).await.is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_that_never_answered_is_asked_ever_again_after_a_pause() {
+        let (source, destinations) = scripted(&[]);
+        for at in [0, 1, REFUSED_AGE_MAX.0 - 1, REFUSED_AGE_MAX.0] {
+            assert!(matches!(destinations.get(&id(), EpochMs(at)).await, Err(DestinationLookupError::Unavailable)));
+        }
+        assert_eq!(source.0.lock().unwrap().1, 2);
+    }
+}

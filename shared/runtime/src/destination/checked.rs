@@ -1,0 +1,466 @@
+//! A destination whose document was checked.
+
+use std::fmt;
+
+use hookonce_protocol::destination::{Class, Terms};
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::hex;
+use hookonce_protocol::time::Millis;
+use hookonce_providers::StandardSecret;
+use http::header::{HeaderName, HeaderValue};
+use http::uri::{Authority, Scheme, Uri};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind};
+use super::path::check_path;
+use crate::remote::RemoteTarget;
+
+/// The longest time-out of a call, in milliseconds.
+pub const TIMEOUT_MS_MAX: u32 = 30_000;
+
+/// The most calls that one process has under way to one destination.
+pub const IN_FLIGHT_MAX: u16 = 100;
+
+/// The most headers of a document.
+pub const HEADERS_MAX: usize = 20;
+
+/// The shortest time-out of a call, in milliseconds.
+const TIMEOUT_MS_MIN: u32 = 100;
+const TIMEOUT_MS_DEFAULT: u32 = 5_000;
+const IN_FLIGHT_DEFAULT: u16 = 10;
+const GIVE_UP_HOURS_DEFAULT: u16 = 72;
+/// A week.
+const GIVE_UP_HOURS_MAX: u16 = 168;
+/// A year.
+const KEY_WINDOW_HOURS_MAX: u32 = 8_760;
+const TEXT_BYTES_MAX: usize = 2_048;
+const STATUSES_MAX: usize = 20;
+const POINTER_STEPS_MAX: usize = 8;
+const NOT_DONE_DEFAULT: [u16; 1] = [429];
+
+/// Headers that the client sets, or that would change what the request is.
+const OWN_HEADERS: [&str; 13] = [
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-http-method-override",
+];
+
+/// Families of headers that are ours, or a proxy's.
+const OWN_FAMILIES: [&str; 3] = ["hookonce-", "proxy-", "webhook-"];
+
+/// A destination, ready to be called.
+#[derive(Clone, PartialEq)]
+pub struct Destination {
+    /// Its id.
+    pub id: DestinationId,
+    /// What is called.
+    pub target: Target,
+    /// How many calls one process may have under way.
+    pub in_flight_max: u16,
+    terms: Terms,
+}
+
+/// What is called.
+#[derive(Clone, PartialEq)]
+pub enum Target {
+    /// A URL.
+    Http(Box<HttpTarget>),
+    /// A queue, by its URL.
+    Sqs(String),
+    /// A function, by its name or ARN.
+    Lambda(String),
+}
+
+/// A URL and how it is called.
+#[derive(Clone, PartialEq)]
+pub struct HttpTarget {
+    /// Whether the connection is TLS.
+    pub tls: bool,
+    /// Host and, if the document gives one, port.
+    pub authority: Authority,
+    /// The path before an effect's own, without a slash at its end.
+    pub prefix: String,
+    /// The query after it. An effect then has none of its own.
+    pub query: Option<String>,
+    /// The document's headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Where the key goes, beside the header `hookonce-key`.
+    pub key: Option<KeyPlace>,
+    /// The secret of the signature.
+    pub secret: Option<StandardSecret>,
+    /// Statuses that leave open whether it was done.
+    pub retry_statuses: Vec<u16>,
+    /// Statuses that say that it was not done.
+    pub not_done_statuses: Vec<u16>,
+    /// What an answer must say.
+    pub success: Option<SuccessCheck>,
+    /// Whether the address may be a private one.
+    pub allow_private: bool,
+}
+
+/// Where the callee looks for the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// In this header.
+    Header(HeaderName),
+    /// At this place of the JSON payload, as the names of the fields on the way.
+    Json(Vec<String>),
+}
+
+/// What the JSON of a 2xx answer must say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuccessCheck {
+    /// Where, as a JSON pointer.
+    pub pointer: String,
+    /// What is there.
+    pub equals: Value,
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Destination")
+            .field("id", &self.id)
+            .field("class", &self.terms.class)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Destination {
+    /// Checks a document.
+    ///
+    /// # Errors
+    /// [`DestinationError::Faults`] names each field that is wrong.
+    pub fn new(id: DestinationId, document: &DestinationDocument) -> Result<Self, DestinationError> {
+        let mut faults = Faults(Vec::new());
+        let class = faults.class(document);
+        let timeout =
+            faults.number("timeout_ms", document.timeout_ms, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MIN, TIMEOUT_MS_MAX);
+        let in_flight_max = faults.number("in_flight_max", document.in_flight_max, IN_FLIGHT_DEFAULT, 1, IN_FLIGHT_MAX);
+        let hours = faults.number(
+            "give_up_after_hours",
+            document.give_up_after_hours,
+            GIVE_UP_HOURS_DEFAULT,
+            1,
+            GIVE_UP_HOURS_MAX,
+        );
+        if document.account.as_ref().is_some_and(|account| account.is_empty() || account.len() > TEXT_BYTES_MAX) {
+            faults.add("account", format!("it has 1 to {TEXT_BYTES_MAX} bytes; leave it out if there is one account"));
+        }
+        let target = faults.target(document);
+        let (Some(class), Some((target, origin))) = (class, target) else {
+            return Err(DestinationError::Faults(faults.0));
+        };
+        if !faults.0.is_empty() {
+            return Err(DestinationError::Faults(faults.0));
+        }
+        let terms = Terms {
+            class,
+            callee: callee(&origin, document.account.as_deref().unwrap_or_default(), class),
+            timeout: Millis(i64::from(timeout)),
+            give_up_after: Millis::hours(i64::from(hours)),
+        };
+        Ok(Self { id, target, in_flight_max, terms })
+    }
+
+    /// What the protocol knows of it.
+    pub fn terms(&self) -> Terms {
+        self.terms.clone()
+    }
+}
+
+/// Names who honours the key. Neither another secret nor another path changes it, because the callee's memory of keys is
+/// the same.
+fn callee(origin: &str, account: &str, class: Class) -> String {
+    let class = match class {
+        Class::Keyed { .. } => "keyed",
+        Class::AtMostOnce => "at_most_once",
+        Class::AtLeastOnce => "at_least_once",
+    };
+    let mut hash = Sha256::new();
+    for part in [origin, account, class] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize().into())
+}
+
+struct Faults(Vec<DestinationFault>);
+
+impl Faults {
+    fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+        self.0.push(DestinationFault { field: field.into(), reason: reason.into() });
+    }
+
+    fn number<T: PartialOrd + Copy + fmt::Display>(
+        &mut self,
+        field: &str,
+        value: Option<T>,
+        default: T,
+        min: T,
+        max: T,
+    ) -> T {
+        let value = value.unwrap_or(default);
+        if value < min || value > max {
+            self.add(field, format!("it must be {min} to {max}"));
+        }
+        value
+    }
+
+    fn class(&mut self, document: &DestinationDocument) -> Option<Class> {
+        let keyed = document.class == Some(ClassName::Keyed);
+        let promised = [
+            ("key_window_hours", document.key_window_hours.is_some()),
+            ("key_source_url", document.key_source_url.is_some()),
+        ];
+        for (field, there) in promised {
+            match (keyed, there) {
+                (true, false) => self.add(field, "`keyed` needs it: without a promise of the callee there is no key"),
+                (false, true) => self.add(field, "only `keyed` has it"),
+                (true, true) | (false, false) => {}
+            }
+        }
+        if document
+            .key_source_url
+            .as_ref()
+            .is_some_and(|url| !url.starts_with("https://") || url.len() > TEXT_BYTES_MAX)
+        {
+            self.add("key_source_url", "it must be the https URL of the callee's documentation");
+        }
+        match (document.kind, document.class) {
+            (DestinationKind::Http, None) => {
+                self.add("class", "say `keyed`, `at_most_once` or `at_least_once`: what happens if an answer is lost");
+                None
+            }
+            (DestinationKind::Http, Some(ClassName::Keyed)) => {
+                let hours = self.number("key_window_hours", document.key_window_hours, 1, 1, KEY_WINDOW_HOURS_MAX);
+                Some(Class::Keyed { window: Millis::hours(i64::from(hours)) })
+            }
+            (DestinationKind::Http, Some(ClassName::AtMostOnce)) => Some(Class::AtMostOnce),
+            (_, None | Some(ClassName::AtLeastOnce)) => Some(Class::AtLeastOnce),
+            (DestinationKind::Sqs | DestinationKind::Lambda, Some(ClassName::Keyed | ClassName::AtMostOnce)) => {
+                self.add("class", "a queue and a function are `at_least_once`");
+                None
+            }
+        }
+    }
+
+    /// The target, and its origin.
+    fn target(&mut self, document: &DestinationDocument) -> Option<(Target, String)> {
+        if document.kind != DestinationKind::Http {
+            self.only_http(document);
+        }
+        let foreign = match document.kind {
+            DestinationKind::Http | DestinationKind::Sqs => ("function", document.function.is_some()),
+            DestinationKind::Lambda => ("url", document.url.is_some()),
+        };
+        if foreign.1 {
+            self.add(foreign.0, "this kind of destination does not have it");
+        }
+        match document.kind {
+            DestinationKind::Http => self.http(document),
+            DestinationKind::Sqs => {
+                let plain = |url: &&String| {
+                    let scheme = url.starts_with("https://") || url.starts_with("http://");
+                    scheme && url.len() <= TEXT_BYTES_MAX && url.bytes().all(|byte| byte.is_ascii_graphic())
+                };
+                let url = document.url.as_ref().filter(plain);
+                if url.is_none() {
+                    self.add("url", "it must be the URL of a queue");
+                }
+                url.map(|url| (Target::Sqs(url.clone()), url.clone()))
+            }
+            DestinationKind::Lambda => {
+                let function = document.function.as_deref().filter(|name| RemoteTarget::lambda(name).is_some());
+                if function.is_none() {
+                    self.add("function", "it must be the name or ARN of a Lambda function");
+                }
+                function.map(|function| (Target::Lambda(function.to_owned()), function.to_owned()))
+            }
+        }
+    }
+
+    fn only_http(&mut self, document: &DestinationDocument) {
+        for (field, there) in [
+            ("key_header", document.key_header.is_some()),
+            ("key_json_pointer", document.key_json_pointer.is_some()),
+            ("headers", !document.headers.is_empty()),
+            ("standard_webhooks_secret", document.standard_webhooks_secret.is_some()),
+            ("retry_statuses", document.retry_statuses.is_some()),
+            ("not_done_statuses", document.not_done_statuses.is_some()),
+            ("success_json", document.success_json.is_some()),
+            ("allow_private", document.allow_private),
+        ] {
+            if there {
+                self.add(field, "only `http` has it");
+            }
+        }
+    }
+
+    fn http(&mut self, document: &DestinationDocument) -> Option<(Target, String)> {
+        let key = self.key(document);
+        let secret = document.standard_webhooks_secret.as_deref().map(StandardSecret::parse);
+        if secret == Some(None) {
+            self.add("standard_webhooks_secret", "it must be `whsec_` and 24 to 64 bytes in base64");
+        }
+        let retry_statuses = document.retry_statuses.clone().unwrap_or_default();
+        let not_done_statuses = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
+        for (field, statuses) in [("retry_statuses", &retry_statuses), ("not_done_statuses", &not_done_statuses)] {
+            if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=599).contains(status)) {
+                self.add(field, format!("it must list at most {STATUSES_MAX} statuses from 400 to 599"));
+            }
+        }
+        if retry_statuses.iter().any(|status| not_done_statuses.contains(status)) {
+            self.add("retry_statuses", "a status stands in `not_done_statuses`, too; it is one or the other");
+        }
+        let success = document.success_json.as_ref().map(|success| {
+            if !success.pointer.is_empty() && pointer(&success.pointer).is_none() {
+                self.add("success_json.pointer", "it must be a JSON pointer, such as `/ok`");
+            }
+            SuccessCheck { pointer: success.pointer.clone(), equals: success.equals.clone() }
+        });
+        let headers = self.headers(document, key.as_ref());
+        let (uri, origin) = self.url(document)?;
+        let (path, query) = (uri.path().trim_end_matches('/').to_owned(), uri.query().map(str::to_owned));
+        let target = HttpTarget {
+            tls: uri.scheme() == Some(&Scheme::HTTPS),
+            authority: uri.authority()?.clone(),
+            prefix: path,
+            query,
+            headers,
+            key,
+            secret: secret.flatten(),
+            retry_statuses,
+            not_done_statuses,
+            success,
+            allow_private: document.allow_private,
+        };
+        Some((Target::Http(Box::new(target)), origin))
+    }
+
+    /// Where the key goes. `keyed` needs such a place.
+    fn key(&mut self, document: &DestinationDocument) -> Option<KeyPlace> {
+        let keyed = document.class == Some(ClassName::Keyed);
+        match (&document.key_header, &document.key_json_pointer) {
+            (Some(_), Some(_)) => {
+                self.add("key_json_pointer", "the key goes into a header or into the payload, not into both");
+                None
+            }
+            (Some(header), None) => {
+                let name = HeaderName::try_from(header.as_str()).ok().filter(|name| !is_own(name));
+                if name.is_none() {
+                    self.add("key_header", "it must be the name of a header, and none that is set here anyway");
+                }
+                name.map(KeyPlace::Header)
+            }
+            (None, Some(text)) => {
+                let steps = pointer(text);
+                if steps.is_none() {
+                    self.add("key_json_pointer", "it must be a JSON pointer to a field, such as `/idempotency_key`");
+                }
+                steps.map(KeyPlace::Json)
+            }
+            (None, None) => {
+                if keyed && document.standard_webhooks_secret.is_none() {
+                    self.add("key_header", "`keyed` needs it, or `key_json_pointer`: the callee must find the key");
+                }
+                None
+            }
+        }
+    }
+
+    fn headers(&mut self, document: &DestinationDocument, key: Option<&KeyPlace>) -> Vec<(HeaderName, HeaderValue)> {
+        if document.headers.len() > HEADERS_MAX {
+            self.add("headers", format!("there are at most {HEADERS_MAX}"));
+        }
+        let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
+        for (name, value) in &document.headers {
+            let field = format!("headers.{name}");
+            let Ok(name) = HeaderName::try_from(name.as_str()) else {
+                self.add(field, "this is no name of a header");
+                continue;
+            };
+            let fits = value.len() <= TEXT_BYTES_MAX && value.is_ascii();
+            let Some(mut value) = HeaderValue::from_str(value).ok().filter(|_| fits) else {
+                self.add(
+                    field,
+                    format!("its value must be ASCII without control characters, at most {TEXT_BYTES_MAX} bytes"),
+                );
+                continue;
+            };
+            value.set_sensitive(true);
+            if is_own(&name) || key == Some(&KeyPlace::Header(name.clone())) {
+                self.add(field, "this header is set here, and no document can set it");
+            } else if headers.iter().any(|(other, _)| *other == name) {
+                self.add(field, "this header is there twice");
+            } else {
+                headers.push((name, value));
+            }
+        }
+        headers
+    }
+
+    /// The URL, and its origin.
+    fn url(&mut self, document: &DestinationDocument) -> Option<(Uri, String)> {
+        let text = document.url.as_deref().filter(|url| url.len() <= TEXT_BYTES_MAX && !url.contains('#'));
+        let uri: Option<Uri> = text.and_then(|url| url.parse().ok());
+        let (Some(uri), Some(scheme)) = (uri.as_ref(), uri.as_ref().and_then(Uri::scheme)) else {
+            self.add("url", "it must be a URL such as https://api.example.com/v1, without a fragment");
+            return None;
+        };
+        let (authority, host) = (uri.authority()?, uri.host()?);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let named = literal.map_or_else(
+            || !host.is_empty() && host.bytes().all(plain),
+            |address| address.parse::<std::net::Ipv6Addr>().is_ok(),
+        );
+        if !named || authority.as_str().contains('@') {
+            self.add("url", "its host must be a name or an address, without a user; credentials go into `headers`");
+            return None;
+        }
+        if *scheme != Scheme::HTTPS && !(*scheme == Scheme::HTTP && document.allow_private) {
+            self.add("url", "it must be https; plain http needs `allow_private`");
+        }
+        let default = if *scheme == Scheme::HTTPS { 443 } else { 80 };
+        // A port that is no number is no port of the authority.
+        let ported = authority.as_str().rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        if ported && authority.port_u16().is_none_or(|port| port == 0) {
+            self.add("url", "its port must be 1 to 65535");
+        }
+        if check_path(uri.path().trim_end_matches('/')).is_err() {
+            self.add("url", "its path must not have `//`, `\\`, or `.` and `..` as a step, encoded or not");
+        }
+        let port = authority.port_u16().unwrap_or(default);
+        let origin = format!("{scheme}://{}:{port}", host.to_ascii_lowercase());
+        Some((uri.clone(), origin))
+    }
+}
+
+/// Whether only we set this header.
+fn is_own(name: &HeaderName) -> bool {
+    OWN_HEADERS.contains(&name.as_str()) || OWN_FAMILIES.iter().any(|family| name.as_str().starts_with(family))
+}
+
+/// The steps of a JSON pointer to a field. `None` if it is none.
+fn pointer(text: &str) -> Option<Vec<String>> {
+    let steps = text.strip_prefix('/')?;
+    let unescaped = |step: &str| {
+        let bare = step.replace("~0", "").replace("~1", "");
+        (!bare.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
+    };
+    let steps: Vec<_> = steps.split('/').map(unescaped).collect::<Option<_>>()?;
+    let fits = text.len() <= TEXT_BYTES_MAX && steps.len() <= POINTER_STEPS_MAX && !steps.iter().any(String::is_empty);
+    fits.then_some(steps)
+}

@@ -1,0 +1,186 @@
+//! The form of a destination, as its author writes it. `schemas/destination.json` describes it to editors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A destination: one address outside, its promise, its secrets and its time-outs.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DestinationDocument {
+    /// Where an editor finds the form. Nothing else reads it.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// What it is.
+    pub kind: DestinationKind,
+    /// The address, for `http`; the queue's URL, for `sqs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The name or ARN of the function, for `lambda`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Whose account the secrets are of, if one address serves several. A key means nothing to another account. Another
+    /// secret of the same account must not change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The promise. `http` must say it; `sqs` and `lambda` are `at_least_once`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ClassName>,
+    /// How long the callee remembers a key. For `keyed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_window_hours: Option<u32>,
+    /// Where the callee promises it. For `keyed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_source_url: Option<String>,
+    /// The header that carries the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_header: Option<String>,
+    /// The place in a JSON payload that carries the key, as a JSON pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_json_pointer: Option<String>,
+    /// Headers of every call, credentials among them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The secret of a signature by the Standard Webhooks specification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standard_webhooks_secret: Option<String>,
+    /// How long one call may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+    /// How many calls one process may have under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight_max: Option<u16>,
+    /// How long after its commit an effect is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub give_up_after_hours: Option<u16>,
+    /// Statuses that say that another try may help, and leave open whether it was done. 5xx are such anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_statuses: Option<Vec<u16>>,
+    /// Statuses that say that it was not done, and that another try may help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_done_statuses: Option<Vec<u16>>,
+    /// What a 2xx answer must say to count as done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_json: Option<SuccessDocument>,
+    /// Whether the address may be a private one, and the URL plain `http`.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+/// What a destination is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DestinationKind {
+    /// A URL that is called.
+    Http,
+    /// A queue that takes a message.
+    Sqs,
+    /// A function that is invoked and not waited for.
+    Lambda,
+}
+
+/// The name of a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassName {
+    /// Once, because the callee honours a key.
+    Keyed,
+    /// Never twice.
+    AtMostOnce,
+    /// At least once.
+    AtLeastOnce,
+}
+
+/// What the JSON of a 2xx answer must say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuccessDocument {
+    /// Where, as a JSON pointer.
+    pub pointer: String,
+    /// What is there.
+    pub equals: Value,
+}
+
+/// Shows nothing that may be a secret. The address of some services is one.
+impl fmt::Debug for DestinationDocument {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "DestinationDocument {{ kind: {:?}, class: {:?} }}", self.kind, self.class)
+    }
+}
+
+/// One fault: the field, and why. Neither repeats a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationFault {
+    /// The field, such as `headers.host`.
+    pub field: String,
+    /// What is wrong, and what to write instead.
+    pub reason: String,
+}
+
+/// A destination document that does not check.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DestinationError {
+    /// Not JSON of the expected form. The error never repeats the text, because it contains secrets.
+    #[error("not valid JSON in the expected format (line {line}, column {column})")]
+    Malformed {
+        /// The line of the error.
+        line: usize,
+        /// The column of the error.
+        column: usize,
+    },
+    /// These fields are wrong.
+    #[error("{}", told(.0))]
+    Faults(Vec<DestinationFault>),
+}
+
+fn told(faults: &[DestinationFault]) -> String {
+    let told: Vec<_> = faults.iter().map(|DestinationFault { field, reason }| format!("{field}: {reason}")).collect();
+    told.join("; ")
+}
+
+/// The fields of a document.
+const FIELDS: [&str; 19] = [
+    "$schema",
+    "kind",
+    "url",
+    "function",
+    "account",
+    "class",
+    "key_window_hours",
+    "key_source_url",
+    "key_header",
+    "key_json_pointer",
+    "headers",
+    "standard_webhooks_secret",
+    "timeout_ms",
+    "in_flight_max",
+    "give_up_after_hours",
+    "retry_statuses",
+    "not_done_statuses",
+    "success_json",
+    "allow_private",
+];
+
+impl DestinationDocument {
+    /// Parses JSON text.
+    ///
+    /// # Errors
+    /// [`DestinationError`] names the fields that no destination has, or the position of the error.
+    pub fn parse(text: &str) -> Result<Self, DestinationError> {
+        serde_json::from_str(text).map_err(|error| {
+            let unknown: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|(field, _)| !FIELDS.contains(&field.as_str()))
+                .map(|(field, _)| DestinationFault { field, reason: "no destination has this field".to_owned() })
+                .collect();
+            if unknown.is_empty() {
+                DestinationError::Malformed { line: error.line(), column: error.column() }
+            } else {
+                DestinationError::Faults(unknown)
+            }
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! Destinations: where effects go, what is promised of them there, and how they are called.
+//!
+//! A [document](DestinationDocument) is data that a person writes. [`Destination::new`] checks it as a whole;
+//! [`Destinations`] keeps the checked ones for a while. A [`Caller`] makes one call and says how it ended; nothing here
+//! repeats a call.
+
+#[cfg(feature = "aws")]
+mod address;
+#[cfg(feature = "aws")]
+mod answer;
+mod cache;
+mod checked;
+#[cfg(feature = "aws")]
+mod client;
+mod document;
+mod file;
+mod guard;
+mod path;
+#[cfg(feature = "aws")]
+mod request;
+mod source;
+
+use futures::future::BoxFuture;
+use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::timing::Moment;
+
+#[cfg(feature = "aws")]
+pub use address::{Zone, zone};
+pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
+pub use checked::{
+    Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
+};
+#[cfg(feature = "aws")]
+pub use client::HttpCaller;
+pub use document::{
+    ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
+};
+pub use file::DestinationFolder;
+pub use guard::{FAILURES_MAX, Guarded, REST_MIN, REST_SPREAD, TURN_MAX};
+pub use path::{PathError, check_path};
+pub use source::{DestinationFetchError, DestinationSource};
+
+/// The most hops of an event whose effects are still sent. More are a circle: events that cause each other.
+pub const HOPS_MAX: u8 = 5;
+
+/// Calls destinations.
+///
+/// ```
+/// use futures::future::BoxFuture;
+/// use hookonce_protocol::destination::{Called, Delivery};
+/// use hookonce_protocol::timing::Moment;
+/// use hookonce_runtime::destination::{Caller, Destination};
+///
+/// #[derive(Debug)]
+/// struct Obliging;
+///
+/// impl Caller for Obliging {
+///     fn call<'a>(&'a self, _: &'a Destination, _: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+///         Box::pin(async { Called::Done { status: Some(200) } })
+///     }
+/// }
+/// ```
+pub trait Caller: Send + Sync + std::fmt::Debug + 'static {
+    /// Makes one call, within the destination's time-out, and says how it ended. Nothing repeats it.
+    fn call<'a>(
+        &'a self,
+        destination: &'a Destination,
+        delivery: &'a Delivery,
+        moment: Moment,
+    ) -> BoxFuture<'a, Called>;
+}

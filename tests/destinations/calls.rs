@@ -1,0 +1,296 @@
+//! What is sent to a destination, and what its answer means.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::effect::Method;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Moment;
+use hookonce_providers::StandardSecret;
+use hookonce_runtime::body;
+use hookonce_runtime::destination::{
+    Caller as _, Destination, FAILURES_MAX, Guarded, HttpCaller, REST_MIN, REST_SPREAD,
+};
+use serde_json::{Value, json};
+
+use super::{destination, id};
+use crate::support::clock::START;
+use crate::support::receiver::{Receiver, Reply};
+
+pub(super) const MOMENT: Moment = Moment { now: START, entropy: 0 };
+const KEY: &str = "0b9c3f52-3f1e-4b59-9d3a-0d6a1f8f5a11";
+
+pub(super) fn delivery() -> Delivery {
+    let endpoint = EndpointId::parse("shop").unwrap();
+    Delivery {
+        effect: RecordKey::delivery(&endpoint, "effect"),
+        event: RecordKey::delivery(&endpoint, "evt_1"),
+        destination: id(),
+        idempotency_key: KEY.to_owned(),
+        method: Method::Post,
+        path: "/receipts".to_owned(),
+        content_type: "application/json".to_owned(),
+        body: body::compress(br#"{"amount": 10.50}"#).unwrap(),
+        hops: 0,
+    }
+}
+
+pub(super) fn at(url: &str, changes: &Value) -> Destination {
+    let mut document =
+        json!({"kind": "http", "url": url, "class": "at_least_once", "allow_private": true, "timeout_ms": 2_000});
+    for (field, value) in changes.as_object().unwrap() {
+        document[field] = value.clone();
+    }
+    destination(&document).unwrap()
+}
+
+/// Calls a receiver that answers like this.
+async fn call(reply: Reply, changes: &Value) -> Called {
+    let receiver = Receiver::start(reply).await;
+    let called = HttpCaller::on_loopback().call(&at(&receiver.url(""), changes), &delivery(), MOMENT).await;
+    assert_eq!((receiver.connections(), receiver.requests().len()), (1, 1), "nothing is repeated");
+    called
+}
+
+const UNCLEAR: Called = Called::Unclear { retry_after: None };
+const NOT_DONE: Called = Called::NotDone { retry_after: None };
+
+fn refused(status: u16) -> Called {
+    Called::Refused { status: Some(status) }
+}
+
+fn done(status: u16) -> Called {
+    Called::Done { status: Some(status) }
+}
+
+#[tokio::test]
+async fn a_call_carries_the_key_and_the_documents_headers() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+    let changes = json!({
+        "key_header": "Idempotency-Key", "headers": {"authorization": "Bearer hush"}, "standard_webhooks_secret": secret
+    });
+    let destination = at(&receiver.url("/v1/"), &changes);
+    let sent = Delivery { method: Method::Put, path: "/receipts?a=b".to_owned(), ..delivery() };
+    assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, MOMENT).await, done(200));
+    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    assert_eq!(request.line, "PUT /v1/receipts?a=b HTTP/1.1");
+    assert_eq!(request.body, br#"{"amount": 10.50}"#);
+    let seconds = START.as_seconds();
+    let signature = StandardSecret::parse(secret).unwrap().sign(KEY, seconds, &request.body);
+    for (name, value) in [
+        ("host", receiver.address.to_string().as_str()),
+        ("content-type", "application/json"),
+        ("authorization", "Bearer hush"),
+        ("idempotency-key", KEY),
+        ("hookonce-key", KEY),
+        ("hookonce-event", delivery().event.as_str()),
+        ("hookonce-hops", "1"),
+        ("webhook-id", KEY),
+        ("webhook-timestamp", seconds.0.to_string().as_str()),
+        ("webhook-signature", signature.as_str()),
+        ("user-agent", "hookonce"),
+    ] {
+        assert_eq!(request.header(name), Some(value), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_can_be_a_field_of_the_payload() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let destination = at(&receiver.url("/?a=b"), &json!({"key_json_pointer": "/meta/key"}));
+    let caller = HttpCaller::on_loopback();
+    assert_eq!(caller.call(&destination, &delivery(), MOMENT).await, done(200));
+    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    assert_eq!(request.line, "POST /receipts?a=b HTTP/1.1");
+    let expected = format!(r#"{{"amount":10.50,"meta":{{"key":"{KEY}"}}}}"#);
+    assert_eq!(String::from_utf8(request.body.clone()).unwrap(), expected);
+    let form = Delivery { body: body::compress(b"amount=10").unwrap(), ..delivery() };
+    assert_eq!(caller.call(&destination, &form, MOMENT).await, Called::Refused { status: None });
+    assert_eq!(receiver.connections(), 1);
+}
+
+#[tokio::test]
+async fn each_status_has_its_meaning() {
+    let changes = json!({"retry_statuses": [409], "not_done_statuses": [429, 503]});
+    for (status, expected) in [
+        (200, done(200)),
+        (202, done(202)),
+        (299, done(299)),
+        (301, refused(301)),
+        (304, refused(304)),
+        (400, refused(400)),
+        (404, refused(404)),
+        (409, UNCLEAR),
+        (429, NOT_DONE),
+        (499, refused(499)),
+        (500, UNCLEAR),
+        (503, NOT_DONE),
+        (599, UNCLEAR),
+        (600, UNCLEAR),
+    ] {
+        assert_eq!(call(Reply::status(status, "", ""), &changes).await, expected, "{status}");
+    }
+    let waits = Some(Millis::seconds(7));
+    let asks = |status| Reply::status(status, "retry-after: 7\r\n", "");
+    assert_eq!(call(asks(429), &json!({})).await, Called::NotDone { retry_after: waits });
+    assert_eq!(call(asks(503), &json!({})).await, Called::Unclear { retry_after: waits });
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let other = Receiver::start(Reply::status(200, "", "")).await;
+    let head = format!("location: {}\r\n", other.url("/"));
+    assert_eq!(call(Reply::status(307, &head, ""), &json!({})).await, refused(307));
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_must_say_what_its_document_asks_for() {
+    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
+    for (body, expected) in [
+        (r#"{"ok": true}"#, done(200)),
+        (r#"{"ok": false}"#, UNCLEAR),
+        (r#"{"ok": "true"}"#, UNCLEAR),
+        ("{}", UNCLEAR),
+        ("ok", UNCLEAR),
+        ("", UNCLEAR),
+    ] {
+        assert_eq!(call(Reply::status(200, "", body), &asks).await, expected, "{body}");
+    }
+    assert_eq!(call(Reply::status(400, "", r#"{"ok": true}"#), &asks).await, refused(400));
+}
+
+/// What cannot be known after the first byte of the request was sent is unclear.
+#[tokio::test]
+async fn an_answer_that_does_not_come_leaves_the_outcome_open() {
+    let bytes = |text: &str| Reply::Bytes(Duration::ZERO, text.to_owned());
+    for text in ["", "HTTP", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-le", "garbage\r\n\r\n"] {
+        assert_eq!(call(bytes(text), &json!({})).await, UNCLEAR, "{text}");
+    }
+    let short = json!({"timeout_ms": 200});
+    assert_eq!(call(Reply::Silence, &short).await, UNCLEAR);
+    let late = Reply::Bytes(Duration::from_millis(600), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
+    assert_eq!(call(late.clone(), &short).await, UNCLEAR);
+    assert_eq!(call(late, &json!({})).await, done(200));
+}
+
+#[tokio::test]
+async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
+    let half =
+        || Reply::Bytes(Duration::ZERO, "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"ok\": true}".to_owned());
+    let endless = || Reply::Endless("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_owned());
+    assert_eq!(call(half(), &json!({})).await, done(200));
+    assert_eq!(call(endless(), &json!({})).await, done(200));
+    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
+    assert_eq!(call(half(), &asks).await, UNCLEAR);
+    assert_eq!(call(endless(), &asks).await, UNCLEAR);
+}
+
+#[tokio::test]
+async fn without_a_connection_it_is_not_done() {
+    // Nobody listens there any more.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let caller = HttpCaller::on_loopback();
+    let nobody = at(&format!("http://{address}"), &json!({}));
+    assert_eq!(caller.call(&nobody, &delivery(), MOMENT).await, NOT_DONE);
+}
+
+/// What breaks before TLS stands has not shown a byte of the request to anybody.
+#[tokio::test]
+async fn a_failed_handshake_is_not_done() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        }
+    });
+    let destination = at(&format!("https://{address}"), &json!({}));
+    assert_eq!(HttpCaller::on_loopback().call(&destination, &delivery(), MOMENT).await, NOT_DONE);
+}
+
+#[tokio::test]
+async fn an_address_that_no_destination_may_have_is_not_connected() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let port = receiver.address.port();
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1", "2130706433", "0x7f.1"] {
+        let private = at(&format!("http://{host}:{port}"), &json!({}));
+        // In a function, the interface of its runtime is on loopback.
+        assert_eq!(HttpCaller::new().call(&private, &delivery(), MOMENT).await, NOT_DONE, "{host}");
+        let public = at(&format!("https://{host}:{port}"), &json!({"allow_private": false}));
+        assert_eq!(HttpCaller::on_loopback().call(&public, &delivery(), MOMENT).await, NOT_DONE, "{host}");
+    }
+    assert_eq!(receiver.connections(), 0);
+    let private = at(&receiver.url(""), &json!({}));
+    assert_eq!(HttpCaller::on_loopback().call(&private, &delivery(), MOMENT).await, done(200));
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused_without_a_call() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let plain = at(&receiver.url("/v1"), &json!({}));
+    let query = at(&receiver.url("/v1?a=b"), &json!({}));
+    let caller = HttpCaller::on_loopback();
+    for (destination, sent) in [
+        (&plain, Delivery { path: "/../admin".to_owned(), ..delivery() }),
+        (&plain, Delivery { path: "@evil.example/".to_owned(), ..delivery() }),
+        (&query, Delivery { path: "/x?c=d".to_owned(), ..delivery() }),
+        (&plain, Delivery { hops: 5, ..delivery() }),
+        (&plain, Delivery { content_type: "a\r\nb: c".to_owned(), ..delivery() }),
+        (&plain, Delivery { body: b"not zstd".to_vec(), ..delivery() }),
+    ] {
+        assert_eq!(caller.call(destination, &sent, MOMENT).await, Called::Refused { status: None }, "{sent:?}");
+    }
+    assert_eq!(receiver.connections(), 0);
+    let last = Delivery { hops: 4, ..delivery() };
+    assert_eq!(caller.call(&plain, &last, MOMENT).await, done(200));
+}
+
+#[tokio::test]
+async fn a_destination_that_fails_again_and_again_gets_a_rest() {
+    let receiver = Receiver::start(Reply::status(500, "", "")).await;
+    let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
+    let guarded = Guarded::new(HttpCaller::on_loopback());
+    let at = |after: i64| Moment { now: EpochMs(START.0 + after), entropy: 0 };
+    for _ in 0..FAILURES_MAX {
+        assert_eq!(guarded.call(&destination, &sent, at(0)).await, UNCLEAR);
+    }
+    let Called::NotDone { retry_after: Some(rest) } = guarded.call(&destination, &sent, at(0)).await else {
+        panic!("it rests")
+    };
+    assert!(rest >= REST_MIN && rest.0 <= REST_MIN.0 + REST_SPREAD.0, "{rest:?}");
+    assert!(matches!(guarded.call(&destination, &sent, at(rest.0 - 1)).await, Called::NotDone { .. }));
+    assert_eq!(receiver.connections(), FAILURES_MAX as usize);
+    assert_eq!(guarded.call(&destination, &sent, at(rest.0)).await, UNCLEAR);
+}
+
+#[tokio::test]
+async fn an_answer_between_failures_begins_the_count_anew() {
+    let (fails, refuses) =
+        (Receiver::start(Reply::status(500, "", "")).await, Receiver::start(Reply::status(400, "", "")).await);
+    let guarded = Guarded::new(HttpCaller::on_loopback());
+    // The same destination, whose address was changed.
+    let (down, up) = (at(&fails.url(""), &json!({})), at(&refuses.url(""), &json!({})));
+    for _ in 0..3 {
+        for _ in 1..FAILURES_MAX {
+            assert_eq!(guarded.call(&down, &delivery(), MOMENT).await, UNCLEAR);
+        }
+        assert_eq!(guarded.call(&up, &delivery(), MOMENT).await, refused(400));
+    }
+}
+
+#[tokio::test]
+async fn no_more_calls_are_under_way_than_the_document_says() {
+    let receiver = Receiver::start(Reply::Silence).await;
+    let destination = at(&receiver.url(""), &json!({"in_flight_max": 2, "timeout_ms": 3_000}));
+    let (guarded, sent) = (Guarded::new(HttpCaller::on_loopback()), delivery());
+    let calls = (0..4).map(|_| guarded.call(&destination, &sent, MOMENT));
+    let mut called = futures::future::join_all(calls).await;
+    called.sort_by_key(|called| *called == UNCLEAR);
+    assert_eq!(called, [NOT_DONE, NOT_DONE, UNCLEAR, UNCLEAR]);
+    assert_eq!(receiver.connections(), 2);
+}

@@ -1,0 +1,288 @@
+//! What a document says, and what is refused of it.
+
+use hookonce_protocol::destination::Class;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::destination::{
+    ClassName, DestinationDocument, DestinationError, DestinationFetchError, DestinationFolder, DestinationKind,
+    DestinationSource, HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument, TIMEOUT_MS_MAX,
+};
+use serde_json::{Value, json};
+
+use super::{destination, id};
+
+const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+
+fn http() -> Value {
+    json!({"kind": "http", "url": "https://api.example.com/v1", "class": "at_least_once"})
+}
+
+/// A document with some fields set. `null` takes a field away.
+fn with(document: &Value, changes: &Value) -> Value {
+    let mut document = document.clone();
+    for (field, value) in changes.as_object().unwrap() {
+        document[field] = value.clone();
+        if value.is_null() {
+            document.as_object_mut().unwrap().remove(field);
+        }
+    }
+    document
+}
+
+/// The fields that are refused.
+fn refused(document: &Value) -> Vec<String> {
+    match destination(document) {
+        Err(DestinationError::Faults(faults)) => faults.into_iter().map(|fault| fault.field).collect(),
+        other => panic!("{document}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_document_says_the_terms() {
+    let keyed = json!({
+        "class": "keyed", "key_window_hours": 24, "key_source_url": "https://docs.example.com/keys",
+        "key_header": "Idempotency-Key", "timeout_ms": 7_000, "give_up_after_hours": 5
+    });
+    let terms = destination(&with(&http(), &keyed)).unwrap().terms();
+    assert_eq!(terms.class, Class::Keyed { window: Millis::hours(24) });
+    assert_eq!((terms.timeout, terms.give_up_after), (Millis::seconds(7), Millis::hours(5)));
+    let plain = destination(&http()).unwrap();
+    assert_eq!((plain.terms().timeout, plain.terms().give_up_after), (Millis::seconds(5), Millis::hours(72)));
+    assert_eq!((plain.terms().class, plain.in_flight_max), (Class::AtLeastOnce, 10));
+    for document in [
+        json!({"kind": "sqs", "url": "https://sqs.eu-west-1.amazonaws.com/1/a"}),
+        json!({"kind": "lambda", "function": "a"}),
+    ] {
+        assert_eq!(destination(&document).unwrap().terms().class, Class::AtLeastOnce);
+    }
+}
+
+/// A key means nothing to another callee. It means the same to this one after its secret was rotated.
+#[test]
+fn the_callee_is_its_origin_account_and_class() {
+    let callee = |changes: &Value| destination(&with(&http(), changes)).unwrap().terms().callee;
+    let plain = callee(&json!({}));
+    for same in [
+        json!({"headers": {"authorization": "Bearer other"}}),
+        json!({"standard_webhooks_secret": SECRET}),
+        json!({"url": "https://API.example.com:443/v2"}),
+        json!({"timeout_ms": 100}),
+    ] {
+        assert_eq!(callee(&same), plain, "{same}");
+    }
+    for other in [
+        json!({"url": "https://api.example.com:444/v1"}),
+        json!({"url": "https://api2.example.com/v1"}),
+        json!({"url": "http://api.example.com:443/v1", "allow_private": true}),
+        json!({"account": "acct_1"}),
+        json!({"class": "at_most_once"}),
+    ] {
+        assert_ne!(callee(&other), plain, "{other}");
+    }
+}
+
+#[test]
+fn every_fault_is_named_by_its_field() {
+    for (changes, fields) in [
+        (json!({"class": null}), &["class"][..]),
+        (json!({"class": "keyed"}), &["key_window_hours", "key_source_url", "key_header"]),
+        (json!({"class": "keyed", "key_window_hours": 24, "key_header": "a"}), &["key_source_url"]),
+        (
+            json!({"class": "keyed", "key_window_hours": 24, "key_header": "a", "key_source_url": "http://a.example"}),
+            &["key_source_url"],
+        ),
+        (
+            json!({"class": "keyed", "key_window_hours": 0, "key_header": "a", "key_source_url": "https://a.example"}),
+            &["key_window_hours"],
+        ),
+        (json!({"key_window_hours": 24, "class": "at_most_once"}), &["key_window_hours"]),
+        (
+            json!({"timeout_ms": 99, "in_flight_max": 0, "give_up_after_hours": 169}),
+            &["timeout_ms", "in_flight_max", "give_up_after_hours"],
+        ),
+        (json!({"account": ""}), &["account"]),
+        (json!({"function": "a"}), &["function"]),
+        (json!({"standard_webhooks_secret": "whsec_short"}), &["standard_webhooks_secret"]),
+        (json!({"retry_statuses": [200]}), &["retry_statuses"]),
+        (json!({"not_done_statuses": [302]}), &["not_done_statuses"]),
+        (json!({"retry_statuses": [429]}), &["retry_statuses"]),
+        (json!({"success_json": {"pointer": "ok", "equals": true}}), &["success_json.pointer"]),
+        (json!({"key_header": "a", "key_json_pointer": "/a"}), &["key_json_pointer"]),
+        (json!({"key_json_pointer": "a"}), &["key_json_pointer"]),
+        (json!({"key_json_pointer": "/a/"}), &["key_json_pointer"]),
+        (json!({"key_json_pointer": "/a~2"}), &["key_json_pointer"]),
+        (json!({"key_header": "host"}), &["key_header"]),
+        (json!({"key_header": "a b"}), &["key_header"]),
+        (json!({"secret": "x", "colour": "red"}), &["colour", "secret"]),
+    ] {
+        assert_eq!(refused(&with(&http(), &changes)), fields, "{changes}");
+    }
+    let sqs = json!({"kind": "sqs", "url": "https://sqs.eu-west-1.amazonaws.com/1/a"});
+    for (changes, field) in [
+        (json!({"class": "at_most_once"}), "class"),
+        (json!({"url": "sqs"}), "url"),
+        (json!({"headers": {"a": "b"}}), "headers"),
+        (json!({"allow_private": true}), "allow_private"),
+        (json!({"success_json": {"pointer": "", "equals": 1}}), "success_json"),
+    ] {
+        assert_eq!(refused(&with(&sqs, &changes)), [field], "{changes}");
+    }
+    assert_eq!(refused(&json!({"kind": "lambda", "function": "a b", "url": "https://a.example"})), ["url", "function"]);
+}
+
+#[test]
+fn only_a_plain_https_url_is_an_address() {
+    for url in [
+        "api.example.com",
+        "/v1",
+        "ftp://api.example.com",
+        "http://api.example.com",
+        "https://user@api.example.com",
+        "https://user:word@api.example.com/",
+        "https://api.example.com:0",
+        "https://api.example.com:99999",
+        "https://api.example.com/a#b",
+        "https://api.example.com//a",
+        "https://api.example.com/a/../b",
+        "https://api.example.com/%2e%2e/b",
+        "https://api.exämple.com/",
+        "https://a,b/",
+        "https://[::1",
+        "https://[v1.a]/",
+        "",
+    ] {
+        assert_eq!(refused(&with(&http(), &json!({"url": url}))), ["url"], "{url}");
+    }
+    for url in ["https://api.example.com", "https://1.2.3.4:8443/a/", "https://[2606:4700::1]:8443/a?b=c"] {
+        assert!(destination(&with(&http(), &json!({"url": url}))).is_ok(), "{url}");
+    }
+    let plain = json!({"url": "http://10.0.0.1:8080", "allow_private": true});
+    assert!(destination(&with(&http(), &plain)).is_ok());
+}
+
+#[test]
+fn a_document_cannot_set_what_the_client_sets() {
+    for name in [
+        "Host",
+        "Content-Length",
+        "transfer-encoding",
+        "Connection",
+        "content-type",
+        "TE",
+        "Upgrade",
+        "webhook-id",
+        "Webhook-Signature",
+        "hookonce-key",
+        "hookonce-hops",
+        "proxy-authorization",
+        "X-Key",
+    ] {
+        let document = with(&http(), &json!({"headers": {name: "a"}, "key_header": "x-key"}));
+        assert_eq!(refused(&document), [format!("headers.{name}")]);
+    }
+    for value in ["a\r\nb: c", "a\nb", "ä", "\u{0}"] {
+        assert_eq!(refused(&with(&http(), &json!({"headers": {"a": value}}))), ["headers.a"]);
+    }
+    assert_eq!(refused(&with(&http(), &json!({"headers": {"a b": "c"}}))), ["headers.a b"]);
+    assert_eq!(refused(&with(&http(), &json!({"headers": {"Authorization": "a", "authorization": "b"}}))).len(), 1);
+}
+
+#[test]
+fn nothing_shows_a_secret() {
+    let document = with(
+        &http(),
+        &json!({"headers": {"authorization": "Bearer hush"}, "standard_webhooks_secret": SECRET, "url": "https://a.example/hush"}),
+    );
+    let parsed = DestinationDocument::parse(&document.to_string()).unwrap();
+    let shown = format!("{parsed:?} {:?}", destination(&document).unwrap());
+    assert!(!shown.contains("hush") && !shown.contains("whsec_"), "{shown}");
+    for broken in [
+        json!({"kind": "hush"}),
+        with(&http(), &json!({"url": "hush://"})),
+        with(&http(), &json!({"headers": {"a": "hush\n"}, "key_header": "hush hush", "key_json_pointer": "hush"})),
+        with(&http(), &json!({"timeout_ms": "hush"})),
+    ] {
+        let error = destination(&broken).unwrap_err();
+        assert!(!error.to_string().contains("hush") && !format!("{error:?}").contains("hush"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_holds_one_file_for_each_destination() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = DestinationFolder::new(folder.path());
+    assert_eq!(source.fetch(&id()).await.unwrap(), None);
+    std::fs::write(folder.path().join("receipts.json"), http().to_string()).unwrap();
+    assert!(source.fetch(&id()).await.unwrap().is_some());
+    std::fs::write(folder.path().join("receipts.json"), "{").unwrap();
+    assert!(matches!(source.fetch(&id()).await, Err(DestinationFetchError::Invalid(_))));
+    assert!(matches!(
+        DestinationFolder::new(folder.path().join("receipts.json")).fetch(&id()).await,
+        Err(DestinationFetchError::Unavailable(_))
+    ));
+}
+
+/// What the schema tells an editor is what the types read.
+#[test]
+fn the_schema_describes_the_type() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/destination.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let text = || Some("a".to_owned());
+    let document = DestinationDocument {
+        schema: text(),
+        kind: DestinationKind::Http,
+        url: text(),
+        function: text(),
+        account: text(),
+        class: Some(ClassName::Keyed),
+        key_window_hours: Some(1),
+        key_source_url: text(),
+        key_header: text(),
+        key_json_pointer: text(),
+        headers: [("a".to_owned(), "b".to_owned())].into(),
+        standard_webhooks_secret: text(),
+        timeout_ms: Some(1),
+        in_flight_max: Some(1),
+        give_up_after_hours: Some(1),
+        retry_statuses: Some(vec![409]),
+        not_done_statuses: Some(vec![429]),
+        success_json: Some(SuccessDocument { pointer: String::new(), equals: json!(1) }),
+        allow_private: true,
+    };
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let described = &schema["properties"];
+    let written = serde_json::to_value(&document).unwrap();
+    assert_eq!(names(described), names(&written));
+    assert_eq!(names(&described["success_json"]["properties"]), names(&written["success_json"]));
+    // Each field is known by its name, too.
+    assert_eq!(
+        refused(&with(&written, &json!({"other": 1}))),
+        ["other"],
+        "a field of the type is missing in what is known of a document"
+    );
+    let kinds = [DestinationKind::Http, DestinationKind::Sqs, DestinationKind::Lambda];
+    assert_eq!(described["kind"]["enum"], json!(kinds));
+    assert_eq!(described["class"]["enum"], json!([ClassName::Keyed, ClassName::AtMostOnce, ClassName::AtLeastOnce]));
+    assert_eq!(described["timeout_ms"]["maximum"], json!(TIMEOUT_MS_MAX));
+    assert_eq!(described["in_flight_max"]["maximum"], json!(IN_FLIGHT_MAX));
+    assert_eq!(described["headers"]["maxProperties"], json!(HEADERS_MAX));
+    for (field, limit, beyond) in [
+        ("timeout_ms", "minimum", -1),
+        ("timeout_ms", "maximum", 1),
+        ("in_flight_max", "minimum", -1),
+        ("in_flight_max", "maximum", 1),
+        ("give_up_after_hours", "minimum", -1),
+        ("give_up_after_hours", "maximum", 1),
+    ] {
+        let limit = described[field][limit].as_i64().unwrap();
+        assert!(destination(&with(&http(), &json!({field: limit}))).is_ok(), "{field} {limit}");
+        assert_eq!(refused(&with(&http(), &json!({field: limit + beyond}))), [field]);
+    }
+    // The defaults are those of the checked destination.
+    let default = destination(&http()).unwrap();
+    assert_eq!(described["timeout_ms"]["default"], json!(default.terms().timeout.0));
+    assert_eq!(described["in_flight_max"]["default"], json!(default.in_flight_max));
+    assert_eq!(
+        Millis::hours(described["give_up_after_hours"]["default"].as_i64().unwrap()),
+        default.terms().give_up_after
+    );
+}

@@ -1,0 +1,17 @@
+//! Destinations: their documents, their sources and their calls.
+
+mod calls;
+mod documents;
+mod secure;
+
+use hookonce_protocol::effect::DestinationId;
+use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationError};
+use serde_json::Value;
+
+fn id() -> DestinationId {
+    DestinationId::parse("receipts").unwrap()
+}
+
+fn destination(document: &Value) -> Result<Destination, DestinationError> {
+    DestinationDocument::parse(&document.to_string()).and_then(|document| Destination::new(id(), &document))
+}
