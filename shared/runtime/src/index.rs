@@ -5,7 +5,8 @@
 //!
 //! An id that has an endpoint and is not listed is refused, so [`list`] writes the index before the endpoint. An id that is
 //! listed and has no endpoint only costs a read. Removing an endpoint therefore leaves its id in the index: another id
-//! may have the same fingerprint. [`rebuild`] forgets it.
+//! may have the same fingerprint. [`rebuild`] forgets it, but only out of a text that nobody wrote for half an hour:
+//! whoever adds an endpoint has written it a shorter time ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -13,10 +14,17 @@ use std::future::Future;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::{EpochMs, Millis};
 use sha2::{Digest as _, Sha256};
 
 /// How many texts the index has.
 pub const SHARDS: u8 = 16;
+
+/// For how long no [`rebuild`] forgets an id after [`list`]. Whoever needs longer for the documents lists the ids again.
+pub const LISTED_FOR: Millis = Millis::minutes(15);
+
+/// The age of a text out of which [`rebuild`] forgets ids. [`list`] leaves none that is older than half of it.
+pub const FORGOTTEN_AFTER: Millis = Millis(2 * LISTED_FOR.0);
 
 /// The bytes of one id in a text. Three bytes are four characters of base64, so texts can be joined and read by pieces.
 const FINGERPRINT_BYTES: usize = 3;
@@ -108,6 +116,8 @@ pub struct StoredText {
     pub text: String,
     /// Its number: 1 for the first text of a shard, and one more with each write.
     pub version: i64,
+    /// When it was written.
+    pub written_at: EpochMs,
 }
 
 /// Where the index is stored, for whoever adds endpoints.
@@ -129,8 +139,8 @@ pub trait IndexStore: Sync {
 }
 
 /// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without an
-/// endpoint, which is harmless. Call it again after that, because [`rebuild`] may have run in between. Running it again
-/// changes nothing.
+/// endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also writes a text anew
+/// that lists them and is old. Call it again after the documents: another writer may have died between two writes.
 ///
 /// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows that
 /// to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
@@ -139,51 +149,94 @@ pub trait IndexStore: Sync {
 /// # Errors
 /// The store's error. What was listed before it stays listed, unless it is about an overwritten text: then the ids of
 /// another writer may be missing, until all endpoints are listed again.
-pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId]) -> Result<(), S::Error> {
+pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId], now: EpochMs) -> Result<(), S::Error> {
+    list_since(store, ids, EpochMs(now.0 - LISTED_FOR.0)).await
+}
+
+/// Lists ids, and writes each of their texts that is older than this moment.
+async fn list_since<S: IndexStore>(store: &S, ids: &[EndpointId], since: EpochMs) -> Result<(), S::Error> {
     for number in 0..SHARDS {
-        if ids.iter().any(|id| shard(id) == number) {
-            list_in(store, number, ids).await?;
+        if !ids.iter().any(|id| shard(id) == number) {
+            continue;
+        }
+        let seen = read(store, number).await?;
+        let mut shard = match &seen.held {
+            Some(held) => held.clone(),
+            None => IdShard::of(number, &store.ids().await?),
+        };
+        shard.add(number, ids);
+        if seen.written_at < since || seen.held.as_ref() != Some(&shard) {
+            replace(store, number, seen.version, shard).await?;
         }
     }
     Ok(())
 }
 
-async fn list_in<S: IndexStore>(store: &S, number: u8, ids: &[EndpointId]) -> Result<(), S::Error> {
-    let (seen, held) = read(store, number).await?;
-    let mut shard = match &held {
-        Some(held) => held.clone(),
-        None => IdShard::of(number, &store.ids().await?),
-    };
-    shard.add(number, ids);
-    if held.as_ref() == Some(&shard) { Ok(()) } else { replace(store, number, seen, shard).await }
+/// What a rebuild did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// How many ids without an endpoint are still listed, because their texts were written too short a time ago.
+    pub kept: usize,
+    /// Whether it came to its end.
+    pub is_complete: bool,
 }
 
-/// Makes the index list every endpoint, and no other id.
+/// Makes the index list every endpoint, and forget ids that have none. Between two writes it asks whether to go on.
 ///
-/// An id without a document may be about to get one, because [`list`] comes first. So this looks for documents once more
-/// after it has removed ids, and whoever adds endpoints lists them once more after their documents: one of the two sees
-/// what the other has done.
+/// It never takes an endpoint out of the index, wherever it dies and whoever adds endpoints meanwhile. An id without a
+/// document may be about to get one, because [`list`] comes first. So it forgets ids only out of a text that is older than
+/// [`FORGOTTEN_AFTER`] and was not written after it began to read the documents. At the end it compares once more.
 ///
 /// # Errors
 /// The store's error. Running it again mends what is left.
-pub async fn rebuild<S: IndexStore>(store: &S) -> Result<(), S::Error> {
-    let ids = store.ids().await?;
-    let mut removed = false;
+pub async fn rebuild<S: IndexStore>(
+    store: &S,
+    now: EpochMs,
+    goes_on: impl Fn() -> bool + Send + Sync,
+) -> Result<Rebuilt, S::Error> {
+    let mut before = Vec::new();
     for number in 0..SHARDS {
-        let exact = IdShard::of(number, &ids);
-        let (seen, held) = read(store, number).await?;
-        if held.as_ref() != Some(&exact) {
-            removed |= held.is_some_and(|held| !held.0.is_subset(&exact.0));
-            replace(store, number, seen, exact).await?;
+        before.push(read(store, number).await?.version);
+    }
+    let ids = store.ids().await?;
+    let (mut kept, mut forgot) = (0, false);
+    for (number, before) in (0..SHARDS).zip(before) {
+        if !goes_on() {
+            return Ok(Rebuilt { kept, is_complete: false });
+        }
+        let mut shard = IdShard::of(number, &ids);
+        let seen = read(store, number).await?;
+        let held = seen.held.clone().unwrap_or_default();
+        let orphaned = held.0.difference(&shard.0).count();
+        if seen.version == before && now.0 - seen.written_at.0 >= FORGOTTEN_AFTER.0 {
+            forgot |= orphaned > 0;
+        } else {
+            shard.0.extend(held.0);
+            kept += orphaned;
+        }
+        if seen.held.as_ref() != Some(&shard) {
+            replace(store, number, seen.version, shard).await?;
         }
     }
-    if removed { list(store, &store.ids().await?).await } else { Ok(()) }
+    if forgot {
+        list_since(store, &store.ids().await?, EpochMs(0)).await?;
+    }
+    Ok(Rebuilt { kept, is_complete: true })
 }
 
-/// The version and the ids of a shard's newest text.
-async fn read<S: IndexStore>(store: &S, number: u8) -> Result<(i64, Option<IdShard>), S::Error> {
+/// A shard's newest text, as it was read.
+struct Seen {
+    version: i64,
+    written_at: EpochMs,
+    /// `None` if there is no readable text.
+    held: Option<IdShard>,
+}
+
+async fn read<S: IndexStore>(store: &S, number: u8) -> Result<Seen, S::Error> {
     let stored = store.newest(number).await?;
-    Ok(stored.map_or((0, None), |stored| (stored.version, IdShard::parse(&stored.text))))
+    let held = stored.as_ref().and_then(|stored| IdShard::parse(&stored.text));
+    let (version, written_at) = stored.map_or((0, EpochMs(0)), |stored| (stored.version, stored.written_at));
+    Ok(Seen { version, written_at, held })
 }
 
 /// Writes a shard over the version that was seen. Adds what others have written since.
@@ -226,11 +279,19 @@ mod tests {
         others: Mutex<Vec<Vec<EndpointId>>>,
         /// The documents that others write before our next write.
         others_documents: Mutex<Vec<EndpointId>>,
+        /// The ids that others list after the next reading of all documents.
+        others_ids: Mutex<Vec<EndpointId>>,
+        /// When texts were written, by shard and version. All others were written in 1970.
+        written_at: Mutex<BTreeMap<(u8, i64), EpochMs>>,
+        /// After how many more writes we die.
+        dies_after: Mutex<Option<usize>>,
         /// Only newest texts can be read.
         keeps_no_history: bool,
     }
 
-    /// A version that is not there.
+    const NOW: EpochMs = EpochMs(1_800_000_000_000);
+
+    /// A version that is not there, or a process that is not.
     #[derive(Debug, PartialEq, Eq)]
     struct Gone;
 
@@ -255,14 +316,25 @@ mod tests {
         type Error = Gone;
 
         async fn ids(&self) -> Result<Vec<EndpointId>, Gone> {
-            Ok(self.documents.lock().unwrap().clone())
+            let documents = self.documents.lock().unwrap().clone();
+            for id in std::mem::take(&mut *self.others_ids.lock().unwrap()) {
+                let number = shard(&id);
+                let texts = &mut self.texts.lock().unwrap()[usize::from(number)];
+                let mut listed = IdShard::parse(texts.last().unwrap()).unwrap();
+                listed.add(number, [&id]);
+                texts.push(listed.text());
+                self.written_at.lock().unwrap().insert((number, i64::try_from(texts.len()).unwrap()), NOW);
+                self.documents.lock().unwrap().push(id);
+            }
+            Ok(documents)
         }
 
         async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Gone> {
             let texts = self.texts.lock().unwrap();
             let versions = &texts[usize::from(shard)];
             let version = i64::try_from(versions.len()).unwrap();
-            Ok(versions.last().map(|text| StoredText { text: text.clone(), version }))
+            let written_at = self.written_at.lock().unwrap().get(&(shard, version)).copied().unwrap_or(EpochMs(0));
+            Ok(versions.last().map(|text| StoredText { text: text.clone(), version, written_at }))
         }
 
         async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Gone> {
@@ -273,13 +345,18 @@ mod tests {
         }
 
         async fn write(&self, shard: u8, text: &str) -> Result<i64, Gone> {
+            if let Some(left) = &mut *self.dies_after.lock().unwrap() {
+                *left = left.checked_sub(1).ok_or(Gone)?;
+            }
             let other = self.others.lock().unwrap().pop();
             self.documents.lock().unwrap().append(&mut self.others_documents.lock().unwrap());
             let mut texts = self.texts.lock().unwrap();
             let versions = &mut texts[usize::from(shard)];
             versions.extend(other.map(|ids| super::texts(&ids)[usize::from(shard)].clone()));
             versions.push(text.to_owned());
-            Ok(i64::try_from(versions.len()).unwrap())
+            let version = i64::try_from(versions.len()).unwrap();
+            self.written_at.lock().unwrap().insert((shard, version), NOW);
+            Ok(version)
         }
     }
 
@@ -310,7 +387,7 @@ mod tests {
         let store = Versions::of(texts(&known), known.clone());
         let added = ids("new", 1);
         for _ in 0..2 {
-            list(&store, &added).await.unwrap();
+            list(&store, &added, NOW).await.unwrap();
             assert!(known.iter().chain(&added).all(|id| store.lists(id)));
             assert_eq!(store.writes(), usize::from(SHARDS) + 1, "a second run writes nothing");
         }
@@ -324,7 +401,7 @@ mod tests {
             let (texts, documents) = (Mutex::new(texts), Mutex::new(known.clone()));
             let store = Versions { texts, documents, ..Versions::default() };
             let added = ids("new", 1);
-            list(&store, &added).await.unwrap();
+            list(&store, &added, NOW).await.unwrap();
             let of_shard = known.iter().filter(|id| shard(id) == shard(&added[0]));
             assert!(of_shard.chain(&added).all(|id| store.lists(id)));
         }
@@ -337,7 +414,7 @@ mod tests {
         let store = Versions::of(texts(known), known.to_vec());
         // The second one is written while we mend the first.
         *store.others.lock().unwrap() = vec![vec![others[1].clone()], vec![others[0].clone()]];
-        list(&store, &others[2..3]).await.unwrap();
+        list(&store, &others[2..3], NOW).await.unwrap();
         assert!(known.iter().chain(&others[..3]).all(|id| store.lists(id)));
     }
 
@@ -356,31 +433,86 @@ mod tests {
         assert!(known[..10].iter().all(|id| before.missing.contains(id)), "{before:?}");
         let orphans = gone.iter().filter(|id| shard(id) != 7).count();
         assert_eq!(before.orphaned, orphans);
-        rebuild(&store).await.unwrap();
+        rebuild(&store, NOW, || true).await.unwrap();
         assert_eq!(drift(&newest(&store), &known), Drift::default());
         let writes = store.writes();
-        rebuild(&store).await.unwrap();
+        rebuild(&store, NOW, || true).await.unwrap();
         assert_eq!(store.writes(), writes, "a second run writes nothing");
     }
 
-    /// Its id was listed already, so whoever adds it writes no text that a rebuild could notice.
-    #[tokio::test]
-    async fn an_endpoint_that_is_added_while_the_index_is_rebuilt_stays_listed() {
-        let known = ids("shop", 100);
-        let (added, rest) = known.split_at(1);
-        let store = Versions::of(texts(&known), rest.to_vec());
-        list(&store, added).await.unwrap();
-        *store.others_documents.lock().unwrap() = added.to_vec();
-        rebuild(&store).await.unwrap();
-        assert!(known.iter().all(|id| store.lists(id)), "the document came before the rebuild looked again");
+    /// The texts list the ids of endpoints that are gone. One of them comes back while the index is rebuilt.
+    fn with_gone(known: &[EndpointId], gone: &[EndpointId]) -> Versions {
+        let listed: Vec<_> = known.iter().chain(gone).cloned().collect();
+        Versions::of(texts(&listed), known.to_vec())
+    }
 
-        // The rebuild is over before the document is written: whoever adds it looks again.
-        let store = Versions::of(texts(&known), rest.to_vec());
-        list(&store, added).await.unwrap();
-        rebuild(&store).await.unwrap();
-        store.documents.lock().unwrap().extend_from_slice(added);
-        assert!(!store.lists(&added[0]));
-        list(&store, added).await.unwrap();
+    /// Whoever adds it listed it before the rebuild began, or after it read the documents, and writes the document before
+    /// any write of the rebuild, which may be its last.
+    #[tokio::test]
+    async fn no_rebuild_unlists_an_endpoint_that_is_added_meanwhile_wherever_it_dies() {
+        let (known, gone) = (ids("shop", 100), ids("gone", 50));
+        for dies_after in 0..=usize::from(SHARDS) {
+            for added in &gone[..3] {
+                for lists_first in [true, false] {
+                    let store = with_gone(&known, &gone);
+                    if lists_first {
+                        list(&store, std::slice::from_ref(added), NOW).await.unwrap();
+                        store.others_documents.lock().unwrap().push(added.clone());
+                    } else {
+                        store.others_ids.lock().unwrap().push(added.clone());
+                    }
+                    *store.dies_after.lock().unwrap() = Some(dies_after);
+                    let died = rebuild(&store, NOW, || true).await.is_err();
+                    assert_eq!(died, dies_after < usize::from(SHARDS) - 1, "{dies_after} {lists_first}");
+                    assert!(
+                        known.iter().chain([added]).all(|id| store.lists(id)),
+                        "{dies_after} {added} {lists_first}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// An import that slept for an hour, for instance.
+    #[tokio::test]
+    async fn a_document_that_comes_long_after_its_id_was_listed_is_found_at_the_end() {
+        let (known, gone) = (ids("shop", 100), ids("gone", 50));
+        let store = with_gone(&known, &gone);
+        store.others_documents.lock().unwrap().push(gone[0].clone());
+        rebuild(&store, NOW, || true).await.unwrap();
+        assert!(store.lists(&gone[0]));
+    }
+
+    #[tokio::test]
+    async fn an_id_is_forgotten_once_nobody_can_be_about_to_add_it() {
+        let (known, gone) = (ids("shop", 100), ids("gone", 1));
+        let store = with_gone(&known, &gone);
+        list(&store, &gone, NOW).await.unwrap();
+        let later = |by: Millis| NOW.plus(by);
+        let kept = rebuild(&store, later(Millis(FORGOTTEN_AFTER.0 - 1)), || true).await.unwrap();
+        assert_eq!((kept, store.lists(&gone[0])), (Rebuilt { kept: 1, is_complete: true }, true));
+        let forgot = rebuild(&store, later(FORGOTTEN_AFTER), || true).await.unwrap();
+        assert_eq!((forgot, store.lists(&gone[0])), (Rebuilt { kept: 0, is_complete: true }, false));
+    }
+
+    /// What is listed while the text is young stays listed for as long as is promised.
+    #[tokio::test]
+    async fn an_old_text_is_written_anew_before_a_document() {
+        let known = ids("shop", 1);
+        let store = Versions::of(texts(&known), known.clone());
+        for (at, writes) in [(NOW, 17), (NOW.plus(LISTED_FOR), 17), (NOW.plus(LISTED_FOR).plus(Millis(1)), 18)] {
+            list(&store, &known, at).await.unwrap();
+            assert_eq!(store.writes(), writes, "{at:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_rebuild_stops_between_two_writes() {
+        let known = ids("shop", 100);
+        let store = Versions { texts: Mutex::new(vec![Vec::new(); 16]), ..Versions::of(Vec::new(), known.clone()) };
+        let stopped = rebuild(&store, NOW, || store.writes() < 3).await.unwrap();
+        assert_eq!((stopped.is_complete, store.writes()), (false, 3));
+        assert!(rebuild(&store, NOW, || true).await.unwrap().is_complete);
         assert!(known.iter().all(|id| store.lists(id)));
     }
 
@@ -391,6 +523,6 @@ mod tests {
         let (known, others) = of_shard.split_at(3);
         let store = Versions { keeps_no_history: true, ..Versions::of(texts(known), known.to_vec()) };
         *store.others.lock().unwrap() = vec![vec![others[0].clone()]];
-        assert_eq!(list(&store, &others[1..2]).await, Err(Gone));
+        assert_eq!(list(&store, &others[1..2], NOW).await, Err(Gone));
     }
 }

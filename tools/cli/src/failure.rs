@@ -59,7 +59,6 @@ impl Failure {
     }
 
     /// The same failure, with more to say and more to do.
-    #[cfg(feature = "aws")]
     pub(crate) fn with(mut self, more: &str, advice: &str) -> Self {
         let (Self::Usage { what, hint } | Self::Unavailable { what, hint }) = &mut self;
         what.push_str(more);

@@ -24,6 +24,7 @@ mod endpoints;
 mod failure;
 mod fixtures;
 mod handlers;
+mod interrupt;
 mod life;
 mod orders;
 mod output;

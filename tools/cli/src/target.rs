@@ -171,14 +171,14 @@ pub(crate) struct Target {
     /// Inbox table. Beside --stack: a restored copy of that stack's table, written with the stack's retentions.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Domain table that belongs to --table.
+    /// Domain table that belongs to --table. Beside --stack: the copy that was restored with it.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
     /// Queue of a deployed stack. Only `status` needs it.
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
-    /// Index shards to read: the stack's parameter IndexShardsRead.
-    #[arg(long, value_name = "N", requires = "table", default_value_t = SHARDS_MIN,
+    /// Index shards to read: the stack's parameter IndexShardsRead. --stack knows them.
+    #[arg(long, value_name = "N", requires = "table", conflicts_with = "stack", default_value_t = SHARDS_MIN,
         value_parser = clap::value_parser!(u16).range(i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX)))]
     pub(crate) index_shards: u16,
 }
@@ -286,11 +286,29 @@ impl Target {
         let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables());
         let (inbox, domain) = match self.table.clone() {
             // Never the stack's own domain table beside another inbox table.
-            Some(inbox) => (inbox, self.domain_table.clone().unwrap_or_default()),
+            Some(inbox) => (inbox.clone(), self.domain_of_copy(&inbox, &outputs)?),
             None => (outputs.inbox_table, outputs.domain_table),
         };
         let store = DynamoStore::new(client, inbox, domain).with_tables(tables);
         Ok(OpenStack { store, shards_read, timing })
+    }
+
+    /// The domain table beside a restored inbox table. Nothing if none is named.
+    #[cfg(feature = "aws")]
+    fn domain_of_copy(&self, inbox: &str, outputs: &Outputs) -> Result<String, Failure> {
+        let domain = self.domain_table.clone().unwrap_or_default();
+        if inbox == outputs.inbox_table || domain != outputs.domain_table {
+            return Ok(domain);
+        }
+        Err(Failure::usage(
+            format!("{domain} is the domain table that the stack uses, and {inbox} is a copy of its inbox table"),
+            "name the copy of the domain table that was restored with it: docs/runbook.md",
+        ))
+    }
+
+    /// Whether it is a restored copy of a stack's table, which has no queue, no functions and no alarms.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.stack.is_some() && self.table.is_some()
     }
 
     /// The queue of the named or running stack, its dead-letter queue if that is known, and a client for both.

@@ -61,7 +61,8 @@ struct Due {
 struct Glance {
     pending: Result<Due, Failure>,
     dead: Result<Due, Failure>,
-    queue: Result<Depth, Failure>,
+    /// `None` for a restored copy, which has none.
+    queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
     #[cfg(feature = "aws")]
@@ -75,7 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let target = &arguments.target;
     let now = System.moment().now;
     #[cfg(feature = "aws")]
-    let aws = target.surroundings(now).await?;
+    let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
     let ((pending, dead), (queue, dead_letters)) = futures::join!(records(target, now), depths(target));
     // Nothing at all is known: no stack runs or is named so.
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
@@ -128,16 +129,19 @@ async fn due(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<Due, Fa
     Ok(Due { count, oldest })
 }
 
-/// The depths of the queue and of its dead-letter queue.
-async fn depths(target: &Target) -> (Result<Depth, Failure>, Result<Option<Depth>, Failure>) {
+/// The depths of the queue and of its dead-letter queue. Those of the stack say nothing of a restored copy.
+async fn depths(target: &Target) -> (Result<Option<Depth>, Failure>, Result<Option<Depth>, Failure>) {
+    if target.is_copy() && target.queue_url.is_none() {
+        return (Ok(None), Ok(None));
+    }
     let found = async {
         let (sqs, url) = target.queues().await?;
         let (depth, dead_letter_queue) = queue(&sqs, &url).await?;
         Ok((sqs, depth, dead_letter_queue))
     };
     match found.await {
-        Ok((sqs, depth, Some(name))) => (Ok(depth), dead_letters(&sqs, &name).await.map(Some)),
-        Ok((_, depth, None)) => (Ok(depth), Ok(None)),
+        Ok((sqs, depth, Some(name))) => (Ok(Some(depth)), dead_letters(&sqs, &name).await.map(Some)),
+        Ok((_, depth, None)) => (Ok(Some(depth)), Ok(None)),
         Err::<_, Failure>(failure) => (Err(failure.clone()), Err(failure)),
     }
 }
@@ -243,7 +247,7 @@ impl Glance {
             "dead": dead.map(|due| due.count),
             "oldest_due_age_ms": pending.and_then(age),
             "oldest_dead_age_ms": dead.and_then(age),
-            "queue": self.queue.as_ref().ok().map(depth),
+            "queue": self.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "aws": aws,
             "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
@@ -261,12 +265,13 @@ impl Glance {
         });
         let died =
             dead.and_then(|due| due.oldest).map(|at| format!("the oldest died {} ago", output::between(at, now)));
-        let (queue, letters) = (self.queue.as_ref().ok(), self.dead_letters.as_ref().ok().and_then(Option::as_ref));
+        let is_copy = matches!(self.queue, Ok(None));
+        let [queue, letters] = [&self.queue, &self.dead_letters].map(|it| it.as_ref().ok().and_then(Option::as_ref));
         let mut table = output::table(&[]);
         let number = |known: Option<u64>| known.map_or("not known".to_owned(), |known| known.to_string());
         table.add_row(["PENDING".to_owned(), number(pending.map(|due| due.count)), waits.unwrap_or_default()]);
         table.add_row(["DEAD".to_owned(), number(dead.map(|due| due.count)), died.unwrap_or_default()]);
-        for (name, known) in [("queue", queue), ("dead letters", letters)] {
+        for (name, known) in [("queue", queue), ("dead letters", letters)].into_iter().filter(|_| !is_copy) {
             let count = number(known.map(|depth| depth.visible));
             table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
         }
@@ -275,6 +280,9 @@ impl Glance {
             table.add_row(row);
         }
         output::print(&table);
+        if is_copy {
+            output::note("this is a copy of the stack's table: the stack's queues, alarms and relay are left out");
+        }
         output::line("");
         if needs.is_empty() {
             output::line("nothing needs a person");

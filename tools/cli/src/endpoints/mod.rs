@@ -17,11 +17,12 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
-use hookonce_runtime::index::Drift;
+use hookonce_runtime::index::{Drift, Rebuilt};
 
 use self::folder::Folder;
 pub(crate) use self::folder::{ids, read, read_all, store};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::target::DataFolder;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
@@ -72,12 +73,12 @@ pub(crate) trait EndpointStore: Send + Sync {
     fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is harmless,
-    /// so whoever dies in between leaves nothing to mend. It is called again after that, because somebody may have rebuilt
-    /// the index in between.
+    /// so whoever dies in between leaves nothing to mend. It is called again after that, because another writer of the
+    /// index may have died between two writes.
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
 
-    /// Makes the index list every endpoint, and no other id.
-    fn rebuild_index(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.
+    fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>>;
 
     /// Refuses a document that is too large to be stored here.
     fn fits(&self, text: &str) -> Result<(), Failure>;

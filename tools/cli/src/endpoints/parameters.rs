@@ -16,13 +16,15 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{SdkConfig, timeouts};
-use hookonce_runtime::index::{self, IndexStore, SHARDS, StoredText};
+use hookonce_runtime::index::{self, IndexStore, Rebuilt, SHARDS, StoredText};
 use tokio::time::MissedTickBehavior;
 
 use super::{EndpointStore, Listing, Stored, missing, overtaken};
 use crate::account::{refused, signed_in};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
 
 /// How long one call may take, with its retries. Throttled calls wait and come again.
@@ -231,11 +233,11 @@ impl EndpointStore for Parameters {
     }
 
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
-        index::list(self, ids).boxed()
+        index::list(self, ids, System.moment().now).boxed()
     }
 
-    fn rebuild_index(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        index::rebuild(self).boxed()
+    fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
+        index::rebuild(self, System.moment().now, || !interrupt.came()).boxed()
     }
 
     fn fits(&self, text: &str) -> Result<(), Failure> {
@@ -278,7 +280,12 @@ impl IndexStore for Parameters {
 
     async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Failure> {
         let found = self.read(&self.shard_name(shard), None).await?;
-        Ok(found.and_then(|found| Some(StoredText { version: found.version(), text: found.value? })))
+        let text = |found: Parameter| StoredText {
+            version: found.version(),
+            written_at: changed_at(&found),
+            text: found.value.unwrap_or_default(),
+        };
+        Ok(found.map(text))
     }
 
     async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Failure> {
@@ -309,8 +316,12 @@ fn client(config: &SdkConfig) -> Client {
 }
 
 fn stored(parameter: Parameter) -> Stored {
-    let changed_at = parameter.last_modified_date().and_then(|at| at.to_millis().ok()).unwrap_or(0);
-    Stored { version: parameter.version(), changed_at: EpochMs(changed_at), text: parameter.value.unwrap_or_default() }
+    let changed_at = changed_at(&parameter);
+    Stored { version: parameter.version(), changed_at, text: parameter.value.unwrap_or_default() }
+}
+
+fn changed_at(parameter: &Parameter) -> EpochMs {
+    EpochMs(parameter.last_modified_date().and_then(|at| at.to_millis().ok()).unwrap_or(0))
 }
 
 fn fits(text: &str) -> Result<(), Failure> {

@@ -95,6 +95,22 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     assert_eq!(stack.run(&["show", "shop"]).status.code(), Some(2));
 }
 
+/// Nobody else knows the secret, so it is told before anything that may still fail.
+#[test]
+fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
+    let stack = Deployed::added("other");
+    // The outputs, and the first listing.
+    stack.aws.account().faults.extend([("GetParameter", Fault::Passed), ("GetParameter", Fault::Passed)]);
+    stack.aws.account().faults.push_back(("GetParameter", Fault::Refused("AccessDeniedException")));
+    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
+    assert_eq!(added.status.code(), Some(3), "{}", text(&added));
+    let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
+    assert_eq!(stack.document("shop")["secrets"], object!([secret]));
+    for said in ["receives webhooks from", "the endpoint shop was added", "`hookonce endpoint index --stack inbox`"] {
+        assert!(text(&added).contains(said), "{said}: {}", text(&added));
+    }
+}
+
 #[test]
 fn a_lost_reply_is_no_other_writer() {
     let stack = Deployed::new();
@@ -279,6 +295,10 @@ fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
     assert!((0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))), "all are listed first");
     let written = stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
     assert!((1..ENDPOINTS).contains(&written), "{written}");
+    assert_eq!((&json(&first)["imported"], &json(&first)["complete"]), (&object!(written), &object!(false)));
+    let is_index = |body: &Value| body["Name"].as_str().is_some_and(|name| name.contains("/ids."));
+    let last = stack.aws.account().asked.last().unwrap().clone();
+    assert!(last.operation == "GetParameter" && is_index(&last.body), "the ids are listed again: {:?}", last.body);
     let second = json(&stack.run(&import));
     assert_eq!(second["imported"], ENDPOINTS - written);
     assert_eq!((&second["there_before"], &second["complete"]), (&object!(written), &object!(true)));
@@ -421,7 +441,15 @@ fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
     let indexed = stack.run(&["index", "--yes"]);
     assert!(indexed.status.success(), "{}", text(&indexed));
     assert!(stack.is_listed("by-hand") && stack.is_listed("broken") && !stack.is_listed("nobody"));
-    assert!(!stack.is_listed("gone"));
+    // Somebody may be about to add what was listed a short time ago.
+    assert!(stack.is_listed("gone") && text(&indexed).contains("1 id(s) without an endpoint stay listed"));
+    {
+        let mut account = stack.aws.account();
+        let of_index = account.parameters.iter_mut().filter(|(name, _)| name.contains("/ids."));
+        of_index.for_each(|(_, versions)| versions.last_mut().unwrap().changed_at = now() - 3_600);
+    }
+    assert!(stack.run(&["index", "--yes"]).status.success());
+    assert!(stack.is_listed("by-hand") && !stack.is_listed("gone"));
     let exact = stack.run(&["index"]);
     assert!(exact.status.success() && text(&exact).contains("and nothing else"), "{}", text(&exact));
     let here = stack.workspace.run(&["endpoint", "index"]);
@@ -429,6 +457,38 @@ fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
     let checked = stack.run(&["check"]);
     assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
     assert!(text(&checked).contains("by-hand: valid") && text(&checked).contains("broken: not valid"));
+}
+
+/// The endpoints are read at most a hundred a second, twice: to be compared, and to be written.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
+    let stack = Deployed::new();
+    for number in 0..100 {
+        stack.aws.account().put(&name(&format!("shop-{number}")), "{}");
+    }
+    let index = ["endpoint", "index", "--yes", "--stack", "inbox"];
+    let start_until = |pages: usize| {
+        let before = stack.aws.account().count("GetParametersByPath");
+        let child = stack.workspace.start_with_environment(&index, &stack.aws.signed_in());
+        wait_until("it reads", || stack.aws.account().count("GetParametersByPath") >= before + pages);
+        child
+    };
+    for (pages, said) in [(1, "nothing was written"), (12, "Run the same command again")] {
+        let stopped = interrupt(start_until(pages));
+        assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
+        assert!(text(&stopped).contains(said), "{said}: {}", text(&stopped));
+        assert_eq!(stack.aws.account().count("PutParameter"), 0);
+    }
+    let mut child = start_until(12);
+    let pid = child.id().to_string();
+    wait_until("it ends", || {
+        assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(130), "the second one does not wait");
+    let rest = stack.run(&["index", "--yes"]);
+    assert!(rest.status.success() && stack.is_listed("shop-0") && stack.is_listed("shop-99"), "{}", text(&rest));
 }
 
 /// The records say which secret verified them: the older ones go only when none was needed for a day.

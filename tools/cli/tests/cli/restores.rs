@@ -2,6 +2,8 @@
 
 use std::process::Output;
 
+use serde_json::Value;
+
 use crate::audits::Tables;
 use crate::aws::{Aws, now, outputs_of};
 use crate::operators::{Stack, summary};
@@ -80,4 +82,31 @@ fn a_restored_inbox_table_is_not_judged_by_the_domain_table_of_the_stack() {
         assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
         assert!(text(&refused).contains("pass --domain-table NAME beside --table"), "{}", text(&refused));
     }
+}
+
+/// What is in force says nothing of a copy, and the stack's own domain table is no copy.
+#[test]
+fn a_copy_is_not_mixed_with_what_the_stack_has_in_force() {
+    let restored = Restored::new();
+    let value = |name: &str| restored.variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
+    let with = |arguments: &[&str]| {
+        let copy = ["--stack", "inbox", "--table", "restored-inbox"];
+        restored.stack.workspace.run_with_environment(&[arguments, &copy].concat(), &restored.variables)
+    };
+    let live = value("HOOKONCE_DOMAIN_TABLE");
+    let refused = with(&["audit", "--scan", "--domain-table", &live]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("is the domain table that the stack uses"), "{}", text(&refused));
+    let ignored = with(&["list", "--index-shards", "32"]);
+    assert_eq!(ignored.status.code(), Some(2), "{}", text(&ignored));
+    assert!(text(&ignored).contains("cannot be used with"), "{}", text(&ignored));
+
+    let told = json(&with(&["status", "--json"]));
+    assert_eq!((&told["dead"], &told["queue"], &told["aws"]), (&2.into(), &Value::Null, &Value::Null), "{told}");
+    assert_eq!(told["needs"].as_array().unwrap().len(), 1, "{told}");
+    let printed = text(&with(&["status"]));
+    assert!(printed.contains("queues, alarms and relay are left out") && !printed.contains("visible"), "{printed}");
+    let queue = value("HOOKONCE_QUEUE_URL");
+    let named = json(&with(&["status", "--json", "--queue-url", &queue]));
+    assert_eq!(named["queue"]["in_flight"], 0, "whoever names a queue sees it: {named}");
 }

@@ -176,12 +176,13 @@ fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String,
             bad.push(id.as_str());
         }
     }
+    let of = if *is_complete { String::new() } else { format!(" of the first {} endpoints", documents.len()) };
+    let rest = if *is_complete { "" } else { "; the others were not looked at" };
     if bad.is_empty() {
-        let rest = if *is_complete { "" } else { "; there are more, which were not looked at" };
-        return Ok(format!("{} valid{rest}", documents.len()));
+        return Ok(format!("{} valid{of}{rest}", documents.len()));
     }
     Err(Failure::usage(
-        format!("not valid: {}", bad.join(", ")),
+        format!("not valid{of}: {}{rest}", bad.join(", ")),
         format!("`hookonce endpoint check{}` says what is wrong with each", place.option()),
     ))
 }
@@ -193,4 +194,36 @@ fn found(tool: &str, arguments: &[&str]) -> String {
     let said = ran.ok().filter(|output| output.status.success());
     let said = said.and_then(|output| String::from_utf8(output.stdout).ok());
     said.map_or("not found; only a deployment needs it (docs/deploy.md)".to_owned(), |text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::key::EndpointId;
+    use hookonce_runtime::index::Drift;
+
+    use super::*;
+    use crate::endpoints::Stored;
+
+    #[test]
+    fn a_look_at_some_endpoints_says_at_how_many() {
+        let place = Place { folder: DataFolder { data: ".".into() }, stack: None };
+        let good = r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#;
+        let said = |texts: &[&str], is_complete| {
+            let stored = |(number, text): (usize, &&str)| {
+                let id = EndpointId::parse(&format!("shop-{number}")).unwrap();
+                (id, Stored { text: (*text).to_owned(), version: 1, changed_at: EpochMs(0) })
+            };
+            let documents = texts.iter().enumerate().map(stored).collect();
+            let looked = Ok(Listing { documents, drift: Drift::default(), is_complete });
+            let endpoints = endpoints(&looked, &place).unwrap_or_else(|failure| failure.to_string());
+            #[cfg(feature = "aws")]
+            assert_eq!(stack::listed(&looked, &place).unwrap().contains("lists every endpoint"), is_complete);
+            endpoints
+        };
+        assert_eq!(said(&[good, good], true), "2 valid");
+        assert_eq!(said(&[good, good], false), "2 valid of the first 2 endpoints; the others were not looked at");
+        assert_eq!(said(&[good, "{"], true), "not valid: shop-1");
+        let some = "not valid of the first 2 endpoints: shop-1; the others were not looked at";
+        assert_eq!(said(&[good, "{"], false), some);
+    }
 }

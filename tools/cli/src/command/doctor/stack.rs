@@ -62,8 +62,9 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
 }
 
 /// The index lists every endpoint.
-fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
-    let Listing { drift: Drift { missing, orphaned }, .. } = looked.as_ref().map_err(Clone::clone)?;
+pub(super) fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+    let Listing { documents, drift: Drift { missing, orphaned }, is_complete } =
+        looked.as_ref().map_err(Clone::clone)?;
     let mend = format!("`hookonce endpoint index --yes{}`", place.option());
     if !missing.is_empty() {
         return Err(Failure::usage(
@@ -72,6 +73,9 @@ fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Fa
         ));
     }
     Ok(match orphaned {
+        _ if !is_complete => {
+            format!("it lists the first {} endpoints; the others were not looked at", documents.len())
+        }
         0 => "it lists every endpoint".to_owned(),
         orphaned => format!("it lists every endpoint, and {orphaned} id(s) without one, which {mend} forgets"),
     })

@@ -6,21 +6,30 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::index::LISTED_FOR;
 use serde_json::{Map, Value, json};
 use tokio::time::MissedTickBehavior;
 
 use crate::endpoints::{EndpointStore, Place, Stored, check, parse_id, text_of};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output;
 
 /// The most endpoints in a file. An account has 10,000 standard parameters in a region.
 const ENDPOINTS_MAX: usize = 10_000;
+
+/// How many ids are listed once more before their documents are written: at one endpoint a second, they take less time
+/// than the index keeps them.
+const LISTED_AT_A_TIME: usize = 100;
+const _: () = assert!(LISTED_AT_A_TIME as i64 * 1_000 * 2 < LISTED_FOR.0);
+
+/// How to go on after a failure.
+const AGAIN: &str = ". Then run the same command again: it does the rest";
 
 /// The most problems that are printed.
 const PROBLEMS_MAX: usize = 20;
@@ -51,13 +60,15 @@ struct Tally {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
-    // Ctrl-C ends the run between two writes, never within one.
-    let mut stop = pin!(tokio::signal::ctrl_c());
+    let mut interrupt = Interrupt::watch();
     let store = arguments.place.open().await?;
     let mut tally = Tally::default();
     let existing = tokio::select! {
         biased;
-        _ = &mut stop => return Ok(told(&tally, true, arguments.json)),
+        () = interrupt.wait() => {
+            tell(&tally, false, arguments.json);
+            return Ok(stopped());
+        }
         looked = store.look(usize::MAX) => looked?.documents,
     };
     let mut fresh = Vec::new();
@@ -72,9 +83,17 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // Those of a run before this one, too: it may have died before it listed them for the second time.
     let ids: Vec<_> = documents.keys().cloned().collect();
     store.list(&ids).await?;
-    let stopped = write(&*store, &fresh, &arguments, &mut tally, stop).await?;
-    store.list(&ids).await?;
-    Ok(told(&tally, stopped, arguments.json))
+    let written = write(&*store, &fresh, &arguments, &mut tally, interrupt).await;
+    let listed = store.list(&ids).await;
+    let is_complete = matches!(written, Ok(true));
+    tell(&tally, is_complete, arguments.json);
+    written?;
+    listed.map_err(|failure| failure.with("; the endpoints themselves are written", AGAIN))?;
+    Ok(match (is_complete, tally.differ.is_empty()) {
+        (false, _) => stopped(),
+        (true, false) => Exit::No,
+        (true, true) => Exit::Done,
+    })
 }
 
 /// Refuses documents that are too large to be stored. Nothing is written yet.
@@ -86,65 +105,70 @@ fn check_sizes(store: &dyn EndpointStore, fresh: &[(&EndpointId, String)]) -> Re
     Err(refused(too_large.iter().map(|(id, failure)| format!("{id}: {failure}")).collect(), hint))
 }
 
-/// Writes the new documents at the rate. True if the person stopped it.
+/// Writes the new documents at the rate. False if the person stopped it.
 async fn write(
     store: &dyn EndpointStore,
     fresh: &[(&EndpointId, String)],
     arguments: &Arguments,
     tally: &mut Tally,
-    mut stop: Pin<&mut impl Future<Output = std::io::Result<()>>>,
+    mut interrupt: Interrupt,
 ) -> Result<bool, Failure> {
     let watched = !arguments.json && output::is_watched();
     let length = u64::try_from(fresh.len()).unwrap_or(0);
     let bar = if watched { output::bar("import", length) } else { indicatif::ProgressBar::hidden() };
     let mut clock = tokio::time::interval(Duration::from_secs(1) / arguments.rate);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for (id, text) in fresh {
-        tokio::select! {
-            biased;
-            _ = &mut stop => return Ok(true),
-            _ = clock.tick() => {}
+    for part in fresh.chunks(LISTED_AT_A_TIME) {
+        if interrupt.came() {
+            return Ok(false);
         }
-        let created = store.create(id, text).await.map_err(|failure| {
-            let hint = format!("{}. Then run the same command again: it does the rest", failure.hint());
-            Failure::unavailable(format!("{failure}, after {} endpoint(s)", tally.imported), hint)
-        })?;
-        if created {
-            tally.imported += 1;
-        } else {
-            tally.differ.push((*id).clone());
+        let ids: Vec<_> = part.iter().map(|(id, _)| (*id).clone()).collect();
+        store.list(&ids).await.map_err(|failure| failure.with("", AGAIN))?;
+        for (id, text) in part {
+            tokio::select! {
+                biased;
+                () = interrupt.wait() => return Ok(false),
+                _ = clock.tick() => {}
+            }
+            if store.create(id, text).await.map_err(|failure| failure.with("", AGAIN))? {
+                tally.imported += 1;
+            } else {
+                tally.differ.push((*id).clone());
+            }
+            bar.inc(1);
         }
-        bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(false)
+    Ok(true)
 }
 
 fn is_same(id: &EndpointId, stored: &Stored, document: &EndpointDocument) -> bool {
     stored.document(id).is_ok_and(|stored| stored == *document)
 }
 
-fn told(tally: &Tally, stopped: bool, as_json: bool) -> Exit {
+/// Tells what was done, whether or not it is all.
+fn tell(tally: &Tally, is_complete: bool, as_json: bool) {
     if as_json {
         output::json(&json!({
             "imported": tally.imported,
             "there_before": tally.there,
             "different": tally.differ,
-            "complete": !stopped,
+            "complete": is_complete,
         }));
-    } else {
-        output::note(&format!("{} endpoint(s) imported, {} there before", tally.imported, tally.there));
-        for id in tally.differ.iter().take(PROBLEMS_MAX) {
-            output::note(&format!("endpoint {id} exists with another document and was left as it is"));
-        }
-        if tally.differ.len() > PROBLEMS_MAX {
-            output::note(&format!("... and {} more", tally.differ.len() - PROBLEMS_MAX));
-        }
-        if stopped {
-            output::note("stopped. Run the same command again: it does the rest");
-        }
+        return;
     }
-    if stopped || !tally.differ.is_empty() { Exit::No } else { Exit::Done }
+    output::note(&format!("{} endpoint(s) imported, {} there before", tally.imported, tally.there));
+    for id in tally.differ.iter().take(PROBLEMS_MAX) {
+        output::note(&format!("endpoint {id} exists with another document and was left as it is"));
+    }
+    if tally.differ.len() > PROBLEMS_MAX {
+        output::note(&format!("... and {} more", tally.differ.len() - PROBLEMS_MAX));
+    }
+}
+
+fn stopped() -> Exit {
+    output::note("stopped. Run the same command again: it does the rest");
+    Exit::No
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

@@ -12,13 +12,14 @@ use hookonce_providers::settings::{PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_I
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
-use hookonce_runtime::index::Drift;
+use hookonce_runtime::index::{Drift, FORGOTTEN_AFTER, Rebuilt};
 use serde_json::json;
 
 use super::providers::find;
 use crate::endpoints::{EndpointStore, Listing, Place, check_tenant, missing, text_of};
 pub(crate) use crate::endpoints::{fresh, ids, parse_id, read, read_all, store};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::secret::SecretOption;
 
@@ -38,7 +39,7 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Add many endpoints from a file. Running it again does the rest.
     Import(import::Arguments),
-    /// Compare the index of ids of a stack with its endpoints; --yes makes it list them all, and nothing else.
+    /// Compare the index of ids of a stack with its endpoints; --yes makes it list them all, and forget other ids.
     Index(Index),
 }
 
@@ -163,13 +164,18 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
             "rotate its secret, or remove it first",
         ));
     }
-    store.list(std::slice::from_ref(&id)).await?;
+    // First what is done: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
         output::note("generated secret (`endpoint show --reveal` prints it again):");
         output::line(secret);
     }
-    Ok(Exit::Done)
+    let listed = store.list(std::slice::from_ref(&id)).await;
+    listed.map(|()| Exit::Done).map_err(|failure| {
+        let advice =
+            format!(". Then `hookonce endpoint index{}` says whether the index lists it", arguments.place.option());
+        failure.with(&format!("; the endpoint {id} was added"), &advice)
+    })
 }
 
 /// Checks that its tenant is not another endpoint that shares nothing. One read; `endpoint check` checks all of them.
@@ -218,7 +224,16 @@ async fn index(arguments: &Index) -> Result<Exit, Failure> {
         return Err(Failure::usage("only a deployed stack has an index of ids", "name one with --stack NAME"));
     };
     let store = arguments.place.open().await?;
-    let Listing { documents, drift: Drift { missing, orphaned }, .. } = store.look(usize::MAX).await?;
+    let mut interrupt = Interrupt::watch();
+    let listing = tokio::select! {
+        biased;
+        () = interrupt.wait() => {
+            output::note("stopped; nothing was written");
+            return Ok(Exit::No);
+        }
+        looked = store.look(usize::MAX) => looked?,
+    };
+    let Listing { documents, drift: Drift { missing, orphaned }, .. } = listing;
     output::note(&format!("{stack} has {} endpoint(s)", documents.len()));
     if !missing.is_empty() {
         output::note(&format!(
@@ -240,8 +255,19 @@ async fn index(arguments: &Index) -> Result<Exit, Failure> {
         output::note("nothing was written. Pass --yes to write the index");
         return Ok(Exit::No);
     }
-    store.rebuild_index().await?;
+    let Rebuilt { kept, is_complete } = store.rebuild_index(&interrupt).await?;
+    if !is_complete {
+        output::note("stopped. No endpoint was taken out of the index. Run the same command again: it does the rest");
+        return Ok(Exit::No);
+    }
     output::note("the index is written; functions read it again within 5 minutes");
+    if kept > 0 {
+        let minutes = FORGOTTEN_AFTER.0 / 60_000;
+        output::note(&format!(
+            "{kept} id(s) without an endpoint stay listed: the index was written less than {minutes} minutes ago, and somebody \
+             may be about to add them. Run the command again later to forget them"
+        ));
+    }
     Ok(Exit::Done)
 }
 

@@ -146,11 +146,16 @@ enum OlderUse {
     Used { at: EpochMs },
     /// No delivery came.
     NoDelivery,
-    /// There are more than are read. None of those that were read used an older one.
-    TooMany { deliveries: usize, entries: usize },
+    /// It has more than are read. None of those that were read used an older one.
+    TooMany { deliveries: usize },
+    /// There are more entries of other endpoints than are looked through. No use of an older one is among those that were.
+    TooBusy { deliveries: usize },
     /// Deliveries came, and all used the newest.
     Silent { deliveries: usize },
 }
+
+/// Where to look when the records are too many.
+const METRIC: &str = "look whether the metric old_secret_used has been 0 for a day";
 
 fn worry(seen: &Result<OlderUse, Failure>) -> String {
     match seen {
@@ -167,9 +172,14 @@ fn worry(seen: &Result<OlderUse, Failure>) -> String {
         Ok(OlderUse::NoDelivery) => {
             "no delivery came for a day, so nothing shows that the provider has the new secret".to_owned()
         }
-        Ok(OlderUse::TooMany { deliveries, entries }) => format!(
-            "the latest {deliveries} deliveries to it used the newest secret, and the rest of the day was not read, because \
-             {entries} entries of all endpoints were: look whether the metric old_secret_used has been 0 for a day"
+        Ok(OlderUse::TooMany { deliveries }) => {
+            format!(
+                "its latest {deliveries} deliveries used the newest secret, and the rest of the day was not read: {METRIC}"
+            )
+        }
+        Ok(OlderUse::TooBusy { deliveries }) => format!(
+            "{deliveries} of its deliveries used the newest secret, and the rest of the day was not read, because the other \
+             endpoints have too many: {METRIC}"
         ),
         Ok(OlderUse::Silent { .. }) => String::new(),
         Err(failure) => format!("the records cannot be read: {failure}; {}", failure.hint()),
@@ -215,6 +225,16 @@ struct Search {
 }
 
 impl Search {
+    /// Whether it ends before the day does.
+    fn too_many(&self) -> Option<OlderUse> {
+        let deliveries = self.deliveries;
+        match (deliveries > DELIVERIES_MAX, self.entries > ENTRIES_MAX) {
+            (true, _) => Some(OlderUse::TooMany { deliveries }),
+            (false, true) => Some(OlderUse::TooBusy { deliveries }),
+            (false, false) => None,
+        }
+    }
+
     /// Reads the endpoint's records of one partition of the index. An answer ends the search.
     async fn partition(
         &mut self,
@@ -234,13 +254,29 @@ impl Search {
                 }
                 self.deliveries += 1;
             }
-            if self.deliveries > DELIVERIES_MAX || self.entries > ENTRIES_MAX {
-                return Ok(Some(OlderUse::TooMany { deliveries: self.deliveries, entries: self.entries }));
+            if let Some(too_many) = self.too_many() {
+                return Ok(Some(too_many));
             }
             from = page.next;
             if from.is_none() {
                 return Ok(None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_ends_early_names_its_own_cause() {
+        let said = |entries, deliveries| {
+            let seen = Search { entries, deliveries }.too_many();
+            seen.map_or_else(String::new, |seen| worry(&Ok(seen)))
+        };
+        assert_eq!(said(ENTRIES_MAX, DELIVERIES_MAX), "");
+        assert!(said(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));
+        assert!(said(ENTRIES_MAX + 1, 3).contains("because the other endpoints have too many"));
     }
 }
