@@ -165,7 +165,7 @@ async fn waiting_records_never_expire_while_the_relay_runs() {
 async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let harness = Harness::with(counting).await;
     let key = "in#standard_webhooks#msg_1";
-    let mut write = claim_write(&Record { journal_shard: "x".to_owned(), ..a_record(key) });
+    let mut write = claim_write(&Record { journal_shard: Some("x".to_owned()), ..a_record(key) });
     let Action::Put(item) = &mut write.action else { panic!("a claim is a put") };
     item.insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
     item.insert("of_tomorrow".to_owned(), Value::from("kept"));

@@ -108,7 +108,7 @@ fn claim() -> impl Strategy<Value = Write> {
             record.status = status;
             record.claim_id = ClaimId(format!("c{generation}"));
             record.received_at = EpochMs(received_at);
-            record.journal_shard = journal_shard(record.received_at, key.shard(SHARDS));
+            record.journal_shard = Some(journal_shard(record.received_at, key.shard(SHARDS)));
             record.due = waits.then(|| Due::pending(&key, SHARDS, EpochMs(due_at)));
             claim_write(&record)
         },

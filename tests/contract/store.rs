@@ -141,7 +141,7 @@ async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
     let keys: Vec<_> = (0..25).map(|index| claim(&format!("paged-{index:02}")).key).collect();
     for (index, key) in (0..).zip(&keys) {
         let mut record = a_record(key.as_str());
-        (record.received_at, record.journal_shard) = (received(index), "paged".to_owned());
+        (record.received_at, record.journal_shard) = (received(index), Some("paged".to_owned()));
         assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
     }
     let query = IndexQuery::Journal { partition: "paged".to_owned(), from: received(0), until: received(25) };
@@ -244,7 +244,7 @@ async fn the_journal_counts_across_the_hour(store: &impl Store) {
     for (index, at) in [-40_000, -20_000, -1, 0, 15_000].into_iter().enumerate() {
         let mut record = claim(&format!("journal-{index}"));
         record.received_at = EpochMs(hour + at);
-        record.journal_shard = hookonce_protocol::record::journal_shard(record.received_at, shard);
+        record.journal_shard = Some(hookonce_protocol::record::journal_shard(record.received_at, shard));
         assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
     }
     let count =

@@ -32,7 +32,7 @@ fn lists(length: usize) -> Vec<Vec<CancellationReason>> {
 fn every_list_of_reasons_has_its_meaning() {
     let mut cases = 0;
     for reasons in (0..=5).flat_map(lists) {
-        assert_eq!(Cancellation::of(&reasons), expected(&reasons), "{reasons:?}");
+        assert_eq!(Cancellation::of(&reasons, 0), expected(&reasons), "{reasons:?}");
         cases += 1;
     }
     println!("{cases} lists of reasons");
@@ -42,7 +42,7 @@ fn every_list_of_reasons_has_its_meaning() {
 fn someone_else_wins_over_every_other_reason() {
     for others in lists(3) {
         assert_eq!(
-            Cancellation::of(&[&[ConditionFailed], &others[..]].concat()),
+            Cancellation::of(&[&[ConditionFailed], &others[..]].concat(), 1),
             Cancellation::Elsewhere,
             "{others:?}"
         );
@@ -51,7 +51,7 @@ fn someone_else_wins_over_every_other_reason() {
 
 #[test]
 fn a_list_that_names_no_reason_is_tried_again() {
-    assert_eq!(Cancellation::of(&[]), Cancellation::Transient);
-    assert_eq!(Cancellation::of(&[Fine, Fine]), Cancellation::Transient);
-    assert_eq!(Cancellation::of(&[Transient, Fine, Fine]), Cancellation::Transient);
+    assert_eq!(Cancellation::of(&[], 0), Cancellation::Transient);
+    assert_eq!(Cancellation::of(&[Fine, Fine], 0), Cancellation::Transient);
+    assert_eq!(Cancellation::of(&[Transient, Fine, Fine], 0), Cancellation::Transient);
 }

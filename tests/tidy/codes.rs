@@ -10,7 +10,7 @@ const HTTP: &[(&str, &str)] =
     &[("functions/webhook/src/answer.rs", "parts"), ("shared/providers/src/refusal.rs", "code")];
 
 /// Where records get their reasons to be dead: file and enum.
-const DEAD: (&str, &str) = ("shared/protocol/src/record.rs", "DeadReason");
+const DEAD: (&str, &str) = ("shared/protocol/src/record/mod.rs", "DeadReason");
 
 const PAGES: &str = "docs/errors/";
 

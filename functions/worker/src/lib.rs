@@ -124,5 +124,6 @@ fn metric(outcome: Outcome) -> &'static str {
         Outcome::Duplicate => "event_duplicate",
         Outcome::Ignored => "event_ignored",
         Outcome::FannedOut => "envelope_fanned_out",
+        Outcome::Delivered => "effect_delivered",
     }
 }

@@ -3,12 +3,13 @@
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
 use crate::check::{PlanError, Scope};
-use crate::effect::EffectDraft;
+use crate::destination::{Called, Delivery, Terms};
+use crate::effect::{DestinationId, EffectDraft};
 use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
-use crate::record::{DeadReason, Found, Record, dead_shard, pending_shard};
+use crate::record::{DeadReason, Found, Record, dead_shard, effect_shard, pending_shard};
 use crate::time::{EpochMs, Millis};
 use crate::trail::Trail;
 use crate::write::Write;
@@ -50,6 +51,10 @@ pub enum Call {
     Plan(Box<Record>),
     /// Splits an envelope's body into events. Reply: [`Reply::Split`].
     Split(Box<Record>),
+    /// Reads the terms of a destination. Reply: [`Reply::Terms`].
+    Terms(DestinationId),
+    /// Calls a destination once, without a hidden repeat. Reply: [`Reply::Called`].
+    Deliver(Box<Delivery>),
     /// Waits this long. Reply: [`Reply::Done`].
     Wait(Millis),
 }
@@ -81,6 +86,10 @@ pub enum Reply {
     Planned(Planned),
     /// To a split.
     Split(Split),
+    /// To a read of terms. None if there is no such destination.
+    Terms(Result<Option<Terms>, Unavailable>),
+    /// To a call of a destination.
+    Called(Called),
     /// To a call whose result does not matter.
     Done,
 }
@@ -160,6 +169,7 @@ impl DueQuery {
     pub fn partition(&self) -> String {
         match self.state {
             DueState::Pending => pending_shard(self.shard),
+            DueState::Effect => effect_shard(self.shard),
             DueState::Dead => dead_shard(self.shard),
         }
     }
@@ -186,8 +196,10 @@ pub struct DueCursor {
 /// The records that the index of due records holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DueState {
-    /// PENDING records, by when they fall due.
+    /// PENDING deliveries, events and envelopes, by when they fall due.
     Pending,
+    /// PENDING effects, by when they fall due.
+    Effect,
     /// DEAD records, by when they died.
     Dead,
 }
@@ -355,6 +367,14 @@ pub enum Signal {
     HandlerAway,
     /// A handler's plan broke a limit of the store.
     PlanRefused(PlanError),
+    /// A callee did an effect.
+    EffectDelivered,
+    /// An effect waits: its callee did not do it, or nobody can tell.
+    EffectWaits,
+    /// An effect waits for its destination, which is unknown or cannot be read.
+    DestinationUnknown,
+    /// A hint reached a queue that is not for records of its kind.
+    HintMisrouted,
     /// A record died, for this reason.
     RecordDead(DeadReason),
 }
@@ -378,6 +398,10 @@ impl Signal {
             Self::HandlerFailed | Self::PlanRefused(_) => "handler_failed",
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
+            Self::EffectDelivered => "effect_delivered",
+            Self::EffectWaits => "effect_waits",
+            Self::DestinationUnknown => "destination_unknown",
+            Self::HintMisrouted => "hint_misrouted",
             Self::RecordDead(_) => "record_dead",
         }
     }
@@ -467,6 +491,19 @@ impl Reply {
     /// The reply to a plan.
     pub fn planned(self) -> Planned {
         if let Self::Planned(planned) = self { planned } else { Planned::Unavailable }
+    }
+
+    /// The reply to a read of terms.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when they could not be read.
+    pub fn terms(self) -> Result<Option<Terms>, Unavailable> {
+        if let Self::Terms(terms) = self { terms } else { Err(Unavailable) }
+    }
+
+    /// The reply to a call of a destination. If it is lost, nobody can tell how the call ended.
+    pub fn called(self) -> Called {
+        if let Self::Called(called) = self { called } else { Called::Unclear { retry_after: None } }
     }
 
     /// The reply to a split. `None` if the reply is of the wrong kind.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EffectDraft};
 use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
@@ -21,6 +22,14 @@ pub const ALTERNATIVES_MAX: usize = 100;
 /// The most changes in one update. Its expression then stays below DynamoDB's 4 KB and 300 operators.
 pub const CHANGES_MAX: usize = 200;
 
+/// The longest path or content type of an effect, in bytes.
+pub const EFFECT_TEXT_BYTES_MAX: usize = 2_048;
+
+/// What the record of an effect holds besides its payload, its path and its content type, at most, in bytes.
+const EFFECT_HEAD_BYTES_MAX: usize = 4_096;
+
+const _: () = assert!(EFFECT_BYTES_MAX + 2 * EFFECT_TEXT_BYTES_MAX + EFFECT_HEAD_BYTES_MAX < ITEM_BYTES_MAX);
+
 /// The longest name of an attribute that an error shows, in bytes.
 const SHOWN_BYTES_MAX: usize = 64;
 
@@ -31,13 +40,15 @@ pub struct Scope {
     pub shown: BTreeSet<ItemRef>,
     /// The tables of one's own that it may use, with their keys.
     pub tables: BTreeMap<TableAlias, KeySchema>,
+    /// The destinations that it may send effects to.
+    pub destinations: BTreeSet<DestinationId>,
 }
 
 /// Why a plan cannot be committed. It names the write and the attribute, and never holds a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum PlanError {
-    /// More than [`PLAN_WRITES_MAX`] writes and checks.
-    #[error("the plan has more than {PLAN_WRITES_MAX} writes and checks")]
+    /// More than [`PLAN_WRITES_MAX`] writes, checks and effects.
+    #[error("the plan has more than {PLAN_WRITES_MAX} writes, checks and effects")]
     TooManyWrites,
     /// More than [`PLAN_BYTES_MAX`] bytes.
     #[error("the plan holds more than {PLAN_BYTES_MAX} bytes")]
@@ -62,6 +73,31 @@ pub enum PlanError {
         /// What is wrong with it.
         fault: Fault,
     },
+    /// An effect.
+    #[error("effects[{index}]: {fault}")]
+    Effect {
+        /// Its place in the plan.
+        index: usize,
+        /// What is wrong with it.
+        fault: EffectFault,
+    },
+}
+
+/// What is wrong with an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum EffectFault {
+    /// Two effects of one name.
+    #[error("another effect of the plan has this name")]
+    NameTwice,
+    /// A destination that the route does not list.
+    #[error("the route does not list this destination")]
+    Destination,
+    /// Too large a payload.
+    #[error("the compressed payload has more than {EFFECT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Too long a path or content type.
+    #[error("the path or the content type has more than {EFFECT_TEXT_BYTES_MAX} bytes")]
+    TextTooLong,
 }
 
 fn of(table: Option<TableAlias>) -> String {
@@ -136,10 +172,18 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the first thing that is wrong.
     pub fn check(&self, tenant: &Tenant, scope: &Scope) -> Result<(), PlanError> {
-        if self.writes.len() + self.checks.len() > PLAN_WRITES_MAX {
+        self.check_with(&[], tenant, scope)
+    }
+
+    /// Checks the plan and its effects together.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the first thing that is wrong.
+    pub fn check_with(&self, effects: &[EffectDraft], tenant: &Tenant, scope: &Scope) -> Result<(), PlanError> {
+        if self.writes.len() + self.checks.len() + effects.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
         }
-        let (mut seen, mut bytes) = (BTreeSet::new(), 0_usize);
+        let (mut seen, mut bytes) = (BTreeSet::new(), check_effects(effects, scope)?);
         for (index, write) in self.writes.iter().enumerate() {
             let item = write.item();
             let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
@@ -159,6 +203,24 @@ impl Plan {
         }
         if bytes > PLAN_BYTES_MAX { Err(PlanError::TooLarge) } else { Ok(()) }
     }
+}
+
+/// Returns the size of their records.
+fn check_effects(effects: &[EffectDraft], scope: &Scope) -> Result<usize, PlanError> {
+    let (mut names, mut bytes) = (BTreeSet::new(), 0_usize);
+    for (index, effect) in effects.iter().enumerate() {
+        let rules = [
+            (EffectFault::NameTwice, names.insert(&effect.name)),
+            (EffectFault::Destination, scope.destinations.contains(&effect.destination)),
+            (EffectFault::TooLarge, effect.body.len() <= EFFECT_BYTES_MAX),
+            (EffectFault::TextTooLong, effect.path.len().max(effect.content_type.len()) <= EFFECT_TEXT_BYTES_MAX),
+        ];
+        if let Some((fault, _)) = rules.into_iter().find(|(_, holds)| !holds) {
+            return Err(PlanError::Effect { index, fault });
+        }
+        bytes += effect.body.len() + effect.path.len() + effect.content_type.len() + EFFECT_HEAD_BYTES_MAX;
+    }
+    Ok(bytes)
 }
 
 fn check_item(item: &ItemRef, tenant: &Tenant, scope: &Scope, seen: &mut BTreeSet<ItemRef>) -> Result<(), Fault> {

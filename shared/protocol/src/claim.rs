@@ -58,7 +58,7 @@ impl Claim {
             headers: self.headers.clone(),
             secret_index: self.secret_index,
             received_at: self.received_at,
-            journal_shard: journal_shard(self.received_at, self.pk.shard(timing.shards)),
+            journal_shard: Some(journal_shard(self.received_at, self.pk.shard(timing.shards))),
             due: Some(Due::pending(&self.pk, timing.shards, now.plus(timing.lease))),
             retries: 0,
             attempts: 0,
@@ -79,6 +79,8 @@ impl Claim {
             discarded_at: None,
             accept_duplicate: false,
             quarantine_mismatch: self.quarantine_mismatch,
+            effects: Vec::new(),
+            effect: None,
         }
     }
 }

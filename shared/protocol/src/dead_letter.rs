@@ -13,11 +13,11 @@ use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
+use crate::record::{DeadReason, Due, EffectPart, Found, Record, Status, attribute, counted, equals, set};
 use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
-use crate::write::{Action, Table, Write};
+use crate::write::{Action, Clause, Table, Write};
 
 /// The number of rounds of dead letters after which a record is DEAD.
 pub const ROUNDS_MAX: i64 = 3;
@@ -50,7 +50,7 @@ enum State {
     Reading,
     Claiming { record: Box<Record>, stale: bool },
     KeepingOther { old: Box<Record> },
-    Writing { dies: bool },
+    Writing { dies: Option<DeadReason> },
 }
 
 impl DeadLetter {
@@ -111,18 +111,34 @@ impl DeadLetter {
             return Step::done(DeadLetterOutcome::Copy);
         }
         let dies = record.dead_letters + 1 >= ROUNDS_MAX;
-        self.state = State::Writing { dies };
+        self.state = State::Writing { dies: dies.then(|| reason(record)) };
         let write = settle_write(record, dies, &self.timing, moment);
         Step::call(self, Call::Write(write))
     }
 }
 
+/// Why a record dies of its dead letters. An effect that was called may have been done.
+fn reason(record: &Record) -> DeadReason {
+    let called = record.effect.as_ref().is_some_and(|effect| effect.first_call_at.is_some());
+    if called { DeadReason::UnknownOutcome } else { DeadReason::DeadLetter }
+}
+
+fn first_call_as_read(effect: &EffectPart) -> Clause {
+    match effect.first_call_at {
+        Some(at) => equals(attribute::FIRST_CALL_AT, at.0),
+        None => Clause::Absent(attribute::FIRST_CALL_AT.into()),
+    }
+}
+
 fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) -> Write {
-    let seen = counted(attribute::DEAD_LETTERS, record.dead_letters);
+    let mut seen = vec![counted(attribute::DEAD_LETTERS, record.dead_letters)];
+    let reason = reason(record);
     let mut changes =
         vec![set(attribute::DEAD_LETTERS, record.dead_letters + 1), set(attribute::DEAD_LETTER_AT, moment.now.0)];
     if dies {
-        changes.extend(death(record, DeadReason::DeadLetter, timing, moment));
+        // Whether an effect was called decides what its death means, so it must still be as it was read.
+        seen.extend(record.effect.as_ref().map(|effect| first_call_as_read(effect)));
+        changes.extend(death(record, reason, timing, moment));
     } else {
         changes.push(set(attribute::DUE_AT, moment.now.0));
     }
@@ -131,7 +147,7 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         table: Table::Inbox,
         key: record.key.as_str().into(),
         action: Action::Update(changes),
-        condition: record.guard().condition([seen]),
+        condition: record.guard().condition(seen),
     }
 }
 
@@ -165,10 +181,10 @@ impl Machine for DeadLetter {
                 Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
             },
             State::Writing { dies } => match reply.written() {
-                Written::Applied if dies => {
-                    Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(DeadReason::DeadLetter))
-                }
-                Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
+                Written::Applied => dies.map_or_else(
+                    || Step::done(DeadLetterOutcome::Rearmed),
+                    |reason| Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(reason)),
+                ),
                 // Another process changed the record after the read. It belongs to that process or to the relay.
                 Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),

@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 
 use crate::item::{Item, PARTITION_KEY, Value};
-use crate::key::DOMAIN_KEY_PREFIX;
-use crate::record::{DEAD_LIST, Outcome, PENDING_LIST, Record, Status};
+use crate::key::{DOMAIN_KEY_PREFIX, RecordKind};
+use crate::record::{DEAD_LIST, EFFECT_LIST, Outcome, PENDING_LIST, Record, Status};
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -53,6 +53,7 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
 /// grown since it was written.
 fn is_listed(record: &Record, timing: &Timing) -> bool {
     let list = match record.status {
+        Status::Pending if record.key.kind() == RecordKind::Effect => EFFECT_LIST,
         Status::Pending => PENDING_LIST,
         Status::Dead => DEAD_LIST,
         Status::Processed | Status::Discarded => return record.due.is_none(),
@@ -192,6 +193,8 @@ fn is_edge(before: &Record, after: &Record) -> bool {
         (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,
         (Status::Processed, Status::Pending) => match before.outcome {
             Some(Outcome::Ignored) => retried,
+            // An effect is done once. Its event can be forced.
+            Some(Outcome::Delivered) => false,
             Some(Outcome::Applied | Outcome::Duplicate | Outcome::FannedOut) | None => forced,
         },
         (Status::Pending, Status::Discarded)

@@ -112,6 +112,8 @@ pub enum RecordKind {
     Event,
     /// A delivery with several events, which fans out into their records.
     Envelope,
+    /// One effect of an event, which leaves the account. The commit of the event creates it.
+    Effect,
 }
 
 /// The partition key of a record in the inbox table.
@@ -122,6 +124,7 @@ pub struct RecordKey(String);
 const PREFIX: &str = "in#";
 const EVENT: &str = "ev#";
 const ENVELOPE: &str = "en#";
+const EFFECT: &str = "fx#";
 const ALTERNATE: &str = "#alt#1";
 
 impl RecordKey {
@@ -138,6 +141,13 @@ impl RecordKey {
     /// The key of a delivery with several events.
     pub fn envelope(endpoint: &EndpointId, body_sha256: &[u8; 32]) -> Self {
         Self(format!("{PREFIX}{endpoint}#{ENVELOPE}{}", hex(body_sha256)))
+    }
+
+    /// The key of an effect of an event. Each generation of the event has effects of its own, and so has the next claim of
+    /// its key, once its record has expired.
+    pub fn effect(event: &Self, claim: &ClaimId, generation: i64, name: &str) -> Self {
+        let commit = digest_of([event.as_str(), &claim.0, &generation.to_string()]);
+        Self(format!("{PREFIX}{}#{EFFECT}{}#{name}", event.parts().0, hex(&commit)))
     }
 
     /// The key under which another body is kept that came under this record's id. There is one: whoever can send another
@@ -166,13 +176,16 @@ impl RecordKey {
     /// What the record stands for.
     pub fn kind(&self) -> RecordKind {
         let (_, rest) = self.parts();
-        // A delivery's own id may be `ev` or `en`; its alternate key then has three parts, an event's has four.
+        // A delivery's own id may be `ev`, `en` or `fx`; its alternate key then has three parts, an event's has four. An
+        // effect has three, with a hash in the middle.
         if matches!(rest.split('#').collect::<Vec<_>>().as_slice(), [_, "alt", _]) {
             RecordKind::Delivery
         } else if rest.starts_with(EVENT) {
             RecordKind::Event
         } else if rest.starts_with(ENVELOPE) {
             RecordKind::Envelope
+        } else if rest.starts_with(EFFECT) {
+            RecordKind::Effect
         } else {
             RecordKind::Delivery
         }
@@ -199,15 +212,20 @@ impl fmt::Display for RecordKey {
 pub struct ClaimId(pub String);
 
 impl ClaimId {
-    /// The claim id of one event of an envelope. It is the same on every run of the fan-out.
-    pub fn of_child(envelope: &RecordKey, claim: &Self, event: &RecordKey) -> Self {
-        let mut digest = Sha256::new();
-        for part in [envelope.as_str(), &claim.0, event.as_str()] {
-            digest.update(part.len().to_be_bytes());
-            digest.update(part.as_bytes());
-        }
-        Self(hex(&digest.finalize().into()))
+    /// The claim id of one event of an envelope, or of one effect of an event. It is the same on every run.
+    pub fn of_child(parent: &RecordKey, claim: &Self, child: &RecordKey) -> Self {
+        Self(hex(&digest_of([parent.as_str(), &claim.0, child.as_str()])))
     }
+}
+
+/// The hash of parts. Each comes after its length, so no other list of parts has the same.
+pub(crate) fn digest_of<const N: usize>(parts: [&str; N]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part.len().to_be_bytes());
+        digest.update(part.as_bytes());
+    }
+    digest.finalize().into()
 }
 
 /// The prefix of domain keys in the domain table. It differs from the prefix of every endpoint's items, because an

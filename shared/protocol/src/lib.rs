@@ -17,7 +17,7 @@
 //! | [`place`], [`plan`], [`check`] | what a handler names, sees and returns: items, event, snapshot, plan; and what is refused of it |
 //! | [`effect`], [`destination`] | what a plan sends out of the account, where to, and what is promised there |
 //! | [`call`] | the calls a machine can ask for, and their replies |
-//! | [`ingress`], [`worker`], [`relay`], [`dead_letter`], [`operator`] | the machines |
+//! | [`ingress`], [`worker`], [`dispatcher`], [`relay`], [`dead_letter`], [`operator`] | the machines |
 //! | [`trail`] | what operators did to a record |
 //! | [`invariant`] | checks that hold for every stored record |
 
@@ -26,6 +26,7 @@ pub mod check;
 pub mod claim;
 pub mod dead_letter;
 pub mod destination;
+pub mod dispatcher;
 pub mod effect;
 pub mod ingress;
 pub mod invariant;

@@ -10,11 +10,11 @@
 //! The record is as it was shown to the operator, a moment or an hour ago. Its status, claim, generation and retries tell
 //! whether it is still the same; if not, somebody was first, and the operator is told.
 
-use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step};
+use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step, Unavailable};
 use crate::item::Value;
 use crate::key::RecordKey;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Outcome, Record, Status, attribute, remove, set};
+use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
@@ -52,6 +52,15 @@ pub enum Refusal {
     /// An envelope has no effect of its own, and its events have records of their own.
     #[error("an envelope has no effect of its own; force its events instead, which `hookonce show` lists")]
     Envelope,
+    /// Only its event can be forced.
+    #[error("an effect is done once; force its event instead, which sends all its effects once more")]
+    Effect,
+    /// A force while an effect of the last commit may still be done.
+    #[error(
+        "an effect of this event is still PENDING or DEAD: let it end, or discard it, before the event is forced; \
+         `hookonce show` lists its effects"
+    )]
+    EffectOpen,
     /// The same force, for the same reason, was carried out before.
     #[error("it was forced for this reason before; give another --reason to force it once more")]
     ForcedBefore,
@@ -91,6 +100,7 @@ impl Order {
         match self.operation {
             Operation::Retry if is_quarantined(record) && !self.accept_other_body => Err(Refusal::OtherBody),
             Operation::Retry => retry(record, self.accept_duplicate, timing, moment),
+            Operation::Force if record.effect.is_some() => Err(Refusal::Effect),
             Operation::Force if record.outcome == Some(Outcome::FannedOut) => Err(Refusal::Envelope),
             // A command that is repeated, because it was killed or clicked twice, must not force again.
             Operation::Force if trail.entries.iter().any(forced) => Err(Refusal::ForcedBefore),
@@ -175,6 +185,7 @@ pub struct Operator {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
+    ReadingEffects { effects: usize },
     Reading,
     Committing,
     Pausing,
@@ -188,7 +199,26 @@ impl Operator {
     /// whether it was carried out.
     pub fn start(record: Record, order: Order, id: String, timing: Timing) -> OperatorStep {
         let machine = Self { record: Box::new(record), order, id, timing, tries: 0, state: State::Reading };
+        let effects = machine.record.effect_keys();
+        if machine.order.operation == Operation::Force && !effects.is_empty() {
+            return machine.call(State::ReadingEffects { effects: effects.len() }, Call::ReadHeads(effects));
+        }
         machine.read_trail(State::Reading)
+    }
+
+    /// Goes on if no effect of the last commit may still be done. This stays so until the force, and needs no condition: the
+    /// force requires the generation whose effects these are, and a settled effect never becomes PENDING again.
+    fn effects_read(self, found: Vec<Result<Found, Unavailable>>) -> OperatorStep {
+        for found in found {
+            match found {
+                Err(Unavailable) | Ok(Found::Unreadable(_)) => return Step::done(Operated::Unavailable),
+                Ok(Found::Record(effect)) if matches!(effect.status, Status::Pending | Status::Dead) => {
+                    return Step::done(Operated::Refused(Refusal::EffectOpen));
+                }
+                Ok(Found::Record(_) | Found::Nothing) => {}
+            }
+        }
+        self.read_trail(State::Reading)
     }
 
     fn key(&self) -> RecordKey {
@@ -244,6 +274,10 @@ impl Machine for Operator {
 
     fn step(mut self, reply: Reply, moment: Moment) -> OperatorStep {
         match std::mem::replace(&mut self.state, State::Reading) {
+            State::ReadingEffects { effects } => {
+                let found = reply.read_heads(effects);
+                self.effects_read(found)
+            }
             State::Reading => match reply.trail() {
                 Ok(trail) => self.commit(&trail, moment),
                 Err(_) => Step::done(Operated::Unavailable),
@@ -279,10 +313,27 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     changes.push(set(attribute::RETRIES, record.retries + 1));
     changes.extend([remove(attribute::DEAD_AT), remove(attribute::DEAD_REASON), remove(attribute::DEAD_LETTERS)]);
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT)]);
+    changes.extend(retried_effect(record, accept_duplicate, moment));
     if accept_duplicate {
         changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     }
     Ok(update(record, Purpose::Retry, changes, with_body(record)))
+}
+
+/// What a retry changes of an effect. An accepted duplicate begins anew, with the same key: the callee may still know it.
+/// After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under the first.
+fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {
+    let Some(effect) = &record.effect else { return Vec::new() };
+    let refused = record.dead_reason == Some(DeadReason::Refused);
+    let mut changes = vec![set(attribute::RETRIED_AT, moment.now.0)];
+    if refused {
+        changes.push(set(attribute::KEY_EPOCH, effect.key_epoch + 1));
+    }
+    if refused || accept_duplicate {
+        let guards = [attribute::PASS, attribute::PASS_AT, attribute::FIRST_CALL_AT, attribute::CALLEE];
+        changes.extend(guards.map(remove));
+    }
+    changes
 }
 
 /// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.
@@ -300,6 +351,7 @@ pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, 
     changes.push(set(attribute::GENERATION, record.generation + 1));
     changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT), remove(attribute::DEAD_LETTERS)]);
+    changes.extend((!record.effects.is_empty()).then(|| remove(attribute::EFFECTS)));
     Ok(update(record, Purpose::Force, changes, with_body(record)))
 }
 

@@ -58,6 +58,18 @@ words! {
         Discard = "discard",
         /// Erases the body of a settled record: 1.9.
         Redact = "redact",
+        /// Creates the record of an effect, beside the record of its event.
+        CreateEffect = "create effect",
+        /// Lets one process make the next call of an effect: D4.
+        GuardCall = "guard call",
+        /// Ends an effect whose callee did it: D6.
+        SettleEffect = "settle effect",
+        /// Lets an effect wait that its callee did not do: D6.
+        RearmEffect = "re-arm effect",
+        /// Counts a call of which nobody can tell how it ended: D6.
+        FailEffect = "fail effect",
+        /// Makes an effect DEAD, before its next call or after its last: D2, D3, D6.
+        DieOfCall = "die of call",
         /// Adds an entry to the audit trail of a record: 1.9.
         NoteOperation = "note operation",
         /// Notes which record a body first came with: the worker's answer to H15.

@@ -44,6 +44,14 @@ pub struct Timing {
     pub effect_retention: Millis,
     /// How long a record waits uncounted while its handler is away. After that, finding it away counts as a failure.
     pub handler_away_max: Millis,
+    /// The time-out of the dispatcher function.
+    pub dispatcher_timeout: Millis,
+    /// The visibility timeout of the effects queue. After it, the process that had a pass is gone.
+    pub effects_visibility_timeout: Millis,
+    /// How long before the end of a key's window the last call with it begins.
+    pub key_margin: Millis,
+    /// The highest age of an effect when it is called.
+    pub effect_age_max: Millis,
     /// The number of handler failures after which a record is DEAD.
     pub attempts_max: i64,
     /// The first back-off bound.
@@ -65,6 +73,9 @@ pub const HANDLER_CALLS_MAX: u16 = 4;
 
 /// How long before the worker's deadline the last such call ends: the time for the commit and what follows it.
 pub const HANDLER_MARGIN: Millis = Millis::seconds(10);
+
+/// How long one call of a destination may take.
+pub const DESTINATION_CALL_MAX: Millis = Millis::seconds(30);
 
 /// The fewest shards of a deployed stack.
 pub const SHARDS_MIN: u16 = 16;
@@ -95,6 +106,10 @@ impl Timing {
             delivery_retention: Millis::days(35),
             effect_retention: Millis::days(95),
             handler_away_max: Millis::hours(24),
+            dispatcher_timeout: Millis::seconds(60),
+            effects_visibility_timeout: Millis::seconds(360),
+            key_margin: Millis::hours(1),
+            effect_age_max: Millis::days(30),
             attempts_max: 12,
             backoff_base: Millis::seconds(5),
             backoff_cap: Millis::hours(6),
@@ -107,7 +122,7 @@ impl Timing {
     pub const fn retention(&self, kind: RecordKind) -> Millis {
         match kind {
             RecordKind::Delivery | RecordKind::Envelope => self.delivery_retention,
-            RecordKind::Event => self.effect_retention,
+            RecordKind::Event | RecordKind::Effect => self.effect_retention,
         }
     }
 
@@ -167,6 +182,20 @@ impl Timing {
                 TimingViolation::Counts,
                 self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.lease.0 >= 1,
             ),
+            (
+                TimingViolation::EffectsVisibilityTooShort,
+                self.effects_visibility_timeout.0 >= 6 * self.dispatcher_timeout.0
+                    && self.effects_visibility_timeout.0 > self.dispatcher_timeout.0 + DESTINATION_CALL_MAX.0 + skew,
+            ),
+            (
+                TimingViolation::KeyMarginTooShort,
+                self.key_margin.0 >= self.dispatcher_timeout.0 + DESTINATION_CALL_MAX.0 + skew,
+            ),
+            (
+                TimingViolation::EffectAge,
+                self.effect_age_max.0 > self.key_margin.0
+                    && self.effect_retention.0 > self.effect_age_max.0 + self.resend_interval_max.0 + skew,
+            ),
             (TimingViolation::ShardsUnread, self.shards <= self.shards_read && self.shards_read <= SHARDS_MAX),
         ];
         rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
@@ -213,6 +242,21 @@ pub enum TimingViolation {
     /// What is written must be read.
     #[error("the number of index shards that are read must be at least the number that is written, and at most 1024")]
     ShardsUnread,
+    /// V of the dispatcher.
+    #[error(
+        "the visibility timeout of the effects queue must be at least six dispatcher time-outs, and longer than one plus the longest call and twice the clock skew"
+    )]
+    EffectsVisibilityTooShort,
+    /// Q7.
+    #[error(
+        "the margin of keys must be at least the dispatcher time-out plus the longest call and twice the clock skew"
+    )]
+    KeyMarginTooShort,
+    /// An effect must outlive its last call.
+    #[error(
+        "the effect age must be longer than the margin of keys, and the effect retention longer than the effect age plus the longest resend interval and twice the clock skew"
+    )]
+    EffectAge,
     /// Counts and durations of zero.
     #[error("attempts, shards, the back-off base and the lease must be at least one")]
     Counts,

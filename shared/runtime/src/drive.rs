@@ -92,7 +92,7 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
                 tokio::time::sleep(duration(length)).await;
                 Reply::Done
             }
-            Call::Plan(_) | Call::Split(_) | Call::ReadTrail(_) => Reply::Done,
+            Call::Plan(_) | Call::Split(_) | Call::ReadTrail(_) | Call::Terms(_) | Call::Deliver(_) => Reply::Done,
         }
     }
 }

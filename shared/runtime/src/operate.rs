@@ -41,6 +41,7 @@ impl<S: Store> Carry for OrderCalls<'_, S> {
                 let found = self.0.read_items(std::slice::from_ref(&item)).await;
                 Reply::Trail(found.map(|found| Trail::decode(found.item(&item))))
             }
+            Call::ReadHeads(keys) => Reply::ReadHeads(self.0.read_heads(&keys).await),
             Call::Commit(writes) => Reply::Committed(self.0.commit(&writes).await),
             Call::Wait(length) => {
                 tokio::time::sleep(duration(length)).await;
@@ -50,13 +51,14 @@ impl<S: Store> Carry for OrderCalls<'_, S> {
             | Call::WriteBestEffort(_)
             | Call::WriteEach(_)
             | Call::Read(_)
-            | Call::ReadHeads(_)
             | Call::Send(_)
             | Call::SendEach(_)
             | Call::QueryDue(_)
             | Call::CountReceived { .. }
             | Call::Plan(_)
-            | Call::Split(_) => Reply::Done,
+            | Call::Split(_)
+            | Call::Terms(_)
+            | Call::Deliver(_) => Reply::Done,
         }
     }
 }

@@ -225,6 +225,8 @@ impl Fate {
             | Refusal::OtherBody
             | Refusal::NoBody
             | Refusal::Envelope
+            | Refusal::Effect
+            | Refusal::EffectOpen
             | Refusal::NotRedactable => Self::Refused(refusal),
         }
     }

@@ -85,20 +85,26 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run. It reads what is due now: a record that it re-arms does not come up again.
+    /// Begins a run over deliveries, events and envelopes. It reads what is due now: a record that it re-arms does not come
+    /// up again.
     pub fn new(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
-        // If the time does not suffice for all shards, others are left out each time.
-        let shards = timing.shards_read.max(1);
-        let first = u16::try_from(moment.entropy % u64::from(shards)).unwrap_or(0);
-        let pages = |state, limit| {
-            let query = |shard| DueQuery { state, shard, until: moment.now, after: None, limit };
-            (first..shards).chain(0..first).map(query).collect()
-        };
+        let dead_pages = pages(DueState::Dead, DEAD_PAGE, &timing, moment);
+        Self { dead_pages, ..Self::over(DueState::Pending, timing, budget, limits, moment) }
+    }
+
+    /// Begins a run over effects. It follows the run over the rest, which counts what is DEAD, and has a budget of its own,
+    /// so that a destination that is down holds up no event. No journal tells how many effects arrive: only the least
+    /// budget is granted.
+    pub fn effects(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
+        Self { sampled: true, ..Self::over(DueState::Effect, timing, budget, limits, moment) }
+    }
+
+    fn over(state: DueState, timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         Self {
             timing,
             budget,
             limits,
-            pages: pages(DueState::Pending, SHARD_PAGE),
+            pages: pages(state, SHARD_PAGE, &timing, moment),
             next_pages: VecDeque::new(),
             rounds: 1,
             waiting: VecDeque::new(),
@@ -106,7 +112,7 @@ impl Run {
             sampled: false,
             taken: 0,
             stalled: false,
-            dead_pages: pages(DueState::Dead, DEAD_PAGE),
+            dead_pages: VecDeque::new(),
             report: Report::default(),
         }
     }
@@ -208,6 +214,14 @@ impl Run {
     pub fn report(self) -> Report {
         self.report
     }
+}
+
+/// The first page of each shard. If the time does not suffice for all shards, others are left out each time.
+fn pages(state: DueState, limit: usize, timing: &Timing, moment: Moment) -> VecDeque<DueQuery> {
+    let shards = timing.shards_read.max(1);
+    let first = u16::try_from(moment.entropy % u64::from(shards)).unwrap_or(0);
+    let query = |shard| DueQuery { state, shard, until: moment.now, after: None, limit };
+    (first..shards).chain(0..first).map(query).collect()
 }
 
 fn age_of_first(query: &DueQuery, entries: &[DueEntry]) -> Option<Millis> {

@@ -1,10 +1,12 @@
 //! The transaction that applies an event, and what its cancellation means.
 
 use crate::call::{CancellationReason, HandlerPlan};
+use crate::effect::EffectDraft;
+use crate::ingress::creation;
 use crate::item::{Item, Value};
-use crate::key::{RecordKind, Tenant};
+use crate::key::{ClaimId, RecordKey, RecordKind, Tenant};
 use crate::purpose::Purpose;
-use crate::record::{Outcome, Record, Status, attribute, remove, set};
+use crate::record::{Due, EffectPart, Outcome, Record, Status, attribute, encode_names, remove, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
@@ -13,7 +15,7 @@ use crate::write::{Action, Condition, Table, Write};
 pub(super) const RECORD: &str = "record";
 
 /// Why a commit was cancelled. The position of a reason tells its write: 0 is the record, 1 the domain key, the rest
-/// are the handler's own writes.
+/// are the handler's own writes, and at the end the effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cancellation {
     /// The record is no longer as it was read: it was finished, killed, replayed or expired. Takes precedence over all
@@ -21,6 +23,9 @@ pub enum Cancellation {
     Elsewhere,
     /// The business fact was applied before.
     DuplicateFact,
+    /// An effect of this commit has a record. Only this commit or its own earlier try can have created it, so the record says
+    /// what happened.
+    EffectExists,
     /// A condition of the handler's own writes failed.
     Overtaken,
     /// The store can never carry out one of the writes.
@@ -30,13 +35,15 @@ pub enum Cancellation {
 }
 
 impl Cancellation {
-    /// Reads the reasons of a cancelled commit.
-    pub fn of(reasons: &[CancellationReason]) -> Self {
+    /// Reads the reasons of a cancelled commit, the last of which are those of this many effects.
+    pub fn of(reasons: &[CancellationReason], effects: usize) -> Self {
         let failed = |reason: &CancellationReason| *reason == CancellationReason::ConditionFailed;
+        let first_effect = reasons.len().saturating_sub(effects).max(2);
         match reasons {
             [record, ..] if failed(record) => Self::Elsewhere,
             [_, domain_key, ..] if failed(domain_key) => Self::DuplicateFact,
             _ if reasons.contains(&CancellationReason::Invalid) => Self::Invalid,
+            _ if reasons.iter().skip(first_effect).any(failed) => Self::EffectExists,
             [_, _, rest @ ..] if rest.iter().any(failed) => Self::Overtaken,
             _ => Self::Transient,
         }
@@ -48,7 +55,7 @@ pub(super) fn pause_bound(recommits: u8) -> Millis {
     Millis(50 << recommits.min(8))
 }
 
-/// The transaction: the record, the domain key and all writes of the plan.
+/// The transaction: the record, the domain key, all writes of the plan, and its effects.
 pub(super) fn writes(
     record: &Record,
     tenant: &Tenant,
@@ -57,9 +64,74 @@ pub(super) fn writes(
     moment: Moment,
 ) -> Vec<Write> {
     let key = plan.domain_key.item(tenant, &plan.consumer, &record.key, record.generation);
-    let mut writes = vec![settle(record, Outcome::Applied, timing, moment), domain_key(record, key, timing, moment)];
+    let mut settled = settle(record, Outcome::Applied, timing, moment);
+    let names: Vec<_> = plan.effects.iter().map(|draft| draft.name.clone()).collect();
+    if let (Action::Update(changes), false) = (&mut settled.action, names.is_empty()) {
+        changes.push(set(attribute::EFFECTS, encode_names(&names)));
+    }
+    let mut writes = vec![settled, domain_key(record, key, timing, moment)];
     writes.extend(plan.plan.into_writes());
+    let effects = plan.effects.into_iter().map(|draft| effect(record, draft, timing, moment));
+    writes.extend(effects.map(|effect| creation(&effect, Purpose::CreateEffect)));
     writes
+}
+
+/// The header that counts how often hookonce has passed an event on.
+pub(crate) const HOPS: &str = "hookonce-hops";
+
+/// The record of an effect: PENDING, due one lease after `now`.
+fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -> Record {
+    let key = RecordKey::effect(&event.key, &event.claim_id, event.generation, draft.name.as_str());
+    Record {
+        status: Status::Pending,
+        claim_id: ClaimId::of_child(&event.key, &event.claim_id, &key),
+        generation: 0,
+        tenant: event.tenant.clone(),
+        provider: event.provider.clone(),
+        event_type: event.event_type.clone(),
+        body: Some(draft.body),
+        body_sha256: draft.sha256,
+        headers: event.headers.iter().filter(|(name, _)| *name == HOPS).map(|(n, v)| (n.clone(), v.clone())).collect(),
+        secret_index: event.secret_index,
+        received_at: moment.now,
+        journal_shard: None,
+        due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
+        retries: 0,
+        attempts: 0,
+        resends: 0,
+        dead_letters: 0,
+        dead_letter_at: None,
+        handler_away_since: None,
+        parent: Some(event.key.clone()),
+        expires_at: Some(timing.expiry(key.kind(), moment.now)),
+        outcome: None,
+        last_error: None,
+        dead_reason: None,
+        duplicate_count: 0,
+        last_seen_at: None,
+        last_seen_by: None,
+        processed_at: None,
+        dead_at: None,
+        discarded_at: None,
+        accept_duplicate: false,
+        quarantine_mismatch: false,
+        effects: Vec::new(),
+        effect: Some(Box::new(EffectPart {
+            name: draft.name,
+            destination: draft.destination,
+            method: draft.method,
+            path: draft.path,
+            content_type: draft.content_type,
+            pass: None,
+            first_call_at: None,
+            callee: None,
+            key_epoch: 0,
+            retried_at: None,
+            status_code: None,
+            duration: None,
+        })),
+        key,
+    }
 }
 
 /// Ends a PENDING record. The condition is the same for a single write and in the transaction.
@@ -70,6 +142,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
         Outcome::Duplicate => Purpose::MarkDuplicate,
         Outcome::Ignored => Purpose::MarkIgnored,
         Outcome::FannedOut => Purpose::CloseEnvelope,
+        Outcome::Delivered => Purpose::SettleEffect,
     };
     Write {
         purpose,

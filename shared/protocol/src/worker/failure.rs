@@ -152,7 +152,7 @@ impl Worker {
 
 /// Whether the record is still PENDING under this claim, so that only another copy's count came first. An unreadable
 /// record counts as such: this version must not give it up.
-fn still_mine(found: &Found, record: &Record) -> bool {
+pub(crate) fn still_mine(found: &Found, record: &Record) -> bool {
     match found {
         Found::Record(now) => {
             now.status == Status::Pending && now.claim_id == record.claim_id && now.generation == record.generation

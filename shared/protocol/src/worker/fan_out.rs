@@ -203,7 +203,7 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             body: Some(event.body.clone()),
             body_sha256: event.sha256,
             // Thousands of children would crowd into the envelope's partition of the journal.
-            journal_shard: journal_shard(envelope.received_at, key.shard(timing.shards)),
+            journal_shard: Some(journal_shard(envelope.received_at, key.shard(timing.shards))),
             due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
             retries: 0,
             attempts: 0,
@@ -218,6 +218,8 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             duplicate_count: 0,
             last_seen_at: None,
             last_seen_by: None,
+            effects: Vec::new(),
+            effect: None,
             key,
             ..envelope.clone()
         }

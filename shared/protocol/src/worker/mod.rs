@@ -1,12 +1,13 @@
 //! The worker: takes a message and settles its record.
 //!
 //! ```text
-//! read ─ PENDING ─▶ plan ─▶ commit: record, domain key and every mutation in one transaction ─▶ ack
+//! read ─ PENDING ─▶ plan ─▶ commit: record, domain key, every mutation and every effect in one transaction ─▶ hint the
+//!   │                 │        │                                                                effects ─▶ ack
 //!   │                 │        ├─ record no longer as read ─▶ ack (someone finished, replayed or expired it)
 //!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
-//!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ ack
+//!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
 //!   │                 ├─ handler away ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
@@ -38,7 +39,8 @@ use crate::timing::{Moment, Timing};
 use crate::write::Write;
 
 pub use commit::Cancellation;
-pub(crate) use failure::death;
+pub(crate) use commit::HOPS;
+pub(crate) use failure::{death, still_mine};
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
 use fan_out::{FanOut, Own};
 
@@ -92,6 +94,7 @@ enum State {
     Committing { attempt: Box<Attempt> },
     Pausing { attempt: Box<Attempt> },
     Confirming { record: Box<Record> },
+    HintingEffects,
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
     Creating { fan_out: FanOut, children: Vec<ChildEvent> },
@@ -106,6 +109,8 @@ enum State {
 struct Attempt {
     record: Box<Record>,
     writes: Vec<Write>,
+    /// The effects, whose writes are the last ones.
+    effects: Vec<RecordKey>,
     when_condition_fails: WhenConditionFails,
     replans: u8,
     recommits: u8,
@@ -181,6 +186,7 @@ impl Worker {
         let record = match found {
             Found::Nothing => return Step::done(Settled::Ack(Done::Absent)).signal(Signal::RecordAbsent),
             Found::Unreadable(_) => return self.transient(0, moment).signal(Signal::UnknownVersion),
+            Found::Record(record) if record.key.kind() == RecordKind::Effect => return misrouted(),
             Found::Record(record) => record,
         };
         match record.status {
@@ -191,7 +197,7 @@ impl Worker {
                     let call = Call::Split(record.clone());
                     self.call(State::Splitting { record }, call)
                 }
-                RecordKind::Delivery | RecordKind::Event => {
+                RecordKind::Delivery | RecordKind::Event | RecordKind::Effect => {
                     let call = Call::Plan(record.clone());
                     self.call(State::Planning { record, replans }, call)
                 }
@@ -221,12 +227,14 @@ impl Worker {
         let Some(tenant) = record.owner() else {
             return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::HandlerFailed);
         };
-        if let Err(error) = plan.plan.check(&tenant, &plan.scope) {
+        if let Err(error) = plan.plan.check_with(&plan.effects, &tenant, &plan.scope) {
             return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::PlanRefused(error));
         }
         let when_condition_fails = plan.plan.when_condition_fails;
+        let key = |name: &str| RecordKey::effect(&record.key, &record.claim_id, record.generation, name);
+        let effects = plan.effects.iter().map(|draft| key(draft.name.as_str())).collect();
         let writes = commit::writes(&record, &tenant, plan, &self.timing, moment);
-        let attempt = Attempt { record, writes, when_condition_fails, replans, recommits: 0 };
+        let attempt = Attempt { record, writes, effects, when_condition_fails, replans, recommits: 0 };
         self.send_commit(Box::new(attempt))
     }
 
@@ -237,19 +245,32 @@ impl Worker {
 
     fn committed(self, committed: Committed, attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
         match committed {
-            Committed::Applied => Step::done(Settled::Ack(Done::Settled(Outcome::Applied))),
+            Committed::Applied => self.applied(attempt.effects),
             Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
             Committed::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
-            Committed::Unavailable => {
-                let call = Call::Read(attempt.record.key.clone());
-                self.call(State::Confirming { record: attempt.record }, call).signal(Signal::CommitUnknown)
-            }
+            Committed::Unavailable => self.confirm(attempt.record),
         }
     }
 
+    /// Reads the record again, because only it can tell whether it was committed.
+    fn confirm(self, record: Box<Record>) -> WorkerStep {
+        let call = Call::Read(record.key.clone());
+        self.call(State::Confirming { record }, call).signal(Signal::CommitUnknown)
+    }
+
+    /// The record is settled. Sends the hints of its effects; the relay sends those that fail.
+    fn applied(self, effects: Vec<RecordKey>) -> WorkerStep {
+        if effects.is_empty() {
+            return Step::done(Settled::Ack(Done::Settled(Outcome::Applied)));
+        }
+        let messages = effects.into_iter().map(|pk| Message::Ref { pk }).collect();
+        self.call(State::HintingEffects, Call::SendEach(messages))
+    }
+
     fn cancelled(self, reasons: &[CancellationReason], mut attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
-        match Cancellation::of(reasons) {
+        match Cancellation::of(reasons, attempt.effects.len()) {
             Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
+            Cancellation::EffectExists => self.confirm(attempt.record),
             Cancellation::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
             Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
@@ -291,14 +312,22 @@ impl Worker {
     }
 
     fn confirmed(self, found: &Found, record: &Record, moment: Moment) -> WorkerStep {
-        let settled = matches!(found, Found::Record(now) if now.status == Status::Processed
-            && now.claim_id == record.claim_id && now.generation == record.generation);
-        if settled {
-            return Step::done(Settled::Ack(Done::Settled(Outcome::Applied)));
+        if let Found::Record(now) = found
+            && now.status == Status::Processed
+            && now.claim_id == record.claim_id
+            && now.generation == record.generation
+        {
+            // Of the record as it is: another copy may have committed another plan.
+            return self.applied(now.effect_keys());
         }
         // A commit that lands later is harmless: either its condition fails, or it is the one commit.
         self.transient(record.attempts, moment)
     }
+}
+
+/// A hint is in the wrong queue. Its record is in the relay's schedule.
+pub(crate) fn misrouted<Machine>() -> Step<Machine, Settled> {
+    Step::done(Settled::Ack(Done::Elsewhere)).signal(Signal::HintMisrouted)
 }
 
 /// Makes a new record DEAD before it is written.
@@ -330,6 +359,11 @@ impl Machine for Worker {
                 Ok(found) => self.confirmed(&found, &record, moment),
                 Err(_) => self.transient(record.attempts, moment),
             },
+            State::HintingEffects => {
+                let settled = Step::done(Settled::Ack(Done::Settled(Outcome::Applied)));
+                let lost = !matches!(&reply, Reply::SentEach(sent) if sent.iter().all(Result::is_ok));
+                if lost { settled.signal(Signal::HintFailed) } else { settled }
+            }
             State::Marking { record, outcome } => self.marked(&reply.written(), record, outcome, moment),
             State::Splitting { record } => self.split(reply.split(), record, moment),
             State::Creating { fan_out, children } => {

@@ -74,6 +74,8 @@ fn call_words(call: &Call, part: usize) -> String {
         Call::SendEach(messages) => format!("send {} hints", messages.len()),
         Call::QueryDue(_) => "query due".to_owned(),
         Call::Plan(record) => format!("plan {}", record.key),
+        Call::Terms(destination) => format!("read the terms of {destination}"),
+        Call::Deliver(delivery) => format!("call {}", delivery.destination),
         Call::Split(_) | Call::CountReceived { .. } | Call::Wait(_) => "at once".to_owned(),
     }
 }

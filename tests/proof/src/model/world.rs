@@ -339,6 +339,7 @@ impl World {
             Call::Plan(record) => Class::Plan { slot: self.slot(record.key.as_str()) },
             Call::ReadTrail(key) => Class::Trail { slot: self.slot(key.as_str()) },
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
+            Call::Terms(_) | Call::Deliver(_) => unreachable!("effects have a model of their own"),
         }
     }
 
@@ -562,6 +563,6 @@ fn unavailable(call: &Call) -> Reply {
         Call::SendEach(messages) => Reply::SentEach(vec![Err(Unavailable); messages.len()]),
         Call::QueryDue(_) => Reply::Due(Err(Unavailable)),
         Call::Plan(_) => Reply::Planned(Planned::Unavailable),
-        Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => Reply::Done,
+        Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) | Call::Terms(_) | Call::Deliver(_) => Reply::Done,
     }
 }

@@ -76,6 +76,8 @@ impl InvariantChecker {
             | Purpose::RepairDueTime
             | Purpose::CountFailure
             | Purpose::Postpone
+            | Purpose::RearmEffect
+            | Purpose::FailEffect
             | Purpose::RearmDeadLetter
             | Purpose::Retry
             | Purpose::Force => *self.excused.entry(write.key.as_str().to_owned()).or_default() += 1,
@@ -94,6 +96,10 @@ impl InvariantChecker {
             | Purpose::DieOfFailure
             | Purpose::DieOfAge
             | Purpose::DieOfDeadLetter
+            | Purpose::CreateEffect
+            | Purpose::GuardCall
+            | Purpose::SettleEffect
+            | Purpose::DieOfCall
             | Purpose::Discard
             | Purpose::Redact
             | Purpose::NoteOperation

@@ -265,7 +265,7 @@ impl Story {
 fn may_have_children(record: &Record) -> bool {
     match record.outcome {
         None | Some(Outcome::FannedOut) => true,
-        Some(Outcome::Applied | Outcome::Duplicate | Outcome::Ignored) => false,
+        Some(Outcome::Applied | Outcome::Duplicate | Outcome::Ignored | Outcome::Delivered) => false,
     }
 }
 

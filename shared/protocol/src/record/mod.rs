@@ -1,91 +1,23 @@
 //! The record: one item per delivery or event. It is the truth about it.
 
+pub mod attribute;
+mod effect;
+
 use std::collections::BTreeMap;
 
+use crate::effect::EffectName;
 use crate::item::{Item, PARTITION_KEY, Value};
-use crate::key::{ClaimId, EndpointId, RecordKey, Tenant};
+use crate::key::{ClaimId, EndpointId, RecordKey, RecordKind, Tenant};
 use crate::time::{EpochMs, EpochSec};
 use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
+pub(crate) use effect::encode_names;
+use effect::{decode_names, insert};
+pub use effect::{EffectPart, Pass};
+
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
-
-/// The attribute names of a record. They are whole words, because the person on call reads them in a console.
-pub mod attribute {
-    #![allow(missing_docs, reason = "the names say what they hold; `Record` documents each")]
-    pub const SCHEMA_VERSION: &str = "schema_version";
-    pub const STATUS: &str = "status";
-    pub const CLAIM_ID: &str = "claim_id";
-    pub const GENERATION: &str = "generation";
-    pub const TENANT: &str = "tenant";
-    pub const PROVIDER: &str = "provider";
-    pub const EVENT_TYPE: &str = "event_type";
-    pub const BODY: &str = "body";
-    pub const BODY_SHA256: &str = "body_sha256";
-    pub const HEADERS: &str = "headers";
-    pub const SECRET_INDEX: &str = "secret_index";
-    pub const RECEIVED_AT: &str = "received_at";
-    pub const JOURNAL_SHARD: &str = "journal_shard";
-    pub const DUE_SHARD: &str = "due_shard";
-    pub const DUE_AT: &str = "due_at";
-    pub const ATTEMPTS: &str = "attempts";
-    pub const RESENDS: &str = "resends";
-    pub const RETRIES: &str = "retries";
-    pub const DEAD_LETTERS: &str = "dead_letters";
-    pub const DEAD_LETTER_AT: &str = "dead_letter_at";
-    pub const HANDLER_AWAY_SINCE: &str = "handler_away_since";
-    pub const PARENT: &str = "parent";
-    pub const EXPIRES_AT: &str = "expires_at";
-    pub const OUTCOME: &str = "outcome";
-    pub const LAST_ERROR: &str = "last_error";
-    pub const DEAD_REASON: &str = "dead_reason";
-    pub const DUPLICATE_COUNT: &str = "duplicate_count";
-    pub const LAST_SEEN_AT: &str = "last_seen_at";
-    pub const LAST_SEEN_BY: &str = "last_seen_by";
-    pub const PROCESSED_AT: &str = "processed_at";
-    pub const DEAD_AT: &str = "dead_at";
-    pub const DISCARDED_AT: &str = "discarded_at";
-    pub const ACCEPT_DUPLICATE: &str = "accept_duplicate";
-    pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
-
-    /// The head of a record: all attributes except the key and the body.
-    pub const HEAD: [&str; 33] = [
-        SCHEMA_VERSION,
-        STATUS,
-        CLAIM_ID,
-        GENERATION,
-        TENANT,
-        PROVIDER,
-        EVENT_TYPE,
-        BODY_SHA256,
-        HEADERS,
-        SECRET_INDEX,
-        RECEIVED_AT,
-        JOURNAL_SHARD,
-        DUE_SHARD,
-        DUE_AT,
-        ATTEMPTS,
-        RESENDS,
-        RETRIES,
-        DEAD_LETTERS,
-        DEAD_LETTER_AT,
-        HANDLER_AWAY_SINCE,
-        PARENT,
-        EXPIRES_AT,
-        OUTCOME,
-        LAST_ERROR,
-        DEAD_REASON,
-        DUPLICATE_COUNT,
-        LAST_SEEN_AT,
-        LAST_SEEN_BY,
-        PROCESSED_AT,
-        DEAD_AT,
-        DISCARDED_AT,
-        ACCEPT_DUPLICATE,
-        QUARANTINE_MISMATCH,
-    ];
-}
 
 words! {
     /// The status of a record.
@@ -112,6 +44,8 @@ words! {
         Ignored = "IGNORED",
         /// An envelope whose events all have their own records.
         FannedOut = "FANNED_OUT",
+        /// An effect that its callee did.
+        Delivered = "DELIVERED",
     }
 }
 
@@ -128,6 +62,10 @@ words! {
         DeadLetter = "DEAD_LETTER",
         /// Another body came under a known id.
         IdCollision = "ID_COLLISION",
+        /// The callee may have done the effect: nobody can tell, and it must not be called again.
+        UnknownOutcome = "UNKNOWN_OUTCOME",
+        /// The callee refused the effect, and did not do it.
+        Refused = "REFUSED",
     }
 }
 
@@ -135,8 +73,12 @@ impl DeadReason {
     /// Whether the effect may already have been applied, so that a retry could apply it twice.
     pub const fn effect_unknown(self) -> bool {
         match self {
-            Self::Stale => true,
-            Self::AttemptsExhausted | Self::Permanent | Self::DeadLetter | Self::IdCollision => false,
+            Self::Stale | Self::UnknownOutcome => true,
+            Self::AttemptsExhausted
+            | Self::Permanent
+            | Self::DeadLetter
+            | Self::IdCollision
+            | Self::Refused => false,
         }
     }
 }
@@ -144,7 +86,7 @@ impl DeadReason {
 /// When a record is due, and in which shard of the index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Due {
-    /// `due#<n>` while PENDING, `dead#<n>` while DEAD.
+    /// `due#<n>` while PENDING, `effect_due#<n>` for an effect, `dead#<n>` while DEAD.
     pub shard: String,
     /// The next send time while PENDING, the time of death while DEAD.
     pub at: EpochMs,
@@ -153,7 +95,11 @@ pub struct Due {
 impl Due {
     /// The entry of a PENDING record.
     pub fn pending(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
-        Self { shard: pending_shard(key.shard(shards)), at }
+        let list = match key.kind() {
+            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => pending_shard,
+            RecordKind::Effect => effect_shard,
+        };
+        Self { shard: list(key.shard(shards)), at }
     }
 
     /// The entry of a DEAD record.
@@ -162,15 +108,23 @@ impl Due {
     }
 }
 
-/// What the index partitions of PENDING records begin with, before the shard.
+/// What the index partitions of PENDING deliveries, events and envelopes begin with, before the shard.
 pub const PENDING_LIST: &str = "due#";
+
+/// What the index partitions of PENDING effects begin with, before the shard.
+pub const EFFECT_LIST: &str = "effect_due#";
 
 /// What the index partitions of DEAD records begin with, before the shard.
 pub const DEAD_LIST: &str = "dead#";
 
-/// The index partition for PENDING records of a shard.
+/// The index partition for PENDING deliveries, events and envelopes of a shard.
 pub fn pending_shard(shard: u16) -> String {
     format!("{PENDING_LIST}{shard}")
+}
+
+/// The index partition for PENDING effects of a shard.
+pub fn effect_shard(shard: u16) -> String {
+    format!("{EFFECT_LIST}{shard}")
 }
 
 /// The index partition for DEAD records of a shard.
@@ -210,8 +164,8 @@ pub struct Record {
     pub secret_index: i64,
     /// When the delivery was received.
     pub received_at: EpochMs,
-    /// Its partition of the journal, which lists records by the hour of receipt. Written once.
-    pub journal_shard: String,
+    /// Its partition of the journal, which lists records by the hour of receipt. Written once. `None` for an effect.
+    pub journal_shard: Option<String>,
     /// The entry in the index of due records. `None` unless PENDING or DEAD.
     pub due: Option<Due>,
     /// How often an operator brought it back in the same generation. What was decided before a retry must not end the
@@ -227,7 +181,7 @@ pub struct Record {
     pub dead_letter_at: Option<EpochMs>,
     /// Since when every call found its handler away. `None` if the last one reached it.
     pub handler_away_since: Option<EpochMs>,
-    /// The envelope that this event came in.
+    /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,
     /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
     pub expires_at: Option<EpochSec>,
@@ -253,6 +207,10 @@ pub struct Record {
     pub accept_duplicate: bool,
     /// The endpoint quarantines another body under a known id. Kept for the fan-out of an envelope.
     pub quarantine_mismatch: bool,
+    /// The names of the effects that its last commit created.
+    pub effects: Vec<EffectName>,
+    /// What only an effect has.
+    pub effect: Option<Box<EffectPart>>,
 }
 
 /// A stored item that this code must not act on: another version wrote it, or it is not a record.
@@ -347,6 +305,12 @@ impl Record {
         self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
     }
 
+    /// The keys of the effects that its last commit created.
+    pub fn effect_keys(&self) -> Vec<RecordKey> {
+        let key = |name: &EffectName| RecordKey::effect(&self.key, &self.claim_id, self.generation, name.as_str());
+        self.effects.iter().map(key).collect()
+    }
+
     /// The one word that says most about where it stands: its outcome, else its status.
     pub fn state_word(&self) -> &'static str {
         match (self.status, self.outcome) {
@@ -369,12 +333,12 @@ impl Record {
         put(attribute::BODY_SHA256, Value::Bytes(self.body_sha256.to_vec()));
         put(attribute::SECRET_INDEX, self.secret_index.into());
         put(attribute::RECEIVED_AT, self.received_at.0.into());
-        put(attribute::JOURNAL_SHARD, self.journal_shard.as_str().into());
         put(attribute::ATTEMPTS, self.attempts.into());
         put(attribute::RESENDS, self.resends.into());
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         put(attribute::HEADERS, Value::Map(headers));
         let optional = [
+            (attribute::JOURNAL_SHARD, self.journal_shard.as_deref().map(Value::from)),
             (attribute::TENANT, self.tenant.as_ref().map(|tenant| tenant.as_str().into())),
             (attribute::BODY, self.body.clone().map(Value::Bytes)),
             (attribute::DUE_SHARD, self.due.as_ref().map(|due| due.shard.as_str().into())),
@@ -396,11 +360,11 @@ impl Record {
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
             (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
             (attribute::QUARANTINE_MISMATCH, self.quarantine_mismatch.then_some(Value::Flag(true))),
+            (attribute::EFFECTS, (!self.effects.is_empty()).then(|| encode_names(&self.effects))),
         ];
-        for (name, value) in optional {
-            if let Some(value) = value {
-                item.insert(name.to_owned(), value);
-            }
+        insert(&mut item, optional);
+        if let Some(effect) = &self.effect {
+            effect.encode(&mut item);
         }
         item
     }
@@ -421,8 +385,15 @@ impl Record {
         let number = |name: &str| item.get(name).and_then(Value::as_i64);
         let moment = |name: &str| number(name).map(EpochMs);
         let flag = |name: &str| item.get(name) == Some(&Value::Flag(true));
+        let key = RecordKey::parse(text(PARTITION_KEY)?)?;
+        let (journal_shard, effect) = match key.kind() {
+            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => {
+                (Some(text(attribute::JOURNAL_SHARD)?.to_owned()), None)
+            }
+            RecordKind::Effect => (None, Some(Box::new(EffectPart::decode(item)?))),
+        };
         Some(Self {
-            key: RecordKey::parse(text(PARTITION_KEY)?)?,
+            key,
             status: Status::parse(text(attribute::STATUS)?)?,
             claim_id: ClaimId(text(attribute::CLAIM_ID)?.to_owned()),
             generation: number(attribute::GENERATION)?,
@@ -437,7 +408,7 @@ impl Record {
             headers: decode_headers(item.get(attribute::HEADERS)?)?,
             secret_index: number(attribute::SECRET_INDEX)?,
             received_at: moment(attribute::RECEIVED_AT)?,
-            journal_shard: text(attribute::JOURNAL_SHARD)?.to_owned(),
+            journal_shard,
             due: match (text(attribute::DUE_SHARD), moment(attribute::DUE_AT)) {
                 (Some(shard), Some(at)) => Some(Due { shard: shard.to_owned(), at }),
                 (None, _) | (_, None) => None,
@@ -461,6 +432,8 @@ impl Record {
             discarded_at: moment(attribute::DISCARDED_AT),
             accept_duplicate: flag(attribute::ACCEPT_DUPLICATE),
             quarantine_mismatch: flag(attribute::QUARANTINE_MISMATCH),
+            effects: item.get(attribute::EFFECTS).map_or(Some(Vec::new()), decode_names)?,
+            effect,
         })
     }
 }

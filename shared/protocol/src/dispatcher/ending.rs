@@ -1,0 +1,129 @@
+//! The writes after a call, or instead of one. Each ends this message's part.
+
+use super::{Dispatcher, DispatcherStep, Effect, Ending, NextCall, State};
+use crate::call::{Call, Signal};
+use crate::purpose::Purpose;
+use crate::record::{DeadReason, Outcome, Status, attribute, equals, remove, set};
+use crate::time::Millis;
+use crate::timing::{Moment, Timing};
+use crate::worker::{Done, Settled, VISIBILITY_MAX, death};
+use crate::write::{Action, Change, Clause, Table, Write};
+
+/// The code of an effect that its callee did not do: it cannot be reached, or takes no calls for now.
+const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
+
+/// The code of an effect of whose last call nobody can tell how it ended.
+const CALL_UNCLEAR: &str = "CALL_UNCLEAR";
+
+impl Dispatcher {
+    /// Ends an effect that its callee did. Whoever has the pass now: done is done.
+    pub(super) fn settle(
+        self,
+        effect: Effect,
+        status: Option<u16>,
+        duration: Millis,
+        moment: Moment,
+    ) -> DispatcherStep {
+        let mut changes = vec![
+            set(attribute::STATUS, Status::Processed.as_str()),
+            set(attribute::OUTCOME, Outcome::Delivered.as_str()),
+            set(attribute::PROCESSED_AT, moment.now.0),
+            set(attribute::EXPIRES_AT, self.timing.expiry(effect.record.key.kind(), moment.now).0),
+            set(attribute::DURATION_MS, duration.0),
+            remove(attribute::DUE_SHARD),
+            remove(attribute::DUE_AT),
+            remove(attribute::LAST_ERROR),
+        ];
+        changes.extend(status.map(|status| set(attribute::STATUS_CODE, i64::from(status))));
+        let settled = Settled::Ack(Done::Settled(Outcome::Delivered));
+        self.end(effect, Purpose::SettleEffect, changes, [], settled, Signal::EffectDelivered)
+    }
+
+    /// Makes an effect DEAD that may not be called again.
+    pub(super) fn die(
+        self,
+        effect: Effect,
+        reason: DeadReason,
+        pass: Option<&str>,
+        moment: Moment,
+    ) -> DispatcherStep {
+        let mut changes = vec![set(attribute::LAST_ERROR, reason.as_str())];
+        changes.extend(death(&effect.record, reason, &self.timing, moment));
+        let seen = effect.unchanged(pass);
+        let settled = Settled::Ack(Done::Dead);
+        self.end(effect, Purpose::DieOfCall, changes, seen, settled, Signal::RecordDead(reason))
+    }
+
+    /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends.
+    pub(super) fn postpone(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
+        let NextCall { effect, guarded, .. } = call;
+        let sends = effect.record.resends.saturating_add(self.receives.saturating_sub(1));
+        let wait = pause(retry_after.unwrap_or_else(|| self.timing.backoff_bound(sends)), &self.timing, moment);
+        let mut changes = self.due_again(wait, DESTINATION_UNAVAILABLE, moment);
+        if guarded {
+            changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
+            if effect.first_call().is_none() {
+                changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
+            }
+        }
+        let mut seen = effect.unchanged(guarded.then_some(self.pass.as_str())).to_vec();
+        // Without a pass, a write that comes late must not undo what the relay or another copy has set since.
+        let due = effect.record.due.as_ref().filter(|_| !guarded);
+        seen.extend(due.map(|due| equals(attribute::DUE_AT, due.at.0)));
+        self.end(effect, Purpose::RearmEffect, changes, seen, waiting(wait), Signal::EffectWaits)
+    }
+
+    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one.
+    pub(super) fn count(
+        self,
+        effect: Effect,
+        retry_after: Option<Millis>,
+        pass: Option<&str>,
+        moment: Moment,
+    ) -> DispatcherStep {
+        let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
+        let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
+        let wait = backoff.max(asked);
+        let mut changes = self.due_again(wait, CALL_UNCLEAR, moment);
+        changes.push(set(attribute::ATTEMPTS, effect.record.attempts + 1));
+        changes.extend(pass.is_some().then(|| [remove(attribute::PASS), remove(attribute::PASS_AT)]).into_iter().flatten());
+        let seen = effect.unchanged(pass);
+        self.end(effect, Purpose::FailEffect, changes, seen, waiting(wait), Signal::EffectWaits)
+    }
+
+    /// The message returns first. The relay is the fallback if it does not.
+    fn due_again(&self, wait: Millis, code: &str, moment: Moment) -> Vec<Change> {
+        let due_at = moment.now.plus(wait).plus(self.timing.effects_visibility_timeout);
+        vec![set(attribute::DUE_AT, due_at.0), set(attribute::LAST_ERROR, code)]
+    }
+
+    fn end(
+        self,
+        effect: Effect,
+        purpose: Purpose,
+        changes: Vec<Change>,
+        seen: impl IntoIterator<Item = Clause>,
+        settled: Settled,
+        signal: Signal,
+    ) -> DispatcherStep {
+        let write = Write {
+            purpose,
+            table: Table::Inbox,
+            key: effect.record.key.as_str().into(),
+            action: Action::Update(changes),
+            condition: effect.record.guard().condition(seen),
+        };
+        let ending = Box::new(Ending { record: effect.record, write: write.clone(), settled, signal });
+        self.call(State::Writing { ending, rewrites: 0 }, Call::Write(write))
+    }
+}
+
+/// Stretches a pause, between the back-off's base and its cap.
+fn pause(length: Millis, timing: &Timing, moment: Moment) -> Millis {
+    moment.stretched(Millis(length.0.clamp(timing.backoff_base.0, timing.backoff_cap.0)))
+}
+
+/// For a short pause the message comes back. For a longer one the relay sends it, within its budget.
+fn waiting(wait: Millis) -> Settled {
+    if wait > VISIBILITY_MAX { Settled::Ack(Done::Deferred) } else { Settled::Retry(wait) }
+}

@@ -1,0 +1,336 @@
+//! The dispatcher: takes the hint of an effect and makes one call.
+//!
+//! ```text
+//! read ─ PENDING ─▶ terms of the destination ─▶ guard (keyed, at_most_once) ─▶ one call ─▶ DELIVERED
+//!   │                 │                           └─ not confirmed ─▶ no call    ├─ not done ─▶ wait, uncounted
+//!   │                 │                                                          ├─ refused ─▶ DEAD
+//!   │                 │                                                          └─ unclear ─▶ count it and wait, or DEAD
+//!   │                 ├─ unknown, unreadable ─▶ wait, uncounted
+//!   │                 └─ an earlier call can no longer be repeated ─▶ DEAD: UNKNOWN_OUTCOME
+//!   ├─ another process has the pass ─▶ wait until that process is gone
+//!   ├─ too old ─▶ DEAD: STALE, or UNKNOWN_OUTCOME if it was called
+//!   └─ anything else ─▶ ack
+//! ```
+//! The guard is one conditional write. It takes the *pass*, the right to make the next call, and notes when the first call
+//! was allowed and who the callee was. Whoever reads these later knows that the callee may have done the effect, also if the
+//! process died before the call. For a destination without a promise (at_least_once) there is no guard.
+
+mod ending;
+mod key;
+
+use crate::call::{Call, Machine, Reply, Signal, Step, Unavailable, Written};
+use crate::destination::{Called, Class, Delivery, Terms};
+use crate::key::RecordKind;
+use crate::message::{Message, MessageError};
+use crate::purpose::Purpose;
+use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, equals, set};
+use crate::time::{EpochMs, Millis};
+use crate::timing::{Moment, Timing};
+use crate::worker::{Done, HOPS, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
+use crate::write::{Action, Clause, Table, Write};
+
+pub use key::idempotency_key;
+
+/// How often one message may repeat a write whose result is unknown.
+pub const REWRITES_MAX: u8 = 3;
+
+/// The machine for one message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Dispatcher {
+    timing: Timing,
+    receives: i64,
+    /// Identifies this receive of the message. Every repeat of its own guard has it.
+    pass: String,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Reading,
+    Asking { effect: Effect },
+    Guarding { call: Box<NextCall>, write: Write, rewrites: u8 },
+    Calling { call: Box<NextCall>, started_at: EpochMs },
+    Writing { ending: Box<Ending>, rewrites: u8 },
+    /// Before the write is repeated.
+    Pausing { then: Box<Self> },
+}
+
+/// An effect as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Effect {
+    record: Box<Record>,
+    part: Box<EffectPart>,
+}
+
+/// A call that is about to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NextCall {
+    effect: Effect,
+    terms: Terms,
+    /// Whether a pass was taken for it.
+    guarded: bool,
+}
+
+/// A write that ends this message's part.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Ending {
+    record: Box<Record>,
+    write: Write,
+    settled: Settled,
+    signal: Signal,
+}
+
+type DispatcherStep = Step<Dispatcher, Settled>;
+
+impl Effect {
+    /// The effect is still as it was read, and so is its pass: this one, or none.
+    fn unchanged(&self, pass: Option<&str>) -> [Clause; 2] {
+        let pass = match pass {
+            Some(pass) => equals(attribute::PASS, pass),
+            None => Clause::Absent(attribute::PASS.into()),
+        };
+        [equals(attribute::ATTEMPTS, self.record.attempts), pass]
+    }
+
+    fn pass(&self) -> Option<&str> {
+        self.part.pass.as_ref().map(|pass| pass.id.as_str())
+    }
+
+    /// Since when it has been tried: its commit, or when an operator brought it back.
+    fn since(&self) -> EpochMs {
+        self.part.retried_at.unwrap_or(self.record.received_at)
+    }
+
+    /// The callee as an earlier call left it. None if there was none.
+    fn first_call(&self) -> Option<(EpochMs, Option<&str>)> {
+        self.part.first_call_at.map(|at| (at, self.part.callee.as_deref()))
+    }
+}
+
+impl Dispatcher {
+    /// Starts with the decoded message. `receives` counts how often it was received, this time included. `pass` is unique,
+    /// and drawn before the first call.
+    pub fn start(
+        message: Result<Message, MessageError>,
+        receives: i64,
+        pass: String,
+        timing: Timing,
+        moment: Moment,
+    ) -> DispatcherStep {
+        let machine = Self { timing, receives, pass, state: State::Reading };
+        match message {
+            Ok(Message::Ref { pk }) if pk.kind() == RecordKind::Effect => Step::call(machine, Call::Read(pk)),
+            Ok(Message::Ref { .. }) => misrouted(),
+            // It is the only copy of a delivery. It goes to the dead-letter queue, where it is claimed.
+            Ok(Message::Full(_)) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::HintMisrouted),
+            Err(MessageError::UnknownVersion) => machine.transient(0, moment).signal(Signal::UnknownVersion),
+            Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
+        }
+    }
+
+    fn call(mut self, state: State, call: Call) -> DispatcherStep {
+        self.state = state;
+        Step::call(self, call)
+    }
+
+    /// Backs off without counting, as the worker does.
+    fn transient(&self, attempts: i64, moment: Moment) -> DispatcherStep {
+        let exponent = attempts.max(self.receives.saturating_sub(1));
+        let bound = self.timing.backoff_bound(exponent).0.min(TRANSIENT_VISIBILITY_MAX.0);
+        Step::done(Settled::Retry(moment.uniform(Millis(bound))))
+    }
+
+    fn found(self, found: Found, moment: Moment) -> DispatcherStep {
+        let record = match found {
+            Found::Nothing => return Step::done(Settled::Ack(Done::Absent)).signal(Signal::RecordAbsent),
+            Found::Unreadable(_) => return self.transient(0, moment).signal(Signal::UnknownVersion),
+            Found::Record(record) if record.status == Status::Pending => record,
+            Found::Record(_) => return Step::done(Settled::Ack(Done::Elsewhere)),
+        };
+        let Some(part) = record.effect.clone() else { return misrouted() };
+        let effect = Effect { record, part };
+        if let Some(wait) = effect.part.pass.as_ref().and_then(|pass| self.still_held(pass, moment)) {
+            return Step::done(Settled::Retry(wait)).signal(Signal::EffectWaits);
+        }
+        if moment.now > effect.since().plus(self.timing.effect_age_max) {
+            let reason = if effect.first_call().is_some() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
+            let seen = effect.pass().map(str::to_owned);
+            return self.die(effect, reason, seen.as_deref(), moment);
+        }
+        let call = Call::Terms(effect.part.destination.clone());
+        self.call(State::Asking { effect }, call)
+    }
+
+    /// How long the process that has this pass may still live.
+    fn still_held(&self, pass: &Pass, moment: Moment) -> Option<Millis> {
+        let left = pass.at.plus(self.timing.effects_visibility_timeout).0.saturating_sub(moment.now.0);
+        (left >= 0).then(|| Millis((left + 1).min(VISIBILITY_MAX.0)))
+    }
+
+    fn asked(self, terms: Result<Option<Terms>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
+        let Ok(Some(terms)) = terms else {
+            return self.transient(effect.record.attempts, moment).signal(Signal::DestinationUnknown);
+        };
+        if let Some((first_call_at, callee)) = effect.first_call() {
+            let repeatable = callee == Some(terms.callee.as_str())
+                && match terms.class {
+                    Class::Keyed { window } => {
+                        let last = first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0);
+                        moment.now.0 <= last
+                    }
+                    Class::AtMostOnce => false,
+                    Class::AtLeastOnce => true,
+                };
+            if !repeatable {
+                let seen = effect.pass().map(str::to_owned);
+                return self.die(effect, DeadReason::UnknownOutcome, seen.as_deref(), moment);
+            }
+        }
+        match terms.class {
+            Class::Keyed { .. } | Class::AtMostOnce => self.guard(effect, terms, moment),
+            Class::AtLeastOnce => self.deliver(Box::new(NextCall { effect, terms, guarded: false }), moment),
+        }
+    }
+
+    /// Takes the pass for the next call.
+    fn guard(self, effect: Effect, terms: Terms, moment: Moment) -> DispatcherStep {
+        let mut changes = vec![
+            set(attribute::PASS, self.pass.as_str()),
+            set(attribute::PASS_AT, moment.now.0),
+            set(attribute::CALLEE, terms.callee.as_str()),
+        ];
+        if effect.part.first_call_at.is_none() {
+            changes.push(set(attribute::FIRST_CALL_AT, moment.now.0));
+        }
+        let write = Write {
+            purpose: Purpose::GuardCall,
+            table: Table::Inbox,
+            key: effect.record.key.as_str().into(),
+            action: Action::Update(changes),
+            condition: effect.record.guard().condition(effect.unchanged(effect.pass())),
+        };
+        let call = Box::new(NextCall { effect, terms, guarded: true });
+        self.call(State::Guarding { call, write: write.clone(), rewrites: 0 }, Call::Write(write))
+    }
+
+    fn guarded(
+        self,
+        written: &Written,
+        call: Box<NextCall>,
+        write: Write,
+        rewrites: u8,
+        moment: Moment,
+    ) -> DispatcherStep {
+        match written {
+            Written::Applied => self.deliver(call, moment),
+            Written::ConditionFailed(found) if still_mine(found, &call.effect.record) => {
+                self.transient(call.effect.record.attempts, moment).signal(Signal::EffectWaits)
+            }
+            Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
+            Written::TransactionConflict | Written::Unavailable if rewrites < REWRITES_MAX => {
+                self.pause(State::Guarding { call, write, rewrites: rewrites + 1 }, rewrites, moment)
+            }
+            // It may have been carried out. Without an answer there is no call, and the next process waits for this one.
+            Written::TransactionConflict | Written::Unavailable => self.transient(call.effect.record.attempts, moment),
+            Written::Invalid => self.transient(call.effect.record.attempts, moment).signal(Signal::WriteInvalid),
+        }
+    }
+
+    fn pause(self, then: State, rewrites: u8, moment: Moment) -> DispatcherStep {
+        let wait = moment.uniform(Millis(100 << rewrites));
+        self.call(State::Pausing { then: Box::new(then) }, Call::Wait(wait))
+    }
+
+    fn deliver(self, call: Box<NextCall>, moment: Moment) -> DispatcherStep {
+        let Effect { record, part } = &call.effect;
+        let (Some(event), Some(body)) = (record.parent.clone(), record.body.clone()) else {
+            return self.transient(record.attempts, moment).signal(Signal::UnknownVersion);
+        };
+        let delivery = Delivery {
+            effect: record.key.clone(),
+            event,
+            destination: part.destination.clone(),
+            idempotency_key: idempotency_key(&record.key, &record.claim_id, record.generation, part.key_epoch),
+            method: part.method,
+            path: part.path.clone(),
+            content_type: part.content_type.clone(),
+            body,
+            hops: record.headers.get(HOPS).and_then(|hops| hops.parse().ok()).unwrap_or(0),
+        };
+        self.call(State::Calling { call, started_at: moment.now }, Call::Deliver(Box::new(delivery)))
+    }
+
+    fn called(self, called: Called, call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
+        let own_pass = call.guarded.then(|| self.pass.clone());
+        match called {
+            Called::Done { status } => {
+                let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
+                self.settle(call.effect, status, duration, moment)
+            }
+            Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
+            Called::Refused { .. } => {
+                // A first call that is refused was not done. Of an earlier one nobody can tell.
+                let first = call.effect.first_call().is_none();
+                let reason = if first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
+                self.die(call.effect, reason, own_pass.as_deref(), moment)
+            }
+            Called::Unclear { retry_after } => {
+                let over = moment.now > call.effect.since().plus(call.terms.give_up_after);
+                let reason = match call.terms.class {
+                    Class::AtMostOnce => Some(DeadReason::UnknownOutcome),
+                    Class::Keyed { .. } if over => Some(DeadReason::UnknownOutcome),
+                    Class::AtLeastOnce if over => Some(DeadReason::AttemptsExhausted),
+                    Class::Keyed { .. } | Class::AtLeastOnce => None,
+                };
+                match reason {
+                    Some(reason) => self.die(call.effect, reason, own_pass.as_deref(), moment),
+                    None => self.count(call.effect, retry_after, own_pass.as_deref(), moment),
+                }
+            }
+        }
+    }
+
+    fn written(self, written: &Written, ending: Box<Ending>, rewrites: u8, moment: Moment) -> DispatcherStep {
+        let attempts = ending.record.attempts;
+        match written {
+            Written::Applied => Step::done(ending.settled).signal(ending.signal),
+            Written::ConditionFailed(found) if still_mine(found, &ending.record) => self.transient(attempts, moment),
+            Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
+            Written::TransactionConflict | Written::Unavailable if rewrites < REWRITES_MAX => {
+                self.pause(State::Writing { ending, rewrites: rewrites + 1 }, rewrites, moment)
+            }
+            Written::TransactionConflict | Written::Unavailable => self.transient(attempts, moment),
+            Written::Invalid => self.transient(attempts, moment).signal(Signal::WriteInvalid),
+        }
+    }
+
+    /// Repeats the write after the pause.
+    fn again(self, then: State) -> DispatcherStep {
+        let write = match &then {
+            State::Guarding { write, .. } => write.clone(),
+            State::Writing { ending, .. } => ending.write.clone(),
+            State::Reading | State::Asking { .. } | State::Calling { .. } | State::Pausing { .. } => {
+                return Step::done(Settled::Retry(Millis(0)));
+            }
+        };
+        self.call(then, Call::Write(write))
+    }
+}
+
+impl Machine for Dispatcher {
+    type Output = Settled;
+
+    fn step(mut self, reply: Reply, moment: Moment) -> DispatcherStep {
+        match std::mem::replace(&mut self.state, State::Reading) {
+            State::Reading => match reply.read() {
+                Ok(found) => self.found(found, moment),
+                Err(_) => self.transient(0, moment),
+            },
+            State::Asking { effect } => self.asked(reply.terms(), effect, moment),
+            State::Guarding { call, write, rewrites } => self.guarded(&reply.written(), call, write, rewrites, moment),
+            State::Calling { call, started_at } => self.called(reply.called(), *call, started_at, moment),
+            State::Writing { ending, rewrites } => self.written(&reply.written(), ending, rewrites, moment),
+            State::Pausing { then } => self.again(*then),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What only the record of an effect holds.
+
+use super::attribute;
+use crate::effect::{DestinationId, EffectName, Method};
+use crate::item::{Item, Value};
+use crate::time::{EpochMs, Millis};
+
+/// What the record of an effect holds besides. Its body is the payload, and `received_at` the time of the commit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EffectPart {
+    /// Its name within the event.
+    pub name: EffectName,
+    /// Where it goes.
+    pub destination: DestinationId,
+    /// The method.
+    pub method: Method,
+    /// What follows the address of the destination.
+    pub path: String,
+    /// The type of its content.
+    pub content_type: String,
+    /// Who may make the next call, or makes it now, and since when. `None` if nobody does.
+    pub pass: Option<Pass>,
+    /// When the first call was allowed of which nobody knows that it was in vain.
+    pub first_call_at: Option<EpochMs>,
+    /// Who was called then.
+    pub callee: Option<String>,
+    /// How often an operator replaced its key, because the callee had refused it.
+    pub key_epoch: i64,
+    /// When an operator last brought it back.
+    pub retried_at: Option<EpochMs>,
+    /// The status of the answer with which it was done.
+    pub status_code: Option<u16>,
+    /// How long that call took.
+    pub duration: Option<Millis>,
+}
+
+/// The right to make one call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pass {
+    /// Identifies it: drawn once for each receive of a message, before the first call.
+    pub id: String,
+    /// When it was taken.
+    pub at: EpochMs,
+}
+
+impl EffectPart {
+    pub(super) fn encode(&self, item: &mut Item) {
+        let optional = [
+            (attribute::EFFECT, Some(self.name.as_str().into())),
+            (attribute::DESTINATION, Some(self.destination.as_str().into())),
+            (attribute::METHOD, Some(self.method.as_str().into())),
+            (attribute::PATH, Some(self.path.as_str().into())),
+            (attribute::CONTENT_TYPE, Some(self.content_type.as_str().into())),
+            (attribute::PASS, self.pass.as_ref().map(|pass| pass.id.as_str().into())),
+            (attribute::PASS_AT, self.pass.as_ref().map(|pass| pass.at.0.into())),
+            (attribute::FIRST_CALL_AT, self.first_call_at.map(|at| at.0.into())),
+            (attribute::CALLEE, self.callee.as_deref().map(Value::from)),
+            (attribute::KEY_EPOCH, (self.key_epoch > 0).then(|| self.key_epoch.into())),
+            (attribute::RETRIED_AT, self.retried_at.map(|at| at.0.into())),
+            (attribute::STATUS_CODE, self.status_code.map(|status| i64::from(status).into())),
+            (attribute::DURATION_MS, self.duration.map(|duration| duration.0.into())),
+        ];
+        insert(item, optional);
+    }
+
+    pub(super) fn decode(item: &Item) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(Value::as_text);
+        let number = |name: &str| item.get(name).and_then(Value::as_i64);
+        let pass = text(attribute::PASS).zip(number(attribute::PASS_AT));
+        Some(Self {
+            name: EffectName::stored(text(attribute::EFFECT)?)?,
+            destination: DestinationId::parse(text(attribute::DESTINATION)?).ok()?,
+            method: Method::parse(text(attribute::METHOD)?)?,
+            path: text(attribute::PATH)?.to_owned(),
+            content_type: text(attribute::CONTENT_TYPE)?.to_owned(),
+            pass: pass.map(|(id, at)| Pass { id: id.to_owned(), at: EpochMs(at) }),
+            first_call_at: number(attribute::FIRST_CALL_AT).map(EpochMs),
+            callee: text(attribute::CALLEE).map(str::to_owned),
+            key_epoch: number(attribute::KEY_EPOCH).unwrap_or(0),
+            retried_at: number(attribute::RETRIED_AT).map(EpochMs),
+            status_code: number(attribute::STATUS_CODE).and_then(|status| u16::try_from(status).ok()),
+            duration: number(attribute::DURATION_MS).map(Millis),
+        })
+    }
+}
+
+/// Adds the attributes that there are.
+pub(super) fn insert<const N: usize>(item: &mut Item, optional: [(&str, Option<Value>); N]) {
+    for (name, value) in optional {
+        if let Some(value) = value {
+            item.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// Names of effects as a value.
+pub(crate) fn encode_names(names: &[EffectName]) -> Value {
+    Value::List(names.iter().map(|name| name.as_str().into()).collect())
+}
+
+/// Reads stored names of effects.
+pub(super) fn decode_names(value: &Value) -> Option<Vec<EffectName>> {
+    let Value::List(names) = value else { return None };
+    names.iter().map(|name| EffectName::stored(name.as_text()?)).collect()
+}
