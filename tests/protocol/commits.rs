@@ -55,3 +55,12 @@ fn a_list_that_names_no_reason_is_tried_again() {
     assert_eq!(Cancellation::of(&[Fine, Fine], 0), Cancellation::Transient);
     assert_eq!(Cancellation::of(&[Transient, Fine, Fine], 0), Cancellation::Transient);
 }
+
+#[test]
+fn an_effect_that_exists_is_no_condition_of_the_handler() {
+    let reasons = [Fine, Fine, ConditionFailed, ConditionFailed];
+    assert_eq!(Cancellation::of(&reasons, 1), Cancellation::EffectExists);
+    assert_eq!(Cancellation::of(&reasons[..3], 0), Cancellation::Overtaken);
+    assert_eq!(Cancellation::of(&[Fine, Fine, Fine, ConditionFailed], 2), Cancellation::EffectExists);
+    assert_eq!(Cancellation::of(&[Fine, ConditionFailed, ConditionFailed], 1), Cancellation::DuplicateFact);
+}

@@ -2,6 +2,7 @@
 
 mod commits;
 mod dead_letters;
+mod dispatcher;
 mod effects;
 mod keys;
 mod messages;

@@ -17,7 +17,7 @@ fn the_values_that_ship_break_no_rule() {
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(TimingViolation, Timing); 18] = [
+    let broken: [(TimingViolation, Timing); 22] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
@@ -39,6 +39,10 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::DeadLetterRetentionTooShort, Timing { dead_letter_retention: Millis::days(7), ..whole }),
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
+        (TimingViolation::EffectsVisibilityTooShort, Timing { effects_visibility_timeout: Millis(359_999), ..whole }),
+        (TimingViolation::KeyMarginTooShort, Timing { key_margin: Millis(149_999), ..whole }),
+        (TimingViolation::EffectAge, Timing { effect_age_max: Millis::days(95), ..whole }),
+        (TimingViolation::EffectAge, Timing { effect_age_max: Millis::hours(1), ..whole }),
         (TimingViolation::Counts, Timing { attempts_max: 0, ..whole }),
         (TimingViolation::ShardsUnread, Timing { shards: 17, ..whole }),
         (TimingViolation::ShardsUnread, Timing { shards_read: 1_025, ..whole }),

@@ -78,7 +78,7 @@ fn a_code_without_a_page_and_a_page_without_a_code_are_found() {
     let files = planted([
         ("functions/worker/src/handlers/a.rs", handler),
         ("shared/providers/src/refusal.rs", refusal),
-        ("shared/protocol/src/record.rs", reasons),
+        ("shared/protocol/src/record/mod.rs", reasons),
         ("docs/errors/THREE_CODE.md", "# THREE_CODE\n"),
     ]);
     let found = unpaired(&files);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EffectDraft};
+use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EFFECT_PATH_BYTES_MAX, EffectDraft, EffectPathError, check_path};
 use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
@@ -22,13 +22,14 @@ pub const ALTERNATIVES_MAX: usize = 100;
 /// The most changes in one update. Its expression then stays below DynamoDB's 4 KB and 300 operators.
 pub const CHANGES_MAX: usize = 200;
 
-/// The longest path or content type of an effect, in bytes.
-pub const EFFECT_TEXT_BYTES_MAX: usize = 2_048;
+/// The longest content type of an effect, in bytes.
+pub const CONTENT_TYPE_BYTES_MAX: usize = 256;
 
 /// What the record of an effect holds besides its payload, its path and its content type, at most, in bytes.
 const EFFECT_HEAD_BYTES_MAX: usize = 4_096;
 
-const _: () = assert!(EFFECT_BYTES_MAX + 2 * EFFECT_TEXT_BYTES_MAX + EFFECT_HEAD_BYTES_MAX < ITEM_BYTES_MAX);
+const _: () =
+    assert!(EFFECT_BYTES_MAX + EFFECT_PATH_BYTES_MAX + CONTENT_TYPE_BYTES_MAX + EFFECT_HEAD_BYTES_MAX < ITEM_BYTES_MAX);
 
 /// The longest name of an attribute that an error shows, in bytes.
 const SHOWN_BYTES_MAX: usize = 64;
@@ -95,9 +96,12 @@ pub enum EffectFault {
     /// Too large a payload.
     #[error("the compressed payload has more than {EFFECT_BYTES_MAX} bytes")]
     TooLarge,
-    /// Too long a path or content type.
-    #[error("the path or the content type has more than {EFFECT_TEXT_BYTES_MAX} bytes")]
-    TextTooLong,
+    /// A path that could lead elsewhere.
+    #[error("the path {0}")]
+    Path(#[from] EffectPathError),
+    /// Too long a content type.
+    #[error("the content type has more than {CONTENT_TYPE_BYTES_MAX} bytes")]
+    ContentTypeTooLong,
 }
 
 fn of(table: Option<TableAlias>) -> String {
@@ -209,11 +213,12 @@ impl Plan {
 fn check_effects(effects: &[EffectDraft], scope: &Scope) -> Result<usize, PlanError> {
     let (mut names, mut bytes) = (BTreeSet::new(), 0_usize);
     for (index, effect) in effects.iter().enumerate() {
+        check_path(&effect.path).map_err(|fault| PlanError::Effect { index, fault: fault.into() })?;
         let rules = [
             (EffectFault::NameTwice, names.insert(&effect.name)),
             (EffectFault::Destination, scope.destinations.contains(&effect.destination)),
             (EffectFault::TooLarge, effect.body.len() <= EFFECT_BYTES_MAX),
-            (EffectFault::TextTooLong, effect.path.len().max(effect.content_type.len()) <= EFFECT_TEXT_BYTES_MAX),
+            (EffectFault::ContentTypeTooLong, effect.content_type.len() <= CONTENT_TYPE_BYTES_MAX),
         ];
         if let Some((fault, _)) = rules.into_iter().find(|(_, holds)| !holds) {
             return Err(PlanError::Effect { index, fault });

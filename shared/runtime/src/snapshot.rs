@@ -21,7 +21,8 @@ pub(crate) async fn read<S: Store>(
     reads: &[ItemRef],
     allowed: Option<&[TableAlias]>,
 ) -> Result<(Scope, Snapshot), Planned> {
-    let mut scope = Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
+    let mut scope =
+        Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
     let named = reads.iter().filter_map(|item| item.table).collect();
     describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::Unavailable)?;
     if let Err(fault) = asked(reads, &event.tenant, &scope) {

@@ -40,13 +40,7 @@ impl Dispatcher {
     }
 
     /// Makes an effect DEAD that may not be called again.
-    pub(super) fn die(
-        self,
-        effect: Effect,
-        reason: DeadReason,
-        pass: Option<&str>,
-        moment: Moment,
-    ) -> DispatcherStep {
+    pub(super) fn die(self, effect: Effect, reason: DeadReason, pass: Option<&str>, moment: Moment) -> DispatcherStep {
         let mut changes = vec![set(attribute::LAST_ERROR, reason.as_str())];
         changes.extend(death(&effect.record, reason, &self.timing, moment));
         let seen = effect.unchanged(pass);
@@ -86,7 +80,9 @@ impl Dispatcher {
         let wait = backoff.max(asked);
         let mut changes = self.due_again(wait, CALL_UNCLEAR, moment);
         changes.push(set(attribute::ATTEMPTS, effect.record.attempts + 1));
-        changes.extend(pass.is_some().then(|| [remove(attribute::PASS), remove(attribute::PASS_AT)]).into_iter().flatten());
+        changes.extend(
+            pass.is_some().then(|| [remove(attribute::PASS), remove(attribute::PASS_AT)]).into_iter().flatten(),
+        );
         let seen = effect.unchanged(pass);
         self.end(effect, Purpose::FailEffect, changes, seen, waiting(wait), Signal::EffectWaits)
     }

@@ -47,12 +47,26 @@ pub struct Dispatcher {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Reading,
-    Asking { effect: Effect },
-    Guarding { call: Box<NextCall>, write: Write, rewrites: u8 },
-    Calling { call: Box<NextCall>, started_at: EpochMs },
-    Writing { ending: Box<Ending>, rewrites: u8 },
+    Asking {
+        effect: Effect,
+    },
+    Guarding {
+        call: Box<NextCall>,
+        write: Write,
+        rewrites: u8,
+    },
+    Calling {
+        call: Box<NextCall>,
+        started_at: EpochMs,
+    },
+    Writing {
+        ending: Box<Ending>,
+        rewrites: u8,
+    },
     /// Before the write is repeated.
-    Pausing { then: Box<Self> },
+    Pausing {
+        then: Box<Self>,
+    },
 }
 
 /// An effect as it was read.

@@ -13,8 +13,8 @@ use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
 pub(crate) use effect::encode_names;
-use effect::{decode_names, insert};
 pub use effect::{EffectPart, Pass};
+use effect::{decode_names, insert};
 
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
@@ -74,11 +74,7 @@ impl DeadReason {
     pub const fn effect_unknown(self) -> bool {
         match self {
             Self::Stale | Self::UnknownOutcome => true,
-            Self::AttemptsExhausted
-            | Self::Permanent
-            | Self::DeadLetter
-            | Self::IdCollision
-            | Self::Refused => false,
+            Self::AttemptsExhausted | Self::Permanent | Self::DeadLetter | Self::IdCollision | Self::Refused => false,
         }
     }
 }

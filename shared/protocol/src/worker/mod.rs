@@ -40,8 +40,8 @@ use crate::write::Write;
 
 pub use commit::Cancellation;
 pub(crate) use commit::HOPS;
-pub(crate) use failure::{death, still_mine};
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
+pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
 
 /// How often one message may plan again after a condition of the plan failed.

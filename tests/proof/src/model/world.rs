@@ -339,7 +339,7 @@ impl World {
             Call::Plan(record) => Class::Plan { slot: self.slot(record.key.as_str()) },
             Call::ReadTrail(key) => Class::Trail { slot: self.slot(key.as_str()) },
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
-            Call::Terms(_) | Call::Deliver(_) => unreachable!("effects have a model of their own"),
+            Call::Terms(_) | Call::Deliver(_) => unreachable!("no effect is in the model"),
         }
     }
 

@@ -1,0 +1,190 @@
+//! The commit of effects, and where their hints go.
+
+use std::collections::BTreeSet;
+
+use hookonce_protocol::call::{Call, Committed, HandlerPlan, Machine, Next, Planned, Reply, Signal, Step};
+use hookonce_protocol::check::{EffectFault, PlanError, Scope};
+use hookonce_protocol::dispatcher::{Dispatcher, idempotency_key};
+use hookonce_protocol::effect::{DestinationId, EffectDraft, EffectName, Method};
+use hookonce_protocol::invariant::violations;
+use hookonce_protocol::key::{DomainKey, RecordKey, RecordKind};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::Plan;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::{Found, Outcome, Record};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::worker::{Done, Settled, Worker};
+use hookonce_protocol::write::Write;
+
+use super::a_record;
+use crate::support::clock::START;
+
+fn at(now: EpochMs) -> Moment {
+    Moment { now, entropy: 0 }
+}
+
+fn hint(record: &Record) -> Result<Message, hookonce_protocol::message::MessageError> {
+    Ok(Message::Ref { pk: record.key.clone() })
+}
+
+fn destination() -> DestinationId {
+    DestinationId::parse("receipts").unwrap()
+}
+
+fn draft(name: &str) -> EffectDraft {
+    EffectDraft {
+        name: EffectName::parse(name).unwrap(),
+        destination: destination(),
+        method: Method::Post,
+        path: "/send".to_owned(),
+        content_type: "application/json".to_owned(),
+        body: b"compressed".to_vec(),
+        sha256: [9; 32],
+    }
+}
+
+fn scope() -> Scope {
+    Scope { destinations: BTreeSet::from([destination()]), ..Scope::default() }
+}
+
+fn planned(effects: Vec<EffectDraft>, scope: Scope) -> Reply {
+    let plan = HandlerPlan {
+        consumer: "h".to_owned(),
+        domain_key: DomainKey::of(["fact"]),
+        plan: Plan::default(),
+        effects,
+        scope,
+    };
+    Reply::Planned(Planned::Plan(Box::new(plan)))
+}
+
+/// A worker that has read the event and planned.
+fn worker(effects: Vec<EffectDraft>, scope: Scope) -> (Record, Step<Worker, Settled>) {
+    let event = a_record("in#shop#evt_1");
+    let step = Worker::start(hint(&event), 1, Timing::standard(), at(START));
+    let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(event.clone())))), START);
+    (event, answered(step, planned(effects, scope), START))
+}
+
+fn answered<M: Machine>(step: Step<M, M::Output>, reply: Reply, now: EpochMs) -> Step<M, M::Output> {
+    match step.next {
+        Next::Call(machine, _) => machine.step(reply, at(now)),
+        Next::Done(_) => panic!("it has ended"),
+    }
+}
+
+fn call<M: Machine>(step: &Step<M, M::Output>) -> &Call {
+    match &step.next {
+        Next::Call(_, call) => call,
+        Next::Done(_) => panic!("it has ended"),
+    }
+}
+
+fn committed(step: &Step<Worker, Settled>) -> Vec<Write> {
+    let Call::Commit(writes) = call(step) else { panic!("it commits") };
+    writes.clone()
+}
+
+/// The record of an effect as its commit writes it.
+pub(super) fn an_effect() -> Record {
+    let (_, step) = worker(vec![draft("receipt")], scope());
+    let item = committed(&step).last().unwrap().apply(None).unwrap().unwrap();
+    Record::decode(&item).unwrap()
+}
+
+#[test]
+fn a_commit_ends_with_one_record_for_each_effect() {
+    let (event, step) = worker(vec![draft("receipt"), draft("note")], scope());
+    let writes = committed(&step);
+    let purposes: Vec<_> = writes.iter().map(|write| write.purpose).collect();
+    assert_eq!(purposes, [Purpose::Settle, Purpose::DomainKey, Purpose::CreateEffect, Purpose::CreateEffect]);
+    let settled = Record::decode(&writes[0].apply(Some(&event.encode())).unwrap().unwrap()).unwrap();
+    let keys: Vec<_> = writes[2..].iter().map(|write| write.key.as_str().to_owned()).collect();
+    assert_eq!(settled.effect_keys().iter().map(|key| key.as_str().to_owned()).collect::<Vec<_>>(), keys);
+    for write in &writes[2..] {
+        let effect = Record::decode(&write.apply(None).unwrap().unwrap()).unwrap();
+        assert_eq!(effect.key.kind(), RecordKind::Effect);
+        assert_eq!((effect.parent.as_ref(), effect.received_at), (Some(&event.key), START));
+        assert!(effect.due.as_ref().unwrap().shard.starts_with("effect_due#"));
+        assert_eq!(violations(&effect, &Timing::standard()), []);
+        assert_eq!(Record::decode(&effect.encode()).unwrap(), effect);
+        assert!(!effect.encode().contains_key("journal_shard"));
+    }
+}
+
+#[test]
+fn the_hints_of_effects_follow_the_commit_also_one_that_was_found_later() {
+    let (event, step) = worker(vec![draft("receipt")], scope());
+    let writes = committed(&step);
+    let now = writes[0].apply(Some(&event.encode())).unwrap().unwrap();
+    let pk = Record::decode(&now).unwrap().effect_keys().remove(0);
+    let hints = Call::SendEach(vec![Message::Ref { pk }]);
+
+    let sure = answered(step, Reply::Committed(Committed::Applied), START);
+    assert_eq!(call(&sure), &hints);
+    let lost = answered(sure, Reply::Done, START);
+    assert_eq!(
+        (lost.signals, lost.next),
+        (vec![Signal::HintFailed], Next::Done(Settled::Ack(Done::Settled(Outcome::Applied))))
+    );
+
+    let (_, step) = worker(vec![draft("receipt")], scope());
+    let unsure = answered(step, Reply::Committed(Committed::Unavailable), START);
+    let found = answered(unsure, Reply::Read(Ok(Found::from_item(Some(&now)))), START);
+    assert_eq!(call(&found), &hints);
+}
+
+#[test]
+fn a_worker_and_a_dispatcher_leave_the_hints_of_each_other_alone() {
+    let (timing, effect, event) = (Timing::standard(), an_effect(), a_record("in#shop#evt_1"));
+    let read = Worker::start(hint(&effect), 1, timing, at(START));
+    let step = answered(read, Reply::Read(Ok(Found::Record(Box::new(effect)))), START);
+    assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
+    let step = Dispatcher::start(hint(&event), 1, "p".to_owned(), timing, at(START));
+    assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
+    let full = Ok(Message::Full(Box::new(super::a_claim("in#shop#evt_1"))));
+    let step = Dispatcher::start(full, 1, "p".to_owned(), timing, at(START));
+    assert!(matches!(step.next, Next::Done(Settled::Retry(_))), "it is the only copy");
+}
+
+#[test]
+fn a_plan_is_refused_for_each_fault_of_an_effect() {
+    let refused = |effects, scope| worker(effects, scope).1.signals;
+    let fault = |index, fault| vec![Signal::PlanRefused(PlanError::Effect { index, fault })];
+    let large = EffectDraft { body: vec![0; 64 * 1024 + 1], ..draft("b") };
+    let astray = EffectDraft { path: "/../x".to_owned(), ..draft("b") };
+    let long = EffectDraft { content_type: "x".repeat(257), ..draft("b") };
+    assert_eq!(refused(vec![draft("a"), draft("a")], scope()), fault(1, EffectFault::NameTwice));
+    assert_eq!(refused(vec![draft("a")], Scope::default()), fault(0, EffectFault::Destination));
+    assert_eq!(refused(vec![draft("a"), large], scope()), fault(1, EffectFault::TooLarge));
+    assert!(matches!(
+        refused(vec![draft("a"), astray], scope())[..],
+        [Signal::PlanRefused(PlanError::Effect { index: 1, fault: EffectFault::Path(_) })]
+    ));
+    assert_eq!(refused(vec![draft("a"), long], scope()), fault(1, EffectFault::ContentTypeTooLong));
+    let many = |count: usize| (0..count).map(|index| draft(&format!("e{index}"))).collect::<Vec<_>>();
+    assert_eq!(refused(many(99), scope()), vec![Signal::PlanRefused(PlanError::TooManyWrites)]);
+    assert_eq!(refused(many(98), scope()), vec![]);
+    let heavy = many(50).into_iter().map(|effect| EffectDraft { body: vec![0; 64 * 1024], ..effect }).collect();
+    assert_eq!(refused(heavy, scope()), vec![Signal::PlanRefused(PlanError::TooLarge)]);
+}
+
+#[test]
+fn an_idempotency_key_is_a_uuid_and_changes_with_the_epoch_alone() {
+    let effect = an_effect();
+    let key = |epoch| idempotency_key(&effect.key, &effect.claim_id, effect.generation, epoch);
+    assert_eq!(key(0), key(0));
+    assert_ne!(key(0), key(1));
+    let parts: Vec<_> = key(0).split('-').map(str::len).collect();
+    assert_eq!(parts, [8, 4, 4, 4, 12]);
+    assert_eq!(key(0).as_bytes()[14], b'8');
+    assert!(b"89ab".contains(&key(0).as_bytes()[19]));
+}
+
+#[test]
+fn a_delivery_whose_own_id_looks_like_an_effect_is_none() {
+    for text in ["in#shop#fx", "in#shop#fx#alt#1"] {
+        assert_eq!(RecordKey::parse(text).unwrap().kind(), RecordKind::Delivery, "{text}");
+    }
+}
