@@ -5,6 +5,7 @@ use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation as Ordered;
 use hookonce_providers::UnsignedRequest;
+use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
 use serde_json::{Value, json};
@@ -135,6 +136,37 @@ async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
     let tables = harness.tables().await;
     assert!(tables.domain.contains_key("#dk#mailgun#c#%fact#event-1#1767225590.5"), "{:?}", tables.domain.keys());
     assert_eq!((tables.records.len(), tables.number("mailgun#count#f", "applied")), (2, 1));
+}
+
+/// Nobody dispatches here: what the commit stores is looked at.
+#[tokio::test]
+async fn a_forwarded_event_is_one_fact_by_its_signed_key_or_its_body() {
+    let named = json!({ "name": "named", "consumer": "crm", "types": ["invoice.*"], "fact": ["$.data.object.id"], "forward": ["crm"] });
+    let all = json!({ "name": "all", "consumer": "crm", "forward": ["crm", "n8n"] });
+    let harness = routed(&set("dead", &json!([named, all]))).await;
+    let refund = charge_refunded("evt_1", "ch_1", 100);
+    harness.deliver(&refund).await;
+    harness.deliver(&invoice_paid("evt_2", "in_1", 100)).await;
+    // GitHub does not sign the id of a delivery: one body is one fact, under whatever id it comes.
+    for id in ["1", "2"] {
+        let push = Delivery::new("github", r#"{"zen": 1}"#).header("x-github-delivery", id);
+        harness.deliver(&push.header("x-github-event", "ping")).await;
+        harness.work().await;
+    }
+    let tables = harness.tables().await;
+    let outcome = |end: &str| tables.record(end).outcome.unwrap();
+    let (applied, duplicate) = (Outcome::Applied, Outcome::Duplicate);
+    assert_eq!(["#evt_1", "#evt_2", "#1", "#2"].map(outcome), [applied, applied, applied, duplicate]);
+    for key in ["#dk#stripe#crm#%fact#key#evt_1", "#dk#stripe#crm#%type#invoice.paid#in_1"] {
+        assert!(tables.domain.contains_key(key), "{key} is not in {:?}", tables.domain.keys());
+    }
+    let of_body = |key: &&String| key.starts_with("#dk#github#crm#%fact#sha256#");
+    assert_eq!(tables.domain.keys().filter(of_body).count(), 1);
+    let effects: Vec<_> = tables.records.values().filter(|record| record.effect.is_some()).collect();
+    assert_eq!(effects.len(), 5, "two destinations, one, two, and none for the second ping");
+    let of_refund = effects.iter().find(|effect| effect.parent.as_ref() == Some(&tables.record("#evt_1").key));
+    let sent = of_refund.and_then(|effect| decompress(effect.body.as_deref()?).ok());
+    assert_eq!(sent, Some(refund.body), "the event's own bytes");
 }
 
 #[tokio::test]
@@ -351,7 +383,20 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (set("maybe", &json!([])).to_string(), "unknown variant `maybe`"),
         (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
         (route(json!({ "colour": 1 })), "unknown field `colour`"),
-        (route(json!({ "forward": ["crm"] })), "unknown field `forward`"),
+        (route(json!({ "forward": [] })), "routes[0].forward: must list 1 to 8"),
+        (route(json!({ "forward": vec!["a"; 9] })), "routes[0].forward: must list 1 to 8"),
+        (route(json!({ "forward": ["crm", "crm"] })), "routes[0].forward[1]: stands there twice"),
+        (route(json!({ "forward": ["CRM"] })), "routes[0].forward[0]: a destination id has"),
+        (route(json!({ "forward": ["crm"], "consumer": "-" })), "routes[0].consumer: must be there"),
+        (route(json!({ "destinations": ["a/b"] })), "routes[0].destinations[0]: a destination id has"),
+        (route(json!({ "destinations": vec!["a"; 21] })), "routes[0].destinations: must list 1 to 20"),
+        (route(json!({ "forward": ["crm"], "handler": "-", "destinations": ["a"] })), "is for the plan of a `handler`"),
+        (route(json!({ "forward": ["crm"], "handler": "-", "tables": ["a"] })), "is for the plan of a `handler`"),
+        (route(json!({ "forward": ["crm"], "handler": "-", "ignore": true })), "must have either `handler` or"),
+        (
+            route(json!({ "ignore": true, "handler": "-", "consumer": "-", "destinations": ["a"] })),
+            "routes[0].destinations: an ignored event",
+        ),
         (route(json!({ "handler": {"queue": "x"} })), "unknown variant `queue`"),
         (route(json!({ "handler": {"lambda": "a b"} })), "routes[0].handler.lambda: must be the name or ARN"),
         (route(json!({ "handler": {"url": "http://10.0.0.1:80/"} })), "routes[0].handler.url: must be http:// with"),
@@ -441,6 +486,8 @@ fn the_schema_describes_the_types() {
         across_types: Some(true),
         handler: Some(HandlerDocument::Builtin("h".to_owned())),
         tables: Some(vec!["orders".to_owned()]),
+        destinations: Some(vec!["receipts".to_owned()]),
+        forward: Some(vec!["crm".to_owned()]),
         ignore: Some(true),
     };
     let schema_of = Some("schemas/routes.json".to_owned());
@@ -459,6 +506,7 @@ fn the_schema_describes_the_types() {
     // Whatever the schema says of a name or a count is what the checker says, too.
     let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
     assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
+    assert_eq!([limit("destinations", "maxItems"), limit("forward", "maxItems")], [20, 8]);
     assert_eq!(limit("tables", "maxItems"), hookonce_runtime::tables::OWN_TABLES_MAX as u64);
     assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
     assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));

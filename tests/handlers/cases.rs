@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::event;
 use crate::support::samples::{bytes, invoice_paid};
 
-const HANDLERS: [&str; 3] = ["builds", "messages", "payments"];
+const HANDLERS: [&str; 5] = ["answers", "builds", "messages", "payments", "receipts"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +79,7 @@ struct NamedFact {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Effects {
+struct EffectFile {
     names: Texts,
     paths: Texts,
     effects: Vec<NamedEffect>,
@@ -214,7 +214,7 @@ fn keys_are_named_as_the_cases_say() {
 
 #[test]
 fn effects_are_written_as_the_cases_say() {
-    let Effects { names, paths, effects } = load("effects.json");
+    let EffectFile { names, paths, effects } = load("effects.json");
     let is_name = |name: &String| EffectName::parse(name).is_ok();
     let is_path = |path: &String| check_path(path).is_ok();
     assert_eq!(names.valid.iter().find(|name| !is_name(name)), None);
@@ -236,5 +236,8 @@ fn every_file_of_cases_is_read() {
     let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name != "README.md").collect();
     names.sort();
-    assert_eq!(names, ["builds.json", "effects.json", "keys.json", "messages.json", "payments.json"]);
+    assert_eq!(
+        names,
+        ["answers.json", "builds.json", "effects.json", "keys.json", "messages.json", "payments.json", "receipts.json"]
+    );
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod calls;
+mod effects;
 mod trouble;
 
 use base64::Engine as _;

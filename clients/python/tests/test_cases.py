@@ -7,9 +7,11 @@ from typing import Any, Iterator
 
 import pytest
 
+import answers
 import builds
 import messages
 import payments
+import receipts
 from cases import body, canonical, load
 from hookonce import Plan
 from hookonce.keys import fact_of, identity, item_key, once_key
@@ -19,6 +21,8 @@ ENTRIES: dict[str, Entry] = {
     "payments": payments.lambda_handler,
     "messages": messages.lambda_handler,
     "builds": builds.lambda_handler,
+    "answers": answers.lambda_handler,
+    "receipts": receipts.lambda_handler,
 }
 
 

@@ -38,7 +38,7 @@ type Message = {
 type Status = { readonly id: string; readonly status: string; readonly timestamp: string };
 
 /** Turns WhatsApp deliveries into conversations, leads and message statuses. */
-class Messages implements Handler {
+export class Messages implements Handler {
   fact(event: Event): Fact | Ignore {
     const wanted = event.type === "message" || event.type.startsWith("status");
     if (event.provider !== "meta_whatsapp" || !wanted) return IGNORE;
@@ -83,7 +83,7 @@ function planStatus(event: Event, update: Status, items: Items): Plan {
 }
 
 /** The one update in an event. */
-function read(event: Event): Message | Status {
+export function read(event: Event): Message | Status {
   const changes = event.read("MESSAGE_UNREADABLE").list("entry").flatMap((entry) => entry.list("changes"));
   for (const value of changes.map((change) => change.at("value"))) {
     const phone = value.text("metadata", "phone_number_id");

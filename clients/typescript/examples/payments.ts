@@ -19,7 +19,7 @@ import {
   Plan,
 } from "../src/index.js";
 
-const PAID = "invoice.paid";
+export const PAID = "invoice.paid";
 const REFUNDED = "charge.refunded";
 const REFUNDED_MINOR = "refunded_minor";
 
@@ -33,7 +33,7 @@ type Payment = {
 };
 
 /** Turns Stripe events into ledger entries and balances. */
-class Payments implements Handler {
+export class Payments implements Handler {
   fact(event: Event): Fact | Ignore {
     const wanted = event.provider === "stripe" && (event.type === PAID || event.type === REFUNDED);
     return wanted ? factOf(...parts(read(event))) : IGNORE;
@@ -60,7 +60,7 @@ class Payments implements Handler {
   }
 }
 
-function read(event: Event): Payment {
+export function read(event: Event): Payment {
   const paid = event.type === PAID;
   const body = event.read(paid ? "INVOICE_UNREADABLE" : "CHARGE_UNREADABLE").at("data", "object");
   const payment = {

@@ -3,9 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 
+import * as answers from "../examples/answers.js";
 import * as builds from "../examples/builds.js";
 import * as messages from "../examples/messages.js";
 import * as payments from "../examples/payments.js";
+import * as receipts from "../examples/receipts.js";
 import type { EventJson } from "../src/event.js";
 import { factOf, identity, itemKey, type Part, onceKey } from "../src/keys.js";
 import type { EffectJson, JsonValue, Method } from "../src/effect.js";
@@ -17,6 +19,8 @@ const ENTRIES: [string, Entry][] = [
   ["payments", payments.lambdaHandler],
   ["messages", messages.lambdaHandler],
   ["builds", builds.lambdaHandler],
+  ["answers", answers.lambdaHandler],
+  ["receipts", receipts.lambdaHandler],
 ];
 
 type Case = {

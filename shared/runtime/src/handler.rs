@@ -4,9 +4,11 @@
 //! the items that it asks for, and commits its plan in one transaction with the record and the domain key.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::effect::{DestinationId, EffectError};
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
@@ -91,6 +93,36 @@ impl From<HandlerError> for Failure {
     }
 }
 
+/// An effect that cannot be built is as wrong as one that the worker refuses.
+impl From<EffectError> for HandlerError {
+    fn from(_: EffectError) -> Self {
+        Self::permanent("PLAN_REFUSED")
+    }
+}
+
+/// What the plan for an event may reach beside the domain table, and where the event itself goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// The tables of one's own that a route lists. `None` without a route: all that the worker has, since whoever
+    /// configured them also chose the handlers of this build.
+    pub tables: Option<Vec<TableAlias>>,
+    /// The destinations that a route lists, in either list. None without a route.
+    pub destinations: BTreeSet<DestinationId>,
+    /// The destinations that get the event itself, in the order of the route.
+    pub forward: Vec<DestinationId>,
+}
+
+/// Who remembers which fact, and what the plan may reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mandate {
+    /// Who remembers the fact: the name that a route gives, else the handler's.
+    pub consumer: String,
+    /// The business fact.
+    pub domain_key: DomainKey,
+    /// What the plan may reach.
+    pub reach: Reach,
+}
+
 /// All handlers of a worker. The first one that wants an event gets it.
 #[derive(Debug, Default)]
 pub struct Handlers(Vec<Box<dyn Recognise>>);
@@ -141,9 +173,8 @@ pub struct Recognised<'a> {
     pub domain_key: DomainKey,
     /// The items that the handler needs to see.
     pub reads: Vec<ItemRef>,
-    /// The tables of one's own that it may use: those that a route lists. `None` without a route: all that the worker
-    /// has, since whoever configured them also chose the handlers of this build.
-    pub tables: Option<Vec<TableAlias>>,
+    /// What its plan may reach.
+    pub reach: Reach,
     plan: PlanStep<'a>,
 }
 
@@ -155,10 +186,16 @@ impl Recognised<'_> {
         Self { consumer: Cow::Owned(consumer.to_owned()), domain_key, ..self }
     }
 
-    /// The same with these tables of one's own alone.
+    /// The same with what a route lets its plan reach.
     #[must_use]
-    pub fn with_tables(self, tables: &[TableAlias]) -> Self {
-        Self { tables: Some(tables.to_vec()), ..self }
+    pub fn with_reach(self, reach: &Reach) -> Self {
+        Self { reach: reach.clone(), ..self }
+    }
+
+    /// Who remembers which fact, and what the plan may reach.
+    pub fn mandate(&self) -> Mandate {
+        let (consumer, domain_key) = (self.consumer.clone().into_owned(), self.domain_key.clone());
+        Mandate { consumer, domain_key, reach: self.reach.clone() }
     }
 
     /// Plans the changes, given these items.
@@ -172,9 +209,9 @@ impl Recognised<'_> {
 
 impl fmt::Debug for Recognised<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, domain_key, reads, tables, plan: _ } = self;
+        let Self { consumer, domain_key, reads, reach, plan: _ } = self;
         let mut shown = formatter.debug_struct("Recognised");
-        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).field("tables", tables);
+        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).field("reach", reach);
         shown.finish_non_exhaustive()
     }
 }
@@ -197,7 +234,7 @@ impl<H: Handler> Recognise for H {
             consumer: Cow::Borrowed(Handler::name(self)),
             domain_key: self.domain_key(&fact),
             reads: self.reads(event, &fact),
-            tables: None,
+            reach: Reach::default(),
             plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),
         }))
     }

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use error_reporter::Report;
 use futures::FutureExt as _;
 use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Planned, Reply, Signal, Split, Written};
+use hookonce_protocol::check::Scope;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::plan::{EVENT_VERSION, Event};
+use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
 use hookonce_protocol::record::{DeadReason, Record};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{HANDLER_MARGIN, Timing};
@@ -213,20 +214,22 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         match guarded(|| route::assign(&self.handlers, set, self.catalog, &event)) {
             Ok(Assigned::Nobody) => Planned::NoHandler,
             Ok(Assigned::Builtin(recognised)) => self.plan_here(&event, recognised).await,
+            Ok(Assigned::Forward(mandate)) => {
+                snapshot::complete(&self.store, &event, Scope::default(), mandate, Plan::default()).await
+            }
             Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, &event, calls).await,
             Err(failure) => Planned::Failed(failure),
         }
     }
 
     async fn plan_here(&self, event: &Event, recognised: Recognised<'_>) -> Planned {
-        let allowed = recognised.tables.clone();
-        let (scope, snapshot) = match snapshot::read(&self.store, event, &recognised.reads, allowed.as_deref()).await {
+        let (mandate, reads) = (recognised.mandate(), &recognised.reads);
+        let (scope, snapshot) = match snapshot::read(&self.store, event, reads, mandate.reach.tables.as_deref()).await {
             Ok(read) => read,
             Err(planned) => return planned,
         };
-        let (consumer, domain_key) = (recognised.consumer.clone().into_owned(), recognised.domain_key.clone());
         match guarded(|| recognised.plan(&snapshot)) {
-            Ok(plan) => snapshot::complete(&self.store, scope, consumer, domain_key, plan, allowed.as_deref()).await,
+            Ok(plan) => snapshot::complete(&self.store, event, scope, mandate, plan).await,
             Err(failure) => Planned::Failed(failure),
         }
     }

@@ -4,12 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::Scope;
-use hookonce_protocol::key::{DomainKey, Tenant};
+use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
+use hookonce_protocol::key::Tenant;
 use hookonce_protocol::place::{ItemRef, TableAlias};
-use hookonce_protocol::plan::{Event, Plan, Snapshot};
+use hookonce_protocol::plan::{Event, PLAN_WRITES_MAX, Plan, Snapshot};
+use sha2::{Digest as _, Sha256};
 
-use crate::handler::READS_MAX;
+use crate::body::{self, BODY_BYTES_MAX};
+use crate::handler::{Mandate, READS_MAX};
 use crate::port::Store;
+
+/// The longest type of a forwarded event's content, in bytes.
+const CONTENT_TYPE_BYTES_MAX: usize = 256;
 
 /// Reads these items for the handler of an event.
 ///
@@ -38,24 +44,72 @@ pub(crate) fn asked_too_much() -> Planned {
     Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"))
 }
 
-/// A plan with its consumer and fact, by a handler that has seen this.
+/// A plan with its mandate, by a handler that has seen this.
 pub(crate) async fn complete<S: Store>(
     store: &S,
+    event: &Event,
     mut scope: Scope,
-    consumer: String,
-    domain_key: DomainKey,
-    plan: Plan,
-    allowed: Option<&[TableAlias]>,
+    mandate: Mandate,
+    mut plan: Plan,
 ) -> Planned {
-    if !plan.effects.is_empty() {
-        tracing::warn!("the plan has effects, which this worker cannot commit");
-        return Planned::Failed(Failure::permanent("PLAN_REFUSED"));
-    }
+    let Mandate { consumer, domain_key, reach } = mandate;
     let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
-    let Ok(()) = describe(store, &mut scope, named.flatten().collect(), allowed).await else {
+    let Ok(()) = describe(store, &mut scope, named.flatten().collect(), reach.tables.as_deref()).await else {
         return Planned::Unavailable;
     };
-    Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, effects: Vec::new(), scope }))
+    match drafts(std::mem::take(&mut plan.effects), event, &reach.forward) {
+        Ok(effects) => {
+            scope.destinations = reach.destinations;
+            Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, effects, scope }))
+        }
+        Err(failure) => Planned::Failed(failure),
+    }
+}
+
+/// What the commit stores: the plan's effects, and the event itself for each destination that it is forwarded to. Of
+/// more effects than a plan may have, no more are made than it takes to refuse it.
+fn drafts(effects: Vec<Effect>, event: &Event, forward: &[DestinationId]) -> Result<Vec<EffectDraft>, Failure> {
+    let mut drafts = Vec::new();
+    for effect in effects.into_iter().take(PLAN_WRITES_MAX + 1) {
+        let Effect { name, destination, payload, method, path } = effect;
+        let content_type = payload.content_type().to_owned();
+        let (body, sha256) = stored(payload.bytes())?;
+        drafts.push(EffectDraft { name, destination, method, path, content_type, body, sha256 });
+    }
+    if forward.is_empty() {
+        return Ok(drafts);
+    }
+    let (body, sha256) = stored(&event.body)?;
+    let forwarded = forward.iter().map(|destination| EffectDraft {
+        name: EffectName::forward(destination),
+        destination: destination.clone(),
+        method: Method::Post,
+        path: String::new(),
+        content_type: content_type(event).to_owned(),
+        body: body.clone(),
+        sha256,
+    });
+    Ok(drafts.into_iter().chain(forwarded).collect())
+}
+
+/// The compressed payload and its hash. What could not be decompressed again is not stored.
+fn stored(payload: &[u8]) -> Result<(Vec<u8>, [u8; 32]), Failure> {
+    if payload.len() as u64 > BODY_BYTES_MAX {
+        tracing::warn!("the payload of an effect has more than {BODY_BYTES_MAX} bytes");
+        return Err(Failure::permanent("PLAN_REFUSED"));
+    }
+    let body = body::compress(payload).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
+    Ok((body, Sha256::digest(payload).into()))
+}
+
+/// The content type that the event came with.
+fn content_type(event: &Event) -> &str {
+    let plain = |text: &&str| {
+        let fits = (1..=CONTENT_TYPE_BYTES_MAX).contains(&text.len());
+        fits && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    };
+    let came = event.headers.get("content-type").map(String::as_str).filter(plain);
+    came.unwrap_or_else(|| Payload::Bytes(Vec::new()).content_type())
 }
 
 /// Learns the keys of the tables that a handler names, as far as it may use them. Any other stays unknown, and its items

@@ -4,6 +4,7 @@ A handler is pure: it names a business fact, asks for the items that it must see
 commits the plan in one transaction with the record of the event. See the package's README for an example.
 """
 
+from .effect import Json
 from .errors import HandlerError, Permanent, Retryable
 from .event import Document, Event
 from .keys import Fact, ItemKey, Key, OnceKey, TableKey, fact_of
@@ -23,6 +24,7 @@ __all__ = [
     "Item",
     "ItemKey",
     "Items",
+    "Json",
     "Key",
     "Number",
     "OnceKey",

@@ -63,9 +63,9 @@ struct Profile {
 }
 
 #[derive(Debug, Deserialize)]
-struct Message {
-    id: String,
-    from: String,
+pub(super) struct Message {
+    pub(super) id: String,
+    pub(super) from: String,
     timestamp: String,
     #[serde(rename = "type")]
     kind: String,
@@ -98,9 +98,9 @@ pub enum Update {
 /// A message with its sender and receiver.
 #[derive(Debug)]
 pub struct Sent {
-    phone: String,
+    pub(super) phone: String,
     contacts: Vec<Contact>,
-    message: Message,
+    pub(super) message: Message,
 }
 
 impl Update {

@@ -1,30 +1,38 @@
 //! Your business rules go here.
 //!
 //! A handler is pure: it names a business fact, asks for the domain items that it needs, and plans the changes. Read
-//! these three before you write your own:
+//! these before you write your own:
 //!
 //! | handler | events | effect |
 //! |---|---|---|
 //! | [`Payments`] | Stripe `invoice.paid`, `charge.refunded` | ledger entry and balance |
 //! | [`Messages`] | WhatsApp messages and statuses | conversation, one lead per new contact, statuses that only move forward |
 //! | [`Builds`] | GitHub `push` | one build request per repository and commit |
+//! | [`Receipts`] | those of [`Payments`] | the same, and one receipt per paid invoice leaves the account |
+//! | [`Answers`] | those of [`Messages`] | the same, and one answer per message leaves the account |
+//!
+//! Without a route set, the first handler that wants an event gets it, so the last two wait for a route that names them.
 //!
 //! To add a handler, write it next to these and list it in [`all`].
 
+mod answers;
 mod builds;
 mod messages;
 mod payments;
+mod receipts;
 
 use hookonce_protocol::invariant::Counted;
 use hookonce_runtime::handler::Handlers;
 
+pub use answers::Answers;
 pub use builds::Builds;
 pub use messages::Messages;
 pub use payments::Payments;
+pub use receipts::Receipts;
 
 /// All handlers of this worker.
 pub fn all() -> Handlers {
-    Handlers::new().with(Payments).with(Messages).with(Builds)
+    Handlers::new().with(Payments).with(Messages).with(Builds).with(Receipts).with(Answers)
 }
 
 /// What the effects of these handlers leave behind, so that tests and the demo find one that was applied twice.

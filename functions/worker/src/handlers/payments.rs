@@ -42,10 +42,10 @@ pub enum Payment {
 /// The fields of an invoice that matter here.
 #[derive(Debug, Deserialize)]
 pub struct Invoice {
-    id: String,
+    pub(super) id: String,
     #[serde(flatten)]
-    account: Account,
-    amount_paid: i64,
+    pub(super) account: Account,
+    pub(super) amount_paid: i64,
 }
 
 /// The fields of a charge that matter here.
@@ -59,13 +59,13 @@ pub struct Charge {
 
 /// The account whose balance changes.
 #[derive(Debug, Deserialize)]
-struct Account {
+pub(super) struct Account {
     customer: Option<String>,
-    currency: String,
+    pub(super) currency: String,
 }
 
 impl Account {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         // All payments without a customer share one account.
         self.customer.as_deref().unwrap_or("guest")
     }

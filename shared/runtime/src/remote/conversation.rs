@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 use super::{CallError, Calls, RemoteHandlers, RemoteHandling, call_max};
+use crate::handler::Mandate;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
 
@@ -43,7 +44,8 @@ impl Conversation<'_> {
             HandlerAnswer::Ignore => return Ok(Planned::NoHandler),
             HandlerAnswer::Error(failure) => return Ok(Planned::Failed(failure)),
         };
-        let (scope, snapshot) = snapshot::read(store, self.event, &reads, Some(&self.handling.tables)).await?;
+        let tables = self.handling.reach.tables.as_deref();
+        let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables).await?;
         let shown = |(name, item): (&ItemRef, Option<&Item>)| ShownItem { name: name.clone(), item: item.cloned() };
         let items: Vec<_> = snapshot.items().map(shown).collect();
         match self.ask(&items).await? {
@@ -75,8 +77,9 @@ impl Conversation<'_> {
         if !domain_key.is_named() {
             return Err(Planned::Failed(Failure::permanent("FACT_MISSING")));
         }
-        let RemoteHandling { consumer, tables, .. } = self.handling;
-        Ok(snapshot::complete(store, scope, consumer.clone(), domain_key, plan, Some(tables)).await)
+        let RemoteHandling { consumer, reach, .. } = self.handling.clone();
+        let mandate = Mandate { consumer, domain_key, reach };
+        Ok(snapshot::complete(store, self.event, scope, mandate, plan).await)
     }
 
     async fn ask(&self, items: &[ShownItem]) -> Result<HandlerAnswer, Planned> {

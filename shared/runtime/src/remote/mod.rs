@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX};
 use tokio::time::Instant;
 
@@ -26,6 +25,7 @@ pub(crate) use conversation::plan;
 pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
 use crate::drive::duration;
+use crate::handler::Reach;
 
 /// The longest request, in bytes. Lambda takes 6 MB.
 pub const REQUEST_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -91,8 +91,8 @@ pub struct RemoteHandling {
     pub target: RemoteTarget,
     /// The identity that remembers.
     pub consumer: String,
-    /// The tables of one's own that the handler may use.
-    pub tables: Vec<TableAlias>,
+    /// What the handler's plan may reach.
+    pub reach: Reach,
     /// The fact, if the route names it. Otherwise the handler does.
     pub fact: Option<DomainKey>,
 }

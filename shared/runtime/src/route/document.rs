@@ -65,6 +65,12 @@ pub struct RouteDocument {
     /// The tables of one's own that the handler may use, by their aliases. None if absent.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub tables: Option<Vec<String>>,
+    /// Where effects of the handler's plan may go. Nowhere if absent.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub destinations: Option<Vec<String>>,
+    /// Where the event itself goes, beside or without a handler.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Vec<String>>,
     /// The event ends as IGNORED.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub ignore: Option<bool>,

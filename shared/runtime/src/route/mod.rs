@@ -14,11 +14,12 @@ mod unique;
 
 use std::sync::Arc;
 
-use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::key::{DomainKey, hex};
 use hookonce_protocol::plan::Event;
 use hookonce_providers::{Catalog, Provider};
+use sha2::{Digest as _, Sha256};
 
-use crate::handler::{HandlerError, Handlers, Recognised};
+use crate::handler::{HandlerError, Handlers, Mandate, Recognised};
 use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
@@ -56,6 +57,8 @@ pub enum Assigned<'a> {
     Builtin(Recognised<'a>),
     /// A handler in another language.
     Remote(RemoteHandling),
+    /// Nobody: the event itself is forwarded.
+    Forward(Mandate),
 }
 
 /// Finds the handler of an event and the name of its fact.
@@ -75,16 +78,16 @@ pub fn assign<'a>(
         Decision::Unreadable => return Err(HandlerError::permanent(EVENT_UNREADABLE)),
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
         Decision::Handle(handling) => {
-            let type_is_signed = catalog.provider(&event.provider).is_some_and(Provider::type_is_signed);
-            let fact = handling.domain_key(event, type_is_signed);
+            let provider = catalog.provider(&event.provider);
+            let fact = handling.domain_key(event, provider.is_some_and(Provider::type_is_signed));
             match &handling.handler {
-                Taker::Builtin(name) => {
+                Some(Taker::Builtin(name)) => {
                     let recognised = handlers.recognise_by(name, event)?;
-                    recognised.map(|recognised| {
-                        recognised.for_consumer(&handling.consumer, fact).with_tables(&handling.tables)
-                    })
+                    recognised
+                        .map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_reach(&handling.reach))
                 }
-                Taker::Remote(target) => return remote(target, handling, fact),
+                Some(Taker::Remote(target)) => return remote(target, handling, fact),
+                None => return forward(handling, fact, event, provider.is_some_and(Provider::key_is_signed)),
             }
         }
     };
@@ -103,6 +106,28 @@ fn remote<'a>(
     if fact.as_ref().is_some_and(|fact| !fact.is_named()) {
         return Err(HandlerError::permanent(FACT_MISSING));
     }
-    let (consumer, tables) = (handling.consumer.clone(), handling.tables.clone());
-    Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, tables, fact }))
+    let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
+    Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, reach, fact }))
+}
+
+/// A forwarded event is one fact. Where its key is not signed, the body names it: whoever holds one signed body could
+/// send it again under another key, and it would be forwarded twice.
+fn forward<'a>(
+    handling: &Handling,
+    fact: Option<DomainKey>,
+    event: &Event,
+    key_is_signed: bool,
+) -> Result<Assigned<'a>, HandlerError> {
+    let domain_key = fact.unwrap_or_else(|| {
+        DomainKey::across_types(if key_is_signed {
+            ["key", &event.key].map(str::to_owned)
+        } else {
+            ["sha256".to_owned(), hex(&Sha256::digest(&event.body).into())]
+        })
+    });
+    if !domain_key.is_named() {
+        return Err(HandlerError::permanent(FACT_MISSING));
+    }
+    let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
+    Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))
 }

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::Event;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
+use crate::handler::Reach;
 use crate::remote::RemoteTarget;
 use crate::tables::OWN_TABLES_MAX;
 
@@ -29,6 +31,12 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// The most paths that name one fact.
 const FACT_PATHS_MAX: usize = 8;
+
+/// The most destinations that a handler's plan may name.
+const DESTINATIONS_MAX: usize = 20;
+
+/// The most destinations that one event is forwarded to.
+const FORWARD_MAX: usize = 8;
 
 /// A route set, ready to decide.
 #[derive(Debug)]
@@ -57,12 +65,12 @@ enum Action {
 /// Who handles an event, and who remembers its fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handling {
-    /// The handler.
-    pub handler: Taker,
+    /// The handler. None if the event is forwarded only.
+    pub handler: Option<Taker>,
     /// The identity that remembers.
     pub consumer: String,
-    /// The tables of one's own that the handler may use.
-    pub tables: Vec<TableAlias>,
+    /// What the plan may reach.
+    pub reach: Reach,
     fact: Option<FactRule>,
 }
 
@@ -92,7 +100,7 @@ struct FactRule {
 }
 
 impl Handling {
-    /// Names the fact as the route says. `None` if the route leaves it to the handler. The key has no name if the event
+    /// Names the fact as the route says. `None` if the route does not say. The key has no name if the event
     /// lacks one of the values.
     ///
     /// A type that is not signed never becomes part of the key: whoever holds one signed body could send it again as
@@ -216,7 +224,7 @@ impl RouteSet {
         let mut faults = Faults::default();
         for (index, route) in self.routes.iter().enumerate() {
             let Action::Handle(handling) = &route.action else { continue };
-            for table in handling.tables.iter().filter(|table| !known.contains(table)) {
+            for table in handling.reach.tables.iter().flatten().filter(|table| !known.contains(table)) {
                 faults.add(&format!("routes[{index}].tables"), format!("HOOKONCE_TABLES has no table `{table}`"));
             }
         }
@@ -390,34 +398,66 @@ fn compiled(route: RouteDocument, place: &str, offered: Offered<'_>, faults: &mu
 }
 
 fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Action {
-    let document = match (&route.handler, route.ignore) {
-        (Some(handler), None) => handler,
-        (None, Some(true)) => {
+    match (route.handler.is_some() || route.forward.is_some(), route.ignore) {
+        (true, None) => {}
+        (false, Some(true)) => {
             let unused = [
                 ("consumer", route.consumer.is_some()),
                 ("fact", route.fact.is_some()),
                 ("across_types", route.across_types.is_some()),
                 ("tables", route.tables.is_some()),
+                ("destinations", route.destinations.is_some()),
             ];
             for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
                 faults.add(&format!("{place}.{field}"), "an ignored event has no effect to remember; leave it out");
             }
             return Action::Ignore;
         }
-        (Some(_), Some(_)) | (None, Some(false) | None) => {
-            faults.add(place, "must have either `handler` or `\"ignore\": true`");
+        (true, Some(_)) | (false, Some(false) | None) => {
+            faults.add(place, "must have either `handler` or `forward`, or `\"ignore\": true`");
             return Action::Ignore;
         }
-    };
-    let handler = taker(document, place, offered, faults);
+    }
+    let handler = route.handler.as_ref().and_then(|document| taker(document, place, offered, faults));
     let consumer = route.consumer.clone().unwrap_or_default();
     let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
     if !(1..=NAME_BYTES_MAX).contains(&consumer.len()) || !consumer.bytes().all(plain) {
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
         faults.add(&format!("{place}.consumer"), rule);
     }
-    let (tables, fact) = (tables(route, place, faults), fact_rule(route, place, faults));
-    handler.map_or(Action::Ignore, |handler| Action::Handle(Handling { handler, consumer, tables, fact }))
+    let (reach, fact) = (reach(route, place, faults), fact_rule(route, place, faults));
+    Action::Handle(Handling { handler, consumer, reach, fact })
+}
+
+fn reach(route: &RouteDocument, place: &str, faults: &mut Faults) -> Reach {
+    if route.handler.is_none() {
+        for (field, is_there) in [("tables", route.tables.is_some()), ("destinations", route.destinations.is_some())] {
+            if is_there {
+                faults.add(&format!("{place}.{field}"), "is for the plan of a `handler`; leave it out");
+            }
+        }
+    }
+    let forward = destinations(route.forward.as_deref(), FORWARD_MAX, &format!("{place}.forward"), faults);
+    let named = destinations(route.destinations.as_deref(), DESTINATIONS_MAX, &format!("{place}.destinations"), faults);
+    let destinations = named.into_iter().chain(forward.clone()).collect();
+    Reach { tables: Some(tables(route, place, faults)), destinations, forward }
+}
+
+/// A set cannot know which destinations there are: each is a document of its own.
+fn destinations(ids: Option<&[String]>, most: usize, place: &str, faults: &mut Faults) -> Vec<DestinationId> {
+    let Some(ids) = ids else { return Vec::new() };
+    if ids.is_empty() || ids.len() > most {
+        faults.add(place, format!("must list 1 to {most} destinations; leave it out for none"));
+    }
+    let mut destinations = Vec::with_capacity(ids.len());
+    for (index, id) in ids.iter().enumerate() {
+        match DestinationId::parse(id) {
+            Ok(id) if destinations.contains(&id) => faults.add(&format!("{place}[{index}]"), "stands there twice"),
+            Ok(id) => destinations.push(id),
+            Err(error) => faults.add(&format!("{place}[{index}]"), error.to_string()),
+        }
+    }
+    destinations
 }
 
 fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableAlias> {

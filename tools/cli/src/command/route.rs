@@ -13,7 +13,7 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
-use hookonce_runtime::handler::HandlerError;
+use hookonce_runtime::handler::{HandlerError, Mandate, Reach};
 use hookonce_runtime::route::{
     Assigned, Decision, Fit, Offered, Otherwise, RouteFault, RouteSet, RouteSetError, assign, pack,
 };
@@ -150,6 +150,8 @@ struct Explained {
     outcome: Outcome,
     /// The handler in another language that plans.
     handler: Option<String>,
+    /// The destinations that the event is forwarded to.
+    forward: Vec<String>,
     /// The key of the fact in the domain table. None if only such a handler can name the fact.
     domain_key: Option<String>,
     routes: Vec<ExplainedRoute>,
@@ -244,16 +246,20 @@ fn event(
 fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
-    let (outcome, handler, domain_key) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
-        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None),
-        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None),
+    let (outcome, handler, domain_key, reach) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
+        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Reach::default()),
+        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Reach::default()),
         Ok(Assigned::Builtin(recognised)) => {
             let key = key(&recognised.domain_key, &recognised.consumer);
-            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key))
+            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key), recognised.reach)
         }
         Ok(Assigned::Remote(handling)) => {
             let key = handling.fact.as_ref().map(|fact| key(fact, &handling.consumer));
-            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key)
+            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key, handling.reach)
+        }
+        Ok(Assigned::Forward(Mandate { consumer, domain_key, reach })) => {
+            let key = key(&domain_key, &consumer);
+            (Outcome::HandledFor(consumer), None, Some(key), reach)
         }
     };
     let fits = set.explain(event);
@@ -267,6 +273,7 @@ fn explained(set: &RouteSet, event: &Event) -> Explained {
         route: taken.map(|(name, _)| (*name).to_owned()),
         outcome,
         handler,
+        forward: reach.forward.iter().map(ToString::to_string).collect(),
         domain_key,
         routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
     }
@@ -298,6 +305,9 @@ fn print(explained: &Explained) {
     if let Some(handler) = &explained.handler {
         let fact = if explained.domain_key.is_none() { ", and names the fact" } else { "" };
         output::line(&format!("  {} plans{fact}", output::shown(handler)));
+    }
+    if !explained.forward.is_empty() {
+        output::line(&format!("  goes to {}, if the event is not ignored", explained.forward.join(", ")));
     }
     if let Some(key) = &explained.domain_key {
         output::line(&format!("  domain key {}", output::shown(key)));

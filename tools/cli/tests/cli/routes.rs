@@ -77,6 +77,22 @@ fn a_set_is_checked_explained_and_deployed() {
 }
 
 #[test]
+fn a_forwarded_event_is_explained_with_its_destinations_and_its_fact() {
+    let workspace = Workspace::new();
+    let route = r#"{"name": "out", "consumer": "crm", "forward": ["crm", "n8n"]}"#;
+    let set = format!(r#"{{"version": 1, "otherwise": "dead", "routes": [{route}]}}"#);
+    let set = workspace.write("forward.json", set.as_bytes());
+    let explain =
+        ["route", "explain", "--endpoint", "stripe", "--provider", "stripe", "--file", FILE, "--routes", &set];
+    let explained = json(&workspace.run(&[&explain[..], &["--json"]].concat()));
+    assert_eq!(explained[0]["forward"], object!(["crm", "n8n"]));
+    let key = explained[0]["domain_key"].as_str().unwrap();
+    assert!(key.starts_with("#dk#stripe#crm#%fact#key#evt_"), "{key}");
+    let told = workspace.run(&explain);
+    assert!(text(&told).contains("goes to crm, n8n"), "{}", text(&told));
+}
+
+#[test]
 fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     let workspace = Workspace::new();
     let aws = Aws::with_stack(&written_by_the_template(&[]));
