@@ -127,13 +127,14 @@ fn a_refusal_never_shows_what_was_answered() {
 #[test]
 fn every_code_of_hookonce_is_reserved() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors");
-    // Those of the handlers that ship.
+    // Those of the handlers that ship, and of the packages for other languages.
     let own = [
         "AMOUNT_NEGATIVE",
         "CHARGE_UNREADABLE",
         "INVOICE_UNREADABLE",
         "MESSAGE_UNREADABLE",
         "PUSH_UNREADABLE",
+        "REQUEST_VERSION_UNKNOWN",
         "TIMESTAMP_UNREADABLE",
     ];
     for page in std::fs::read_dir(folder).unwrap() {
@@ -194,6 +195,9 @@ fn a_request_is_never_longer_than_its_limit() {
 #[tokio::test]
 async fn each_answer_becomes_what_it_says() {
     let (harness, handlers) = harness(|request| {
+        if request["event"]["type"] == "count.long" {
+            return Reaction::TooLong;
+        }
         Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
             "count.ignored" => json!({ "ignore": true }),
             "count.never" => json!({ "error": {"code": "NEVER", "retryable": false} }),
@@ -228,6 +232,7 @@ async fn each_answer_becomes_what_it_says() {
         ("many", Status::Dead, Some("HANDLER_ASKED_TOO_MUCH")),
         ("again", Status::Pending, Some("HANDLER_ANSWER_MALFORMED")),
         ("changes", Status::Pending, Some("HANDLER_FACT_CHANGED")),
+        ("long", Status::Pending, Some("HANDLER_ANSWER_MALFORMED")),
         ("alien", Status::Dead, Some("PLAN_REFUSED")),
     ];
     for (kind, ..) in expected {

@@ -136,6 +136,30 @@ async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
+/// While both are deployed, a newer worker may meet an older handler.
+#[tokio::test]
+async fn a_handler_that_is_older_than_its_worker_is_waited_for_and_counts_no_attempt() {
+    let older = Arc::new(AtomicBool::new(true));
+    let is_older = Arc::clone(&older);
+    let (harness, _) = harness(move |request| {
+        let second = request["items"].get(0).is_some();
+        if second && is_older.load(Ordering::SeqCst) {
+            return Reaction::Answers(json!({ "error": {"code": "REQUEST_VERSION_UNKNOWN", "retryable": true} }));
+        }
+        Reaction::Answers(count_in_two_rounds(request))
+    })
+    .await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    let tables = harness.tables().await;
+    let record = tables.record("#msg_1");
+    assert_eq!((record.attempts, record.last_error.as_deref()), (0, Some("HANDLER_UNAVAILABLE")));
+    assert_eq!((harness.metric("handler_unavailable"), harness.metric("handler_failed")), (1, 0));
+    older.store(false, Ordering::SeqCst);
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
 /// Events of the same handler that it can read go on meanwhile, and so do those of others.
 #[tokio::test]
 async fn nonsense_harms_only_its_own_records_and_replay_mends_them() {

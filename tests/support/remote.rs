@@ -16,6 +16,8 @@ pub(crate) enum Reaction {
     Away,
     /// Crashes.
     Crashes,
+    /// Answers more than a handler may.
+    TooLong,
     /// Takes this long, and then answers.
     Slow(Duration, Value),
 }
@@ -61,6 +63,7 @@ impl CallHandler for FakeHandlers {
             let answer = match reaction {
                 Reaction::Answers(answer) => answer,
                 Reaction::Away => return Err(CallError::Away("the test says so".into())),
+                Reaction::TooLong => return Err(CallError::TooLong),
                 Reaction::Crashes => return Err(CallError::Crashed("the test says so".into())),
                 Reaction::Slow(length, answer) => {
                     tokio::time::sleep(length).await;

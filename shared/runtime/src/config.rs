@@ -515,6 +515,8 @@ mod tests {
         ] {
             assert!(faults.contains(expected), "{expected} not in {faults}");
         }
+        assert!(read(&format!("orders={}", "t".repeat(255))).is_ok());
+        assert!(read(&format!("orders={}", "t".repeat(256))).unwrap_err().contains("orders must be"));
         let many: Vec<_> = (0..=OWN_TABLES_MAX).map(|index| format!("t{index}=table-{index}")).collect();
         assert!(read(&many.join(",")).unwrap_err().contains("at most 20 tables"));
     }

@@ -43,6 +43,7 @@ impl Conversation<'_> {
             }
             HandlerAnswer::Ignore => return Ok(Planned::NoHandler),
             HandlerAnswer::Error(failure) => return Ok(Planned::Failed(failure)),
+            HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
         let tables = self.handling.reach.tables.as_deref();
         let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables).await?;
@@ -60,7 +61,15 @@ impl Conversation<'_> {
             HandlerAnswer::Plan { fact, plan } => self.planned(store, scope, fact, plan).await,
             HandlerAnswer::Ignore => Ok(Planned::NoHandler),
             HandlerAnswer::Error(failure) => Ok(Planned::Failed(failure)),
+            HandlerAnswer::VersionUnknown => Ok(self.too_old()),
         }
+    }
+
+    /// A worker may meet an older handler while both are deployed. The event is not to blame.
+    fn too_old(&self) -> Planned {
+        tracing::warn!(record.key = %self.event.record, handler = %self.handling.target,
+            "the handler does not know this version of requests: deploy it with the package of this release");
+        Planned::HandlerAway
     }
 
     /// The route's name of the fact counts before the handler's.
@@ -83,12 +92,17 @@ impl Conversation<'_> {
     }
 
     async fn ask(&self, items: &[ShownItem]) -> Result<HandlerAnswer, Planned> {
+        let Some((caller, handler)) = self.handlers.caller(&self.handling.target) else {
+            // A rehearsal that calls nobody. It says itself that it did not ask.
+            tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");
+            return Err(Planned::HandlerAway);
+        };
         let request = (self.calls.request_id)();
         let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
         if !self.calls.budget.take() {
             return Err(Planned::Unavailable);
         }
-        let called = timeout(call_max(), self.handlers.call(&self.handling.target, bytes)).await;
+        let called = timeout(call_max(), caller.call(handler, bytes)).await;
         let (target, record) = (&self.handling.target, &self.event.record);
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),

@@ -149,15 +149,13 @@ impl RemoteHandlers {
         Self::default()
     }
 
-    async fn call(&self, target: &RemoteTarget, request: Vec<u8>) -> Result<Vec<u8>, CallError> {
+    /// Who calls a handler, and the handler's name or URL. `None` if this process calls none of its kind.
+    fn caller<'a>(&'a self, target: &'a RemoteTarget) -> Option<(&'a dyn CallHandler, &'a str)> {
         let (caller, handler) = match target {
             RemoteTarget::Lambda(name) => (&self.lambda, name),
             RemoteTarget::Url(url) => (&self.url, url),
         };
-        let Some(caller) = caller else {
-            return Err(CallError::Away("this process does not call handlers of this kind".into()));
-        };
-        caller.call(handler, request).await
+        Some((caller.as_deref()?, handler))
     }
 }
 
@@ -237,5 +235,11 @@ mod tests {
         for url in others {
             assert_eq!(RemoteTarget::url(url), None, "{url}");
         }
+        let name = |chars: usize| "a".repeat(chars);
+        assert!(RemoteTarget::lambda(&name(FUNCTION_CHARS_MAX)).is_some());
+        assert_eq!(RemoteTarget::lambda(&name(FUNCTION_CHARS_MAX + 1)), None);
+        let url = |bytes: usize| format!("{:/<bytes$}", "http://127.0.0.1:9000");
+        assert!(RemoteTarget::url(&url(URL_BYTES_MAX)).is_some());
+        assert_eq!(RemoteTarget::url(&url(URL_BYTES_MAX + 1)), None);
     }
 }

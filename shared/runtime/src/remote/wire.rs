@@ -45,6 +45,9 @@ const RESERVED: [&str; 18] = [
     "WRITE_INVALID",
 ];
 
+/// The code of a handler that does not know the version of a request. The packages in `clients` answer with it.
+const VERSION_UNKNOWN: &str = "REQUEST_VERSION_UNKNOWN";
+
 /// What the codes of hookonce about handlers begin with.
 const RESERVED_PREFIX: &str = "HANDLER_";
 
@@ -123,6 +126,8 @@ pub enum HandlerAnswer {
     Ignore,
     /// It cannot handle the event, now or ever.
     Error(Failure),
+    /// It is older than the worker, and does not know the version of the request.
+    VersionUnknown,
 }
 
 /// An answer that is none. It names the place and the reason, and never holds a byte of the answer.
@@ -232,7 +237,8 @@ impl HandlerAnswer {
             (None, None, None, Some(error)) => {
                 beside("fact", fields.fact.is_some())?;
                 only_with_writes()?;
-                failure(error).map(Self::Error)
+                let failure = failure(error)?;
+                Ok(if failure.code == VERSION_UNKNOWN { Self::VersionUnknown } else { Self::Error(failure) })
             }
             _ => Err(MalformedAnswer::new("", "must have exactly one of `reads`, `writes`, `ignore` and `error`")),
         }
