@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use hookonce_proof::sim::sqs::{FakeQueue, QueueShape};
-use hookonce_proof::sim::tables::Tables;
+use hookonce_proof::sim::tables::{NotWritten, Tables};
 use hookonce_protocol::call::{Committed, DueEntry, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
@@ -135,7 +135,7 @@ fn clause() -> impl Strategy<Value = Clause> {
     ]
 }
 
-/// Changes of a record; a transaction and an update allow each attribute once.
+/// Changes of a record. Now and then they name an attribute twice, which is refused.
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let each = prop_oneof![
         status().prop_map(|status| set(attribute::STATUS, status.as_str())),
@@ -148,8 +148,12 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
         Just(set(attribute::LAST_ERROR, "CODE")),
         (1..3_i64).prop_map(|amount| Change::Add(attribute::DUPLICATE_COUNT.into(), amount)),
     ];
-    prop::collection::vec(each, 1..5).prop_map(|changes| {
+    let changes = prop::collection::vec(each, 1..5);
+    (changes, prop::bool::weighted(0.1)).prop_map(|(changes, as_drawn)| {
         let named = |change: Change| (change.attribute().to_owned(), change);
+        if as_drawn {
+            return changes;
+        }
         changes.into_iter().map(named).collect::<BTreeMap<_, _>>().into_values().collect()
     })
 }
@@ -232,7 +236,8 @@ fn fake_answer(tables: &mut Tables, operation: &Operation) -> Answer {
     match operation {
         Operation::Write(write) => Answer::Written(match tables.write(write, NOW) {
             Ok(_) => Written::Applied,
-            Err(item) => Written::refused(write, item.as_ref()),
+            Err(NotWritten::ConditionFailed(item)) => Written::refused(write, item.as_ref()),
+            Err(NotWritten::Invalid) => Written::Invalid,
         }),
         Operation::Commit(writes) => Answer::Committed(tables.commit(writes, NOW).0),
         Operation::Read(number) => Answer::Found(vec![found(tables, *number)]),

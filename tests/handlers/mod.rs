@@ -14,7 +14,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::write::{ConditionFailed, Write};
+use hookonce_protocol::write::{NotApplied, Write};
 use hookonce_runtime::handler::{Handler, HandlerError};
 
 use crate::support::Delivery;
@@ -59,7 +59,7 @@ impl Domain {
             let key = write.key.as_str();
             Ok((key.to_owned(), write.apply(self.items.get(key))?))
         };
-        let after: Result<Vec<_>, ConditionFailed> = plan.into_writes().map(apply).collect();
+        let after: Result<Vec<_>, NotApplied> = plan.into_writes().map(apply).collect();
         for (key, item) in after.expect("nothing else changed the items of the snapshot") {
             match item {
                 Some(item) => drop(self.items.insert(key, item)),

@@ -14,7 +14,7 @@ use hookonce_protocol::relay::{
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
-use hookonce_protocol::write::{ConditionFailed, Write};
+use hookonce_protocol::write::{NotApplied, Write};
 
 use super::a_record;
 use crate::support::clock::START;
@@ -256,7 +256,7 @@ fn a_re_arm_of_unknown_outcome_is_repaired() {
         let before = a_record(rearm.key.as_str()).encode();
         let due_at = entry(rearms.iter().position(|it| it.key == rearm.key).unwrap()).due_at;
         let before: Item = before.into_iter().chain([(attribute::DUE_AT.to_owned(), due_at.0.into())]).collect();
-        assert_eq!(repair.apply(Some(&before)), Err(ConditionFailed), "what was not moved stays");
+        assert_eq!(repair.apply(Some(&before)), Err(NotApplied::ConditionFailed), "what was not moved stays");
         let moved = rearm.apply(Some(&before)).unwrap().unwrap();
         let repaired = repair.apply(Some(&moved)).unwrap().unwrap();
         assert_eq!(repaired[attribute::DUE_AT], START.plus(FAILED_SEND_PAUSE).0.into());

@@ -155,6 +155,16 @@ pub enum Action {
     Check,
 }
 
+impl Action {
+    fn names_an_attribute_twice(&self) -> bool {
+        let Self::Update(changes) = self else { return false };
+        let again = |(index, change): (usize, &Change)| {
+            changes.iter().take(index).any(|earlier| earlier.attribute() == change.attribute())
+        };
+        changes.iter().enumerate().any(again)
+    }
+}
+
 /// One conditional write of one item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
@@ -170,19 +180,28 @@ pub struct Write {
     pub condition: Condition,
 }
 
-/// The condition did not hold.
+/// Why a write changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the condition of the write does not hold")]
-pub struct ConditionFailed;
+pub enum NotApplied {
+    /// The condition does not hold.
+    #[error("the condition of the write does not hold")]
+    ConditionFailed,
+    /// An update that names an attribute twice. DynamoDB refuses it, whatever the condition says.
+    #[error("the update names an attribute twice")]
+    Invalid,
+}
 
 impl Write {
     /// Applies the write to an item and returns the new item, `None` for no item.
     ///
     /// # Errors
-    /// [`ConditionFailed`] when the condition does not hold. Nothing changes then.
-    pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, ConditionFailed> {
+    /// [`NotApplied`] when the condition does not hold, or DynamoDB would refuse the write. Nothing changes then.
+    pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, NotApplied> {
+        if self.action.names_an_attribute_twice() {
+            return Err(NotApplied::Invalid);
+        }
         if !self.condition.holds(current) {
-            return Err(ConditionFailed);
+            return Err(NotApplied::ConditionFailed);
         }
         let after = match &self.action {
             Action::Put(item) => Some(item.clone()),

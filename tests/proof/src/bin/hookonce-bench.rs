@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hookonce_proof::route_cost;
-use hookonce_proof::sim::tables::Tables;
+use hookonce_proof::sim::tables::{NotWritten, Tables};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
@@ -53,7 +53,8 @@ impl Store for FarTables {
         tokio::time::sleep(STORE_TIME).await;
         match self.lock().write(write, 0) {
             Ok(_) => Written::Applied,
-            Err(item) => Written::refused(write, item.as_ref()),
+            Err(NotWritten::ConditionFailed(item)) => Written::refused(write, item.as_ref()),
+            Err(NotWritten::Invalid) => Written::Invalid,
         }
     }
 

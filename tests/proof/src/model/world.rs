@@ -15,7 +15,7 @@ use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::trail::Trail;
-use hookonce_protocol::write::{Clause, Table, Write};
+use hookonce_protocol::write::{Clause, NotApplied, Table, Write};
 use rustc_hash::FxHashMap;
 
 use super::edge::Edge;
@@ -376,7 +376,10 @@ impl World {
         let shared = Arc::clone(self.calls.value(call));
         let result = match write_of(&shared, part).apply(current.as_ref()) {
             Ok(after) => (true, self.intern_item(after)),
-            Err(_) => (false, item),
+            Err(why) => {
+                assert_eq!(why, NotApplied::ConditionFailed, "no machine names an attribute twice");
+                (false, item)
+            }
         };
         self.writes.insert((call, part, item), result);
         result
@@ -401,7 +404,10 @@ impl World {
                 }),
                 Table::Own(_) => unreachable!("the handler of the model uses the domain table alone"),
             };
-            reasons[index] = u8::from(applied.is_err());
+            if let Err(why) = applied {
+                assert_eq!(why, NotApplied::ConditionFailed, "no plan that was checked names an attribute twice");
+                reasons[index] = 1;
+            }
         }
         let result = if reasons == [0; 3] {
             (Answer::Committed, self.intern_item(record), self.intern_domain(table))

@@ -22,6 +22,7 @@ use hookonce_runtime::port::{Queue, Store};
 
 use super::fault::{COMMIT, CallEdge, Side};
 use super::interference::interfere;
+use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::fault::Fault;
 use crate::label::{self, Role, labels};
@@ -351,7 +352,8 @@ fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &
             inner.changed(&[change], now);
             Written::Applied
         }
-        Err(item) => match inner.mutation.judge(write, item.as_ref()) {
+        Err(NotWritten::Invalid) => Written::Invalid,
+        Err(NotWritten::ConditionFailed(item)) => match inner.mutation.judge(write, item.as_ref()) {
             Written::ConditionFailed(_) => {
                 if itself {
                     inner.invariants.disowned(write);

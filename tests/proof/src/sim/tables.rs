@@ -12,7 +12,7 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::record::{attribute, journal_shard};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::write::{Table, Write};
+use hookonce_protocol::write::{NotApplied, Table, Write};
 
 /// An item before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,15 @@ pub struct Tables {
     first_expiry: i64,
 }
 
+/// Why a write has changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotWritten {
+    /// The condition does not hold of the item, which is this.
+    ConditionFailed(Option<Item>),
+    /// No store takes such a write.
+    Invalid,
+}
+
 /// A table without items.
 static EMPTY: BTreeMap<String, Item> = BTreeMap::new();
 
@@ -68,12 +77,13 @@ impl Tables {
     /// One conditional write. The index shows it from `seen_at` on.
     ///
     /// # Errors
-    /// The item as it was, where the condition does not hold.
-    pub fn write(&mut self, write: &Write, seen_at: i64) -> Result<Changed, Option<Item>> {
+    /// [`NotWritten`] says why nothing has changed.
+    pub fn write(&mut self, write: &Write, seen_at: i64) -> Result<Changed, NotWritten> {
         let before = self.get(write.table, write.key.as_str()).cloned();
         match write.apply(before.as_ref()) {
             Ok(after) => Ok(self.change(write.table, write.key.as_str(), before, after, seen_at)),
-            Err(_) => Err(before),
+            Err(NotApplied::ConditionFailed) => Err(NotWritten::ConditionFailed(before)),
+            Err(NotApplied::Invalid) => Err(NotWritten::Invalid),
         }
     }
 
@@ -85,6 +95,9 @@ impl Tables {
         }
         let each = writes.iter().map(|write| write.apply(self.get(write.table, write.key.as_str())));
         let outcomes: Vec<_> = each.collect();
+        if outcomes.contains(&Err(NotApplied::Invalid)) {
+            return (Committed::Invalid, Vec::new());
+        }
         if outcomes.iter().all(Result::is_ok) {
             let changes = writes.iter().zip(outcomes).map(|(write, outcome)| {
                 let before = self.get(write.table, write.key.as_str()).cloned();
