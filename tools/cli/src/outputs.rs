@@ -64,9 +64,21 @@ impl Outputs {
         })
     }
 
-    /// The tables of one's own. None if the list is faulty: the worker does not start with it, and says why.
-    pub(crate) fn own_tables(&self) -> OwnTables {
-        own_tables(&self.tables, [&self.inbox_table, &self.domain_table]).unwrap_or_default()
+    /// The tables of one's own.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with every fault of the list. The stack's worker does not start with it either.
+    pub(crate) fn own_tables(&self) -> Result<OwnTables, Failure> {
+        if self.tables.is_empty() {
+            return Ok(OwnTables::new());
+        }
+        own_tables(&self.tables, [&self.inbox_table, &self.domain_table]).map_err(|faults| {
+            let what = format!("the stack's parameter Tables is faulty: {}", faults.join("; "));
+            Failure::usage(
+                what,
+                "deploy the stack with a mended parameter Tables; its worker does not start with this one",
+            )
+        })
     }
 
     /// How the stack's functions write records. `None` if an earlier template made the stack.

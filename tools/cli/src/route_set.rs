@@ -1,18 +1,24 @@
 //! The route set of a stack: a file of the local one, parameters of a deployed one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 #[cfg(feature = "aws")]
 use error_reporter::Report;
+use hookonce_protocol::place::TableAlias;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{SsmRoutes, ssm_client};
 #[cfg(feature = "aws")]
 use hookonce_runtime::route::{Fetched, RouteSource as _};
+use hookonce_runtime::tables::aliases;
 
 #[cfg(feature = "aws")]
 use crate::account::{CALL_MAX, signed_in};
+use crate::endpoints::Place;
 use crate::failure::Failure;
+#[cfg(feature = "aws")]
+use crate::outputs::Outputs;
 use crate::target::{DataFolder, Target};
 
 /// The text of a stack's route set. `None` if it has none. A stack that is named by its tables is taken to have none.
@@ -34,6 +40,28 @@ pub(crate) async fn text_of(target: &Target) -> Result<Option<String>, Failure> 
 pub(crate) fn local(folder: &DataFolder) -> Result<Option<String>, Failure> {
     let path = folder.routes();
     if path.exists() { text(&path).map(Some) } else { Ok(None) }
+}
+
+/// The aliases of the tables of one's own that a stack has. `None` for a local one that does not run, which nobody can ask.
+///
+/// # Errors
+/// [`Failure`] when the stack is not found, or its list is faulty.
+pub(crate) async fn tables_of(place: &Place) -> Result<Option<BTreeSet<TableAlias>>, Failure> {
+    match &place.stack {
+        Some(stack) => deployed_tables(stack).await.map(Some),
+        None => Ok(place.folder.running().ok().map(|running| aliases(&running.tables))),
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn deployed_tables(stack: &str) -> Result<BTreeSet<TableAlias>, Failure> {
+    Ok(aliases(&Outputs::of(&signed_in().await?, stack).await?.own_tables()?))
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+async fn deployed_tables(_: &str) -> Result<BTreeSet<TableAlias>, Failure> {
+    Err(crate::target::without_aws())
 }
 
 /// Reads a file.

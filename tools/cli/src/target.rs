@@ -283,7 +283,7 @@ impl Target {
             return Ok(OpenStack { store, shards_read: self.index_shards, timing: None });
         };
         let outputs = Outputs::of(&config, stack).await?;
-        let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables());
+        let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables()?);
         let (inbox, domain) = match self.table.clone() {
             // Never the stack's own domain table beside another inbox table.
             Some(inbox) => (inbox.clone(), self.domain_of_copy(&inbox, &outputs)?),

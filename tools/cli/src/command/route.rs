@@ -29,8 +29,8 @@ use crate::handlers;
 use crate::output;
 #[cfg(feature = "aws")]
 use crate::route_set::routes_of;
-use crate::route_set::{deployed, local, text};
-use crate::target::{DataFolder, write};
+use crate::route_set::{deployed, local, tables_of, text};
+use crate::target::write;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -52,7 +52,7 @@ pub(crate) struct Check {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    folder: DataFolder,
+    target: Place,
 }
 
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(crate) struct Show {
 
 pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
-        Command::Check(arguments) => check(&arguments),
+        Command::Check(arguments) => check(&arguments).await,
         Command::Explain(arguments) => explain(&arguments).await,
         Command::Deploy(arguments) => deploy(&arguments).await,
         Command::Show(arguments) => show(&arguments.target).await,
@@ -104,18 +104,28 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
 
 /// A set for a worker on a laptop, which calls URLs, or for a deployed one.
 fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
-    RouteSet::parse(text, Offered { handlers: &handlers::all().names(), urls }).map_err(|error| {
-        let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
-        let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
-        Failure::usage(what, "docs/routes.md describes each field; schemas/routes.json tells an editor")
-    })
+    RouteSet::parse(text, Offered { handlers: &handlers::all().names(), urls }).map_err(|error| refused(path, &error))
 }
 
-fn check(arguments: &Check) -> Result<Exit, Failure> {
-    let path = arguments.file.clone().unwrap_or_else(|| arguments.folder.routes());
+fn refused(path: &Path, error: &RouteSetError) -> Failure {
+    let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
+    let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
+    Failure::usage(what, "docs/routes.md describes each field; schemas/routes.json tells an editor")
+}
+
+async fn check(arguments: &Check) -> Result<Exit, Failure> {
+    let path = match (&arguments.file, &arguments.target.stack) {
+        (Some(file), _) => file.clone(),
+        (None, None) => arguments.target.folder.routes(),
+        (None, Some(_)) => {
+            return Err(Failure::usage("no route set is named", "pass the file that is to be deployed to the stack"));
+        }
+    };
     let text = text(&path)?;
-    let offered = Offered { handlers: &handlers::all().names(), urls: true };
+    let offered = Offered { handlers: &handlers::all().names(), urls: arguments.target.stack.is_none() };
+    let tables = tables_of(&arguments.target).await?;
     let checked = RouteSet::parse(&text, offered).and_then(|set| {
+        tables.map_or(Ok(()), |tables| set.check_tables(&tables))?;
         let packed = pack(&text).map_err(|error| RouteFault { place: "the set".to_owned(), reason: error.to_string() });
         packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
     });
@@ -335,6 +345,9 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
 async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let text = text(&arguments.file)?;
     let set = parse(&text, &arguments.file, arguments.target.stack.is_none())?;
+    if let Some(tables) = tables_of(&arguments.target).await? {
+        set.check_tables(&tables).map_err(|error| refused(&arguments.file, &error))?;
+    }
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }

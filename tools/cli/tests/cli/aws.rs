@@ -388,6 +388,7 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("IndexShardsRead", "16"),
         ("DeliveryRetentionDays", "35"),
         ("EffectRetentionDays", "95"),
+        ("Tables", ""),
     ];
     parts.iter().chain(&own).fold(value.to_owned(), |value, (name, part)| value.replace(&format!("${{{name}}}"), part))
 }

@@ -71,6 +71,20 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     assert_eq!(refused["error"], json!("NEW_CODE"), "{refused}");
 }
 
+/// Whoever looks at a record calls nobody, so nobody is reported to be away.
+#[test]
+fn show_says_that_it_asks_no_handler_in_another_language() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let shown = text(&workspace.run(&["show", "stripe", "evt_first"]));
+    assert!(shown.contains("not asked: its handler is in another language"), "{shown}");
+    assert!(!shown.contains("WARN"), "{shown}");
+}
+
 #[test]
 fn a_command_that_cannot_be_read_is_refused_with_its_reason() {
     let refused = Workspace::new().run(&["dev", "--handler", "python app.py"]);

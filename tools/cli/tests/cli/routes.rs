@@ -119,6 +119,30 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     assert!(aws.account().value("/hookonce/inbox/routes-deployed").is_some());
 }
 
+/// A worker would refuse the set as a whole, and alarm; so it is refused before it is in use.
+#[test]
+fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed() {
+    let workspace = Workspace::new();
+    let set = SET.replace(r#""fact""#, r#""tables": ["orders"], "fact""#);
+    let set = workspace.write("routes.json", set.as_bytes());
+    let run = |command: &str, tables: &str| {
+        let aws = Aws::with_stack(&written_by_the_template(&[("Tables", tables)]));
+        workspace.run_with_environment(&["route", command, &set, "--stack", "inbox"], &aws.signed_in())
+    };
+    for (tables, check, deploy, why) in [
+        ("stock=shop-stock", 1, 2, "routes[2].tables: HOOKONCE_TABLES has no table `orders`"),
+        ("", 1, 2, "routes[2].tables: HOOKONCE_TABLES has no table `orders`"),
+        ("orders=inbox", 2, 2, "the stack's parameter Tables is faulty: orders stands for a table of the stack itself"),
+        ("orders=shop-orders", 0, 0, ""),
+    ] {
+        for (command, code) in [("check", check), ("deploy", deploy)] {
+            let done = run(command, tables);
+            assert_eq!(done.status.code(), Some(code), "{command} {tables}: {}", text(&done));
+            assert!(text(&done).contains(why), "{command} {tables}: {}", text(&done));
+        }
+    }
+}
+
 /// A set that checks and fits into no parameters would fail only when it is deployed.
 #[test]
 fn a_set_that_is_too_long_for_parameters_does_not_check() {
@@ -197,12 +221,16 @@ fn a_table_of_ones_own_is_created_and_routes_may_list_it() {
         let refused = workspace.run(&["dev", "--port", "0", "--table", faulty]);
         assert_eq!(refused.status.code(), Some(2), "{faulty}: {}", text(&refused));
     }
-    let set = workspace.write("set.json", SET.replace(r#""fact""#, r#""tables": ["orders"], "fact""#).as_bytes());
+    let named = |alias: &str| SET.replace(r#""fact""#, &format!(r#""tables": ["{alias}"], "fact""#));
+    let set = workspace.write("set.json", named("orders").as_bytes());
     assert!(workspace.run(&["route", "deploy", &set]).status.success());
     let dev = ["dev", "--port", "0", "--table"];
     let running = workspace.dev(&[&dev[..], &["orders=shop:S,order:N"]].concat());
     let environment = workspace.read(".hookonce/functions.env");
     assert!(environment.contains("HOOKONCE_TABLES=orders=hookonce-domain-own-orders\n"), "{environment}");
+    let other = workspace.write("other.json", named("order").as_bytes());
+    let refused = text(&workspace.run(&["route", "deploy", &other]));
+    assert!(refused.contains("has no table `order`"), "{refused}");
     assert!(workspace.run(&["send", "--provider", "stripe", "--file", FILE]).status.success());
     let show = ["show", "stripe", "evt_1SampleInvoicePaid", "--json"];
     wait_until("the event is applied", || json(&workspace.run(&show))["outcome"] == "APPLIED");
