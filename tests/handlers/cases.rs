@@ -111,7 +111,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-fn load<T: DeserializeOwned>(name: &str) -> T {
+pub(super) fn load<T: DeserializeOwned>(name: &str) -> T {
     let text = std::fs::read_to_string(folder().join(name)).unwrap();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
@@ -238,6 +238,6 @@ fn every_file_of_cases_is_read() {
     names.sort();
     assert_eq!(
         names,
-        ["answers.json", "builds.json", "effects.json", "keys.json", "messages.json", "payments.json", "receipts.json"]
+        ["answers.json", "builds.json", "effects.json", "keys.json", "messages.json", "payments.json", "plans.json", "receipts.json", "versions.json"]
     );
 }

@@ -5,6 +5,7 @@ mod cases;
 mod example;
 mod messages;
 mod payments;
+mod plan_cases;
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 /** The plan builder, values, documents and JSON. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import {
@@ -16,9 +17,13 @@ import {
   type Value,
 } from "../src/index.js";
 import { parseJson } from "../src/json.js";
-import type { WriteJson } from "../src/plan.js";
+import type { ItemJson, WriteJson } from "../src/plan.js";
 import { makeEvent } from "../src/testing.js";
 import { decode, encode, type Typed, type TypedItem } from "../src/values.js";
+
+function load(name: string): unknown {
+  return JSON.parse(readFileSync(new URL(`../../../../tests/cases/${name}`, import.meta.url), "utf8"));
+}
 
 const ORDER = new TableKey("orders", { shop: "acme", number: 17 });
 const ORDER_JSON = { table: "orders", key: { shop: { S: "acme" }, number: { N: "17" } } };
@@ -34,71 +39,50 @@ function onlyWrite(plan: Plan): WriteJson {
   return write;
 }
 
-test("every kind of write, check and condition has its form", () => {
+function everyKind(items: Items): Plan {
   const plan = new Plan("permanent");
-  const items = shown({ state: { S: "open" } });
   plan.create(new OnceKey("acme#ledger#1"), { minor: 5n });
   plan.update(BALANCE, { set: { a: "x" }, add: { minor: -5n }, remove: ["old"] }).blind();
-  plan.put(ORDER, { paid: true }).asSeen(items, "state", "paid_at");
+  plan.put(ORDER, { paid: true, tags: new Set(["b", "a"]) }).asSeen(items, "state", "paid_at");
   plan.delete(new TableKey("carts", { id: new Uint8Array(1) })).ifPresent("id");
   plan.check(new ItemKey("acme#customer#1")).ifEquals("a", 1).ifDiffers("b", null).ifOneOf("c", ["x", "y"]);
-  const once = { key: "acme#ledger#1", action: { put: { minor: { N: "5" } } }, condition: [{ absent: "pk" }] };
-  const update = [{ set: ["a", { S: "x" }] }, { add: ["minor", -5] }, { remove: "old" }];
-  assert.deepEqual(JSON.parse(JSON.stringify(plan)), {
-    writes: [
-      once,
-      { key: "acme#balance#1", action: { update }, condition: [], blind: true },
-      {
-        ...ORDER_JSON,
-        action: { put: { paid: { BOOL: true } } },
-        condition: [{ equals: ["state", { S: "open" }] }, { absent: "paid_at" }],
-      },
-      { table: "carts", key: { id: { B: "AA==" } }, action: "delete", condition: [{ present: "id" }] },
-    ],
-    checks: [
-      {
-        key: "acme#customer#1",
-        condition: [
-          { equals: ["a", { N: "1" }] },
-          { differs: ["b", { NULL: true }] },
-          { one_of: ["c", [{ S: "x" }, { S: "y" }]] },
-        ],
-      },
-    ],
-    when_condition_fails: "permanent",
-  });
+  return plan;
+}
+
+function checkOfOnesOwn(items: Items): Plan {
+  const plan = new Plan();
+  plan.update(new ItemKey("acme#note#1"), { add: { count: 1 } });
+  plan.check(ORDER).asSeen(items, "state");
+  return plan;
+}
+
+const BUILT: { [name: string]: (items: Items) => Plan } = {
+  "every kind of write and condition": everyKind,
+  "a check of an item of one's own, as it was read": checkOfOnesOwn,
+};
+
+test("plans have the form that the cases show", () => {
+  const { cases } = load("plans.json") as { cases: { name: string; items: ItemJson[]; plan: unknown }[] };
+  assert.deepEqual(new Set(cases.map(({ name }) => name)), new Set(Object.keys(BUILT)));
+  for (const { name, items, plan } of cases) {
+    assert.deepEqual(JSON.parse(JSON.stringify(BUILT[name]?.(new Items(items)))), plan, name);
+  }
 });
 
-const VERSIONS: [Typed | undefined, "write" | "skip", boolean][] = [
-  [undefined, "skip", true],
-  [{ N: "6" }, "skip", true],
-  [{ N: "6.9" }, "skip", true],
-  [{ N: "7" }, "skip", false],
-  [{ N: "7" }, "write", true],
-  [{ N: "8" }, "write", false],
-  [{ N: "1e1" }, "write", false],
-  [{ S: "8" }, "skip", true],
-];
-for (const [stored, tie, written] of VERSIONS) {
-  test(`version 7 after ${JSON.stringify(stored)} with tie ${tie}`, () => {
+type Version = { stored: Typed | null; version: Typed; tie: "write" | "skip"; written: boolean };
+for (const { stored, version, tie, written } of (load("versions.json") as { cases: Version[] }).cases) {
+  test(`version ${JSON.stringify(version)} after ${JSON.stringify(stored)} with tie ${tie}`, () => {
     const plan = new Plan();
-    const items = shown(stored === undefined ? null : { version: stored });
-    const { leftOut } = plan.put(ORDER, { state: "paid" }).newerThan(items, "version", 7, tie);
+    const items = shown(stored === null ? null : { version: stored });
+    const number = decode(version) as number | bigint | string;
+    const { leftOut } = plan.put(ORDER, { state: "paid" }).newerThan(items, "version", number, tie);
     assert.equal(leftOut, !written);
     if (leftOut) return assert.deepEqual(plan.toJSON().writes, []);
     const write = onlyWrite(plan);
-    assert.deepEqual(write.action, { put: { state: { S: "paid" }, version: { N: "7" } } });
-    assert.deepEqual(write.condition, [stored === undefined ? { absent: "version" } : { equals: ["version", stored] }]);
+    assert.deepEqual(write.action, { put: { state: { S: "paid" }, version } });
+    assert.deepEqual(write.condition, [stored === null ? { absent: "version" } : { equals: ["version", stored] }]);
   });
 }
-
-test("texts are versions in the order of their bytes", () => {
-  const items = shown({ at: { S: "2026-01-02T00:00:00Z" } });
-  const plan = new Plan();
-  assert.ok(plan.update(ORDER, {}).newerThan(items, "at", "2026-01-01T00:00:00Z", "write").leftOut);
-  assert.ok(!plan.update(ORDER, {}).newerThan(items, "at", "2026-01-03T00:00:00Z", "skip").leftOut);
-  assert.deepEqual(onlyWrite(plan).action, { update: [{ set: ["at", { S: "2026-01-03T00:00:00Z" }] }] });
-});
 
 test("a version is stored once and never forgotten", () => {
   const plan = new Plan();

@@ -156,7 +156,7 @@ _Action = Union[Literal["delete"], dict[str, Any]]
 def _follows(version: Number | str, known: Value, tie: Tie) -> bool:
     if isinstance(version, str) and isinstance(known, str):
         order = (version.encode() > known.encode()) - (version.encode() < known.encode())
-    elif isinstance(version, (int, Decimal)) and isinstance(known, (int, Decimal)):
+    elif isinstance(version, (int, Decimal)) and isinstance(known, (int, Decimal)) and not isinstance(known, bool):
         order = (version > known) - (version < known)
     else:
         return True

@@ -1,0 +1,97 @@
+//! The cases of plans and of versions, which the packages for other languages read, too. `tests/cases` describes them.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::item::{self, Item};
+use hookonce_protocol::key::Tenant;
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot, Tie};
+use hookonce_protocol::write::{Action, Change, Clause};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::cases::load;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    tables: BTreeMap<TableAlias, Attributes>,
+    cases: Vec<PlanCase>,
+}
+
+/// The key of a table: each attribute with its type.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attributes {
+    partition: (String, String),
+    sort: Option<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanCase {
+    name: String,
+    items: Value,
+    plan: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionFile {
+    cases: Vec<VersionCase>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionCase {
+    #[serde(deserialize_with = "Option::deserialize")]
+    stored: Option<item::Value>,
+    version: item::Value,
+    tie: String,
+    written: bool,
+}
+
+#[test]
+fn every_plan_of_the_cases_is_read_whole_and_passes_the_check() {
+    let PlanFile { tables, cases } = load("plans.json");
+    let attribute = |(name, kind): (String, String)| {
+        let kind = match kind.as_str() {
+            "S" => KeyKind::Text,
+            "N" => KeyKind::Number,
+            "B" => KeyKind::Bytes,
+            other => panic!("{other} is no type of a key"),
+        };
+        KeyAttribute { name, kind }
+    };
+    let schema =
+        |Attributes { partition, sort }| KeySchema { partition: attribute(partition), sort: sort.map(attribute) };
+    let tables: BTreeMap<_, _> = tables.into_iter().map(|(alias, key)| (alias, schema(key))).collect();
+    for PlanCase { name, items, plan } in cases {
+        let snapshot: Snapshot = serde_json::from_value(json!({ "items": items })).unwrap();
+        let read: Plan = serde_json::from_value(plan.clone()).unwrap();
+        assert_eq!(json!(read), plan, "{name}");
+        let shown = snapshot.items().map(|(item, _)| item.clone()).collect();
+        let scope = Scope { shown, tables: tables.clone(), ..Scope::default() };
+        assert_eq!(read.check(&Tenant::parse("acme").unwrap(), &scope), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn a_version_is_compared_as_the_cases_say() {
+    let VersionFile { cases } = load("versions.json");
+    for case in cases {
+        let item = ItemRef::from("acme#order#17");
+        let stored = case.stored.clone().map(|version| Item::from([("version".to_owned(), version)]));
+        let snapshot: Snapshot = [(item.clone(), stored)].into_iter().collect();
+        let tie = if case.tie == "skip" { Tie::Skip } else { Tie::Write };
+        let write = DomainWrite::update(item, Vec::new()).newer_than(&snapshot, "version", case.version.clone(), tie);
+        assert_eq!(write.is_some(), case.written, "{case:?}");
+        if let Some(write) = write {
+            let clause =
+                case.stored.map_or(Clause::Absent("version".into()), |seen| Clause::Equals("version".into(), seen));
+            assert_eq!(write.condition.0, [clause]);
+            assert_eq!(write.action, Action::Update(vec![Change::Set("version".into(), case.version)]));
+        }
+    }
+}
