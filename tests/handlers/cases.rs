@@ -238,6 +238,16 @@ fn every_file_of_cases_is_read() {
     names.sort();
     assert_eq!(
         names,
-        ["answers.json", "builds.json", "effects.json", "keys.json", "messages.json", "payments.json", "plans.json", "receipts.json", "versions.json"]
+        [
+            "answers.json",
+            "builds.json",
+            "effects.json",
+            "keys.json",
+            "messages.json",
+            "payments.json",
+            "plans.json",
+            "receipts.json",
+            "versions.json"
+        ]
     );
 }

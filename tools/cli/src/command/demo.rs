@@ -27,8 +27,9 @@ use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, Target, store_unavailable};
 
-/// How long the demo waits until every event is applied.
-const SETTLE_MAX: Duration = Duration::from_mins(3);
+/// How long the demo waits until every event is applied. An event whose worker dies right after it has counted a failure
+/// is sent again after the visibility time-out, which is six minutes.
+const SETTLE_MAX: Duration = Duration::from_mins(8);
 
 /// How often it counts meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
