@@ -17,9 +17,8 @@ export type Part = string | number | bigint;
 /** A key in the JSON of the protocol. */
 export type KeyJson = { readonly table?: string; readonly key: string | TypedItem };
 
-/** The key of an item in the domain table that several events share, such as a balance. */
-export class ItemKey {
-  readonly kind = "item";
+/** The key of an item in the domain table. */
+class TextKey {
   readonly keyAttribute = "pk";
   readonly text: string;
 
@@ -32,23 +31,18 @@ export class ItemKey {
   }
 }
 
+/** The key of an item in the domain table that several events share, such as a balance. */
+export class ItemKey extends TextKey {
+  readonly kind = "item";
+}
+
 /**
  * The key of an item that stands for one effect of one event, such as a ledger entry.
  *
  * A forced replay must have a further effect, so it gets another key.
  */
-export class OnceKey {
+export class OnceKey extends TextKey {
   readonly kind = "once";
-  readonly keyAttribute = "pk";
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-
-  toJSON(): KeyJson {
-    return { key: this.text };
-  }
 }
 
 /**

@@ -170,6 +170,84 @@ async fn an_unfinished_deployment_is_passed_over() {
     assert!(matches!(routes(&server).deploy("[]").await, Err(DeployRoutesError::NoNumber)));
 }
 
+fn is_pointer_write(request: &HttpMessage) -> bool {
+    request.asks_for("PutParameter") && request.json()["Name"] == json!(POINTER)
+}
+
+/// The names of the first parts that there are.
+fn parts(parameters: &Mutex<Parameters>) -> Vec<String> {
+    let parameters = parameters.lock().unwrap();
+    parameters.keys().filter(|name| name.ends_with("/0")).cloned().collect()
+}
+
+/// "Nothing has changed" is said only if that is known: the write may have come through, and the pointer does not tell.
+#[tokio::test]
+async fn a_deployment_of_which_nobody_can_tell_says_so() {
+    let cases = [
+        ("the write never comes, and the pointer cannot be read", None, false),
+        ("the write never comes, and may be on its way", None, true),
+        ("the service breaks", Some(error(500, &format!("{SERVICE}#InternalServerError"))), true),
+        (
+            "the service refuses, and the pointer cannot be read",
+            Some(error(400, &format!("{SERVICE}#AccessDeniedException"))),
+            false,
+        ),
+        ("the service refuses", Some(error(400, &format!("{SERVICE}#AccessDeniedException"))), true),
+    ];
+    for (name, reaction, readable) in cases {
+        let parameters = Arc::new(Mutex::new(Parameters::new()));
+        let shared = Arc::clone(&parameters);
+        let server = ScriptedServer::start(move |_, request| {
+            let asks_for_version =
+                request.asks_for("GetParameters") && request.json()["Names"][0] == json!(format!("{POINTER}:1"));
+            if is_pointer_write(request) {
+                reaction.clone().unwrap_or(Reaction::Close)
+            } else if asks_for_version && !readable {
+                Reaction::Close
+            } else {
+                carry_out(&mut shared.lock().unwrap(), request)
+            }
+        })
+        .await;
+        let deployed = routes(&server).deploy("{}").await;
+        if name == "the service refuses" {
+            assert!(matches!(deployed, Err(DeployRoutesError::Unavailable(_))), "{name}: {deployed:?}");
+            assert!(parts(&parameters).is_empty(), "{name}");
+        } else {
+            assert!(matches!(deployed, Err(DeployRoutesError::Unknown(_))), "{name}: {deployed:?}");
+            assert!(!parts(&parameters).is_empty(), "{name}: the set may be in use");
+        }
+    }
+}
+
+/// A number that was given up is never used again, so its parts go with the next deployments.
+#[tokio::test]
+async fn the_parts_of_an_abandoned_number_do_not_stay() {
+    // The first part is free, a later one is not.
+    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    put(&mut parameters.lock().unwrap(), "/hookonce/test/routes-1/2", "left behind");
+    assert_eq!(routes(&server).deploy(&large(1)).await.unwrap().number, 2);
+    assert_eq!(parts(&parameters), ["/hookonce/test/routes-2/0"]);
+    // The next deployment clears what the last one has passed over.
+    assert_eq!(routes(&server).deploy("{}").await.unwrap().left_behind, Vec::<String>::new());
+    assert!(!parameters.lock().unwrap().contains_key("/hookonce/test/routes-1/2"));
+    assert!(parameters.lock().unwrap().contains_key("/hookonce/test/routes-2/0"), "a reader may still follow it");
+
+    // A part is refused in the middle.
+    let parameters = Arc::new(Mutex::new(Parameters::new()));
+    let shared = Arc::clone(&parameters);
+    let server = ScriptedServer::start(move |_, request| {
+        if request.asks_for("PutParameter") && request.json()["Name"] == json!("/hookonce/test/routes-1/3") {
+            return error(400, &format!("{SERVICE}#ParameterLimitExceeded"));
+        }
+        carry_out(&mut shared.lock().unwrap(), request)
+    })
+    .await;
+    assert!(matches!(routes(&server).deploy(&large(2)).await, Err(DeployRoutesError::Unavailable(_))));
+    let left = parameters.lock().unwrap().keys().find(|name| !name.contains(':')).cloned();
+    assert_eq!(left, None);
+}
+
 /// Another deployment changes the pointer before this one looks again, or between that and its write.
 #[tokio::test]
 async fn a_deployment_that_was_overtaken_is_told() {

@@ -20,8 +20,8 @@ Part = Union[str, int]
 
 
 @dataclass(frozen=True)
-class ItemKey:
-    """The key of an item in the domain table that several events share, such as a balance."""
+class _TextKey:
+    """The key of an item in the domain table."""
 
     text: str
     table = "the domain table"
@@ -31,19 +31,15 @@ class ItemKey:
         return {"key": self.text}
 
 
-@dataclass(frozen=True)
-class OnceKey:
+class ItemKey(_TextKey):
+    """The key of an item in the domain table that several events share, such as a balance."""
+
+
+class OnceKey(_TextKey):
     """The key of an item that stands for one effect of one event, such as a ledger entry.
 
     A forced replay must have a further effect, so it gets another key.
     """
-
-    text: str
-    table = "the domain table"
-    key_attribute = "pk"
-
-    def to_json(self) -> dict[str, object]:
-        return {"key": self.text}
 
 
 class TableKey:

@@ -79,9 +79,9 @@ fn key_in(item: &HashMap<String, AttributeValue>, example: &Key) -> Key {
     match example.attributes() {
         None => item.get(PARTITION_KEY).and_then(|key| key.as_s().ok()).map_or("", String::as_str).into(),
         Some(attributes) => {
-            let mut key = from_attributes(item);
-            key.retain(|name, _| attributes.contains_key(name));
-            Key::of(key)
+            let own = |name: &String| Some((name.clone(), item.get(name)?.clone()));
+            let key: HashMap<_, _> = attributes.keys().filter_map(own).collect();
+            Key::of(from_attributes(&key))
         }
     }
 }

@@ -8,7 +8,7 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::future::BoxFuture;
 use hookonce_protocol::time::Millis;
 
-use crate::route::{Fetched, PackedError, RouteFetchError, RoutePointer, RouteSource, pack};
+use crate::route::{Fetched, PARTS_MAX, PackedError, RouteFetchError, RoutePointer, RouteSource, pack};
 
 /// The most parameters that one call reads or deletes.
 const NAMES_MAX: usize = 10;
@@ -52,10 +52,13 @@ pub enum DeployRoutesError {
     /// Another deployment wrote the pointer at the same moment. One of the two sets is in use.
     #[error("another deployment of routes wrote at the same moment; one of the two sets is in use")]
     Raced,
+    /// Nobody can tell whether the pointer was written.
+    #[error("it is not known whether the new set is in use: the reply was lost, and the pointer does not tell")]
+    Unknown(#[source] RouteFetchError),
     /// Unfinished deployments have taken every number that was tried.
     #[error("the parameters of {NUMBERS_TRIED_MAX} unfinished deployments are in the way")]
     NoNumber,
-    /// Parameter Store refused or did not answer.
+    /// Parameter Store refused or did not answer. Nothing of this deployment is in use.
     #[error("Parameter Store did not carry it out")]
     Unavailable(#[source] RouteFetchError),
 }
@@ -73,13 +76,15 @@ impl SsmRoutes {
         Self { client, pointer: pointer.into() }
     }
 
-    /// Makes a set the one in use: writes its parts, then the pointer, and deletes the set before the last one.
+    /// Makes a set the one in use: writes its parts, then the pointer, and deletes the sets that no reader follows any
+    /// more: the one before the last one, and those of deployments that the last one has passed over.
     ///
     /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is read
     /// again, and the version that the write returns shows whether another one came between.
     ///
     /// # Errors
-    /// [`DeployRoutesError`]; the pointer has changed only for [`DeployRoutesError::Raced`].
+    /// [`DeployRoutesError`]; the pointer may have changed for [`DeployRoutesError::Raced`] and
+    /// [`DeployRoutesError::Unknown`] alone.
     pub async fn deploy(&self, text: &str) -> Result<DeployedRoutes, DeployRoutesError> {
         let packed = pack(text).map_err(DeployRoutesError::TooLong)?;
         let before = self.pointed().await.map_err(DeployRoutesError::Unavailable)?;
@@ -87,14 +92,18 @@ impl SsmRoutes {
         let number = self.write_parts(last, &packed.parts).await?;
         let previous = before.as_ref().map(|before| (before.pointer.number, before.pointer.parts));
         let pointer = RoutePointer { number, parts: packed.parts.len(), sha256: packed.sha256, previous };
-        if self.pointed().await.map_err(DeployRoutesError::Unavailable)? != before {
-            self.delete(RoutePointer::names(&self.pointer, number, pointer.parts)).await;
-            return Err(DeployRoutesError::Overtaken);
+        let written = match self.pointed().await {
+            Ok(found) if found == before => self.point(&pointer, before.as_ref()).await,
+            Ok(_) => Err(DeployRoutesError::Overtaken),
+            Err(error) => Err(DeployRoutesError::Unavailable(error)),
+        };
+        if let Err(error) = written {
+            if !matches!(error, DeployRoutesError::Raced | DeployRoutesError::Unknown(_)) {
+                self.delete(&RoutePointer::names(&self.pointer, number, pointer.parts)).await;
+            }
+            return Err(error);
         }
-        self.point(&pointer, before.as_ref()).await?;
-        let oldest = before.and_then(|before| before.pointer.previous);
-        let oldest = oldest.map(|(number, parts)| RoutePointer::names(&self.pointer, number, parts));
-        let left_behind = self.delete(oldest.unwrap_or_default()).await;
+        let left_behind = self.clear(before.as_ref()).await;
         // After the pointer: a worker that finds this parameter alone waits.
         let is_marked = match self.put(&self.marker(), DEPLOYED, false).await {
             Ok(_) => true,
@@ -103,15 +112,18 @@ impl SsmRoutes {
         Ok(DeployedRoutes { number, parts: pointer.parts, left_behind, is_marked })
     }
 
-    /// Writes the parts under the first free number. Whoever creates the first part has the number.
+    /// Writes the parts under the first free number, and deletes those under a number that is not used.
     async fn write_parts(&self, last: u64, parts: &[String]) -> Result<u64, DeployRoutesError> {
         'numbers: for number in last + 1..=last + NUMBERS_TRIED_MAX {
-            for (name, part) in RoutePointer::names(&self.pointer, number, parts.len()).iter().zip(parts) {
-                match self.put(name, part, false).await {
-                    Ok(_) => {}
-                    Err(error) if error.code() == Some("ParameterAlreadyExists") => continue 'numbers,
-                    Err(error) => return Err(DeployRoutesError::Unavailable(unavailable(error))),
+            let names = RoutePointer::names(&self.pointer, number, parts.len());
+            for (index, (name, part)) in names.iter().zip(parts).enumerate() {
+                let Err(error) = self.put(name, part, false).await else { continue };
+                let own = names.get(..index).unwrap_or_default();
+                self.delete(own).await;
+                if error.code() == Some("ParameterAlreadyExists") {
+                    continue 'numbers;
                 }
+                return Err(DeployRoutesError::Unavailable(unavailable(error)));
             }
             return Ok(number);
         }
@@ -122,28 +134,48 @@ impl SsmRoutes {
         // Plain data always serialises.
         let text = serde_json::to_string(pointer).unwrap_or_default();
         let first = before.map_or(1, |before| before.version + 1);
-        let (last, otherwise) = match self.put(&self.pointer, &text, before.is_some()).await {
-            Ok(version) if version == first => return Ok(()),
-            Ok(version) => (version, DeployRoutesError::Raced),
-            Err(error) if error.code() == Some("ParameterAlreadyExists") => (first, DeployRoutesError::Overtaken),
-            Err(error) => (first, DeployRoutesError::Unavailable(unavailable(error))),
-        };
+        let put = self.put(&self.pointer, &text, before.is_some()).await;
+        let last = *put.as_ref().unwrap_or(&first);
+        if put.is_ok() && last == first {
+            return Ok(());
+        }
         // The reply to our own write may have been lost, and the client may have sent it again: then all that came is ours.
-        if self.were_written(&text, first, last).await { Ok(()) } else { Err(otherwise) }
+        if self.were_written(&text, first, last).await.map_err(DeployRoutesError::Unknown)? {
+            return Ok(());
+        }
+        Err(match put {
+            Ok(_) => DeployRoutesError::Raced,
+            Err(error) if error.code() == Some("ParameterAlreadyExists") => DeployRoutesError::Overtaken,
+            Err(error) if is_refused(&error) => DeployRoutesError::Unavailable(unavailable(error)),
+            // It may still be on its way.
+            Err(error) => DeployRoutesError::Unknown(unavailable(error)),
+        })
     }
 
     /// Whether each of these versions of the pointer exists and has this text.
-    async fn were_written(&self, text: &str, first: i64, last: i64) -> bool {
+    async fn were_written(&self, text: &str, first: i64, last: i64) -> Result<bool, RouteFetchError> {
         let names: Vec<_> =
             (first..=last).take(NAMES_MAX).map(|version| format!("{}:{version}", self.pointer)).collect();
         if names.is_empty() {
-            return false;
+            return Ok(false);
         }
         let count = names.len();
-        let answer = self.client.get_parameters().set_names(Some(names)).send().await;
-        let found = answer.ok().and_then(|answer| answer.parameters).unwrap_or_default();
+        let answer = self.client.get_parameters().set_names(Some(names)).send().await.map_err(unavailable)?;
+        let found = answer.parameters.unwrap_or_default();
         let last_is_there = found.iter().any(|parameter| parameter.version() == last);
-        last_is_there && found.len() == count && found.iter().all(|parameter| parameter.value() == Some(text))
+        Ok(last_is_there && found.len() == count && found.iter().all(|parameter| parameter.value() == Some(text)))
+    }
+
+    /// Deletes the set before the last one, which a reader may still follow, and those between the two, which died or were
+    /// overtaken. Returns what could not be deleted.
+    async fn clear(&self, last: Option<&Pointed>) -> Vec<String> {
+        let Some(Pointed { pointer: last, .. }) = last else { return Vec::new() };
+        let (oldest, parts) = last.previous.unwrap_or((0, 0));
+        let mut left = self.delete(&RoutePointer::names(&self.pointer, oldest, parts)).await;
+        for number in oldest.max(last.number.saturating_sub(NUMBERS_TRIED_MAX)) + 1..last.number {
+            left.extend(self.delete(&RoutePointer::names(&self.pointer, number, PARTS_MAX)).await);
+        }
+        left
     }
 
     fn marker(&self) -> String {
@@ -160,8 +192,8 @@ impl SsmRoutes {
         Ok(put.overwrite(overwrite).send().await?.version())
     }
 
-    /// Deletes parameters, and returns the names of those that are still there.
-    async fn delete(&self, names: Vec<String>) -> Vec<String> {
+    /// Deletes parameters, and returns the names of those that may still be there.
+    async fn delete(&self, names: &[String]) -> Vec<String> {
         let mut left = Vec::new();
         for names in names.chunks(NAMES_MAX) {
             if self.client.delete_parameters().set_names(Some(names.to_vec())).send().await.is_err() {
@@ -228,6 +260,11 @@ impl RouteSource for SsmRoutes {
     fn is_local(&self) -> bool {
         false
     }
+}
+
+/// Whether the service itself refused.
+fn is_refused<E>(error: &SdkError<E>) -> bool {
+    matches!(error, SdkError::ServiceError(refusal) if !refusal.raw().status().is_server_error())
 }
 
 /// Keeps only the cause. The outer error prints the whole response.

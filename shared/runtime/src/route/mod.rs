@@ -26,7 +26,7 @@ pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, Ro
 pub use fault::{RouteFault, RouteSetError};
 pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
 pub use source::{Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
-pub use stored::{Packed, PackedError, RoutePointer, pack};
+pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
 
 /// A route asks about the body, which is no JSON.
 const EVENT_UNREADABLE: &str = "EVENT_UNREADABLE";

@@ -13,7 +13,7 @@ use crate::body::{compress, decompress};
 const PART_CHARS_MAX: usize = 4_000;
 
 /// The most parts of a set.
-const PARTS_MAX: usize = 100;
+pub const PARTS_MAX: usize = 100;
 
 /// Names the parts of the set in use, and those of the one before, which a reader may still be reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

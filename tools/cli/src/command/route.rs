@@ -295,7 +295,7 @@ fn explained_route(name: &str, fit: Fit, event: &Event) -> ExplainedRoute {
         Fit::Endpoint => Some(format!("is not for the endpoint {}", event.endpoint)),
         Fit::EventType => Some(format!("is not for the type {}", event.event_type)),
         Fit::When(field) => Some(format!("when.{field} does not fit")),
-        Fit::Unreadable => Some("asks about the body, which is no JSON".to_owned()),
+        Fit::Unreadable => Some("asks about the body, which cannot be read as JSON".to_owned()),
     };
     ExplainedRoute { name: name.to_owned(), fits: why.is_none(), why }
 }
@@ -386,10 +386,12 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
             let what = Report::new(&error).to_string();
             Err(match error {
                 DeployRoutesError::TooLong(_) => Failure::usage(what, "leave out routes; fewer, wider patterns help"),
-                DeployRoutesError::Overtaken | DeployRoutesError::Raced => Failure::unavailable(
-                    what,
-                    format!("look at it with `hookonce route show --stack {stack}`, then deploy again"),
-                ),
+                DeployRoutesError::Overtaken | DeployRoutesError::Raced | DeployRoutesError::Unknown(_) => {
+                    Failure::unavailable(
+                        what,
+                        format!("look at it with `hookonce route show --stack {stack}`, then deploy again"),
+                    )
+                }
                 DeployRoutesError::NoNumber => Failure::usage(
                     what,
                     format!("delete the parameters below /hookonce/{stack}/routes-* that the pointer does not name"),
