@@ -24,13 +24,15 @@ const VERSION: u32 = 1;
 const CODE_BYTES_MAX: usize = 64;
 
 /// Codes that hookonce itself gives. A handler that used one would mislead whoever reads it.
-const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 22] = [
     "ATTEMPTS_EXHAUSTED",
     "BODY_MISSING",
     "BODY_NOT_COMPRESSED",
     "BODY_UNREADABLE",
+    "CALL_UNCLEAR",
     "CONDITION_FAILED",
     "DEAD_LETTER",
+    "DESTINATION_UNAVAILABLE",
     "ENVELOPE_UNREADABLE",
     "EVENT_HAS_RECORD",
     "EVENT_TOO_LARGE",
@@ -40,7 +42,9 @@ const RESERVED: [&str; 18] = [
     "PERMANENT",
     "PLAN_REFUSED",
     "PROVIDER_UNKNOWN",
+    "REFUSED",
     "STALE",
+    "UNKNOWN_OUTCOME",
     "UNROUTED",
     "WRITE_INVALID",
 ];
