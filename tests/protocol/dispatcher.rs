@@ -20,11 +20,11 @@ use hookonce_protocol::write::Write;
 use super::a_record;
 use crate::support::clock::START;
 
-fn at(now: EpochMs) -> Moment {
+pub(super) fn at(now: EpochMs) -> Moment {
     Moment { now, entropy: 0 }
 }
 
-fn hint(record: &Record) -> Result<Message, hookonce_protocol::message::MessageError> {
+pub(super) fn hint(record: &Record) -> Result<Message, hookonce_protocol::message::MessageError> {
     Ok(Message::Ref { pk: record.key.clone() })
 }
 
@@ -67,14 +67,14 @@ fn worker(effects: Vec<EffectDraft>, scope: Scope) -> (Record, Step<Worker, Sett
     (event, answered(step, planned(effects, scope), START))
 }
 
-fn answered<M: Machine>(step: Step<M, M::Output>, reply: Reply, now: EpochMs) -> Step<M, M::Output> {
+pub(super) fn answered<M: Machine>(step: Step<M, M::Output>, reply: Reply, now: EpochMs) -> Step<M, M::Output> {
     match step.next {
         Next::Call(machine, _) => machine.step(reply, at(now)),
         Next::Done(_) => panic!("it has ended"),
     }
 }
 
-fn call<M: Machine>(step: &Step<M, M::Output>) -> &Call {
+pub(super) fn call<M: Machine>(step: &Step<M, M::Output>) -> &Call {
     match &step.next {
         Next::Call(_, call) => call,
         Next::Done(_) => panic!("it has ended"),
@@ -111,6 +111,14 @@ fn a_commit_ends_with_one_record_for_each_effect() {
         assert_eq!(Record::decode(&effect.encode()).unwrap(), effect);
         assert!(!effect.encode().contains_key("journal_shard"));
     }
+}
+
+#[test]
+fn a_commit_names_its_own_effects_and_none_of_an_earlier_one() {
+    let (event, step) = worker(Vec::new(), scope());
+    let before = Record { effects: vec![EffectName::parse("old").unwrap()], ..event };
+    let settled = committed(&step)[0].apply(Some(&before.encode())).unwrap().unwrap();
+    assert!(!settled.contains_key("effects"));
 }
 
 #[test]

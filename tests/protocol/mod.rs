@@ -1,5 +1,6 @@
 //! The pure parts of the protocol, where a table or a property checks more than a run.
 
+mod calls;
 mod commits;
 mod dead_letters;
 mod dispatcher;

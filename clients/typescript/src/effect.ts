@@ -23,7 +23,7 @@ const METHODS = ["POST", "PUT", "PATCH", "DELETE"];
 const NAME = /^[a-z0-9_-]{1,64}$/;
 const PATH = /^(\/([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?$/;
 const PATH_MAX = 1024;
-const OUTSIDE = /\/\/|\.\.|\\|[\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})/;
+const OUTSIDE = /\/\/|\.\.|\/\.(?:[/;]|$)|\\|[\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})/;
 
 /** An effect as a plan holds it. */
 export function effectJson(
@@ -56,7 +56,7 @@ function checkPath(path: string): void {
   }
   if (fits) return;
   throw new RangeError(
-    "path must be empty, or begin with one / and hold no //, .., \\ or #, not even percent-encoded, " +
+    "path must be empty, or begin with one / and hold no //, .., \\, # or . as a step, not even percent-encoded, " +
       `and have at most ${PATH_MAX} bytes of a URL's characters`,
   );
 }

@@ -13,11 +13,11 @@ use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, EffectPart, Found, Record, Status, attribute, counted, equals, set};
+use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
 use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
 use crate::worker::{bury, death};
-use crate::write::{Action, Clause, Table, Write};
+use crate::write::{Action, Table, Write};
 
 /// The number of rounds of dead letters after which a record is DEAD.
 pub const ROUNDS_MAX: i64 = 3;
@@ -123,13 +123,6 @@ fn reason(record: &Record) -> DeadReason {
     if called { DeadReason::UnknownOutcome } else { DeadReason::DeadLetter }
 }
 
-fn first_call_as_read(effect: &EffectPart) -> Clause {
-    match effect.first_call_at {
-        Some(at) => equals(attribute::FIRST_CALL_AT, at.0),
-        None => Clause::Absent(attribute::FIRST_CALL_AT.into()),
-    }
-}
-
 fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) -> Write {
     let mut seen = vec![counted(attribute::DEAD_LETTERS, record.dead_letters)];
     let reason = reason(record);
@@ -137,7 +130,7 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         vec![set(attribute::DEAD_LETTERS, record.dead_letters + 1), set(attribute::DEAD_LETTER_AT, moment.now.0)];
     if dies {
         // Whether an effect was called decides what its death means, so it must still be as it was read.
-        seen.extend(record.effect.as_ref().map(|effect| first_call_as_read(effect)));
+        seen.extend(record.effect.as_ref().map(|effect| effect.first_call_as_read()));
         changes.extend(death(record, reason, timing, moment));
     } else {
         changes.push(set(attribute::DUE_AT, moment.now.0));

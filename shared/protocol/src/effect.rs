@@ -148,8 +148,8 @@ impl Method {
 /// A path that could leave the address of its destination, or that no HTTP client sends as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[error(
-    "must be empty, or begin with one `/` and hold neither `//`, `..` nor `\\`, not even percent-encoded, and no `#`, and \
-     have at most {EFFECT_PATH_BYTES_MAX} bytes of a URL's characters"
+    "must be empty, or begin with one `/` and hold neither `//`, `..`, `\\` nor `.` as a step, not even percent-encoded, and \
+     no `#`, and have at most {EFFECT_PATH_BYTES_MAX} bytes of a URL's characters"
 )]
 pub struct EffectPathError;
 
@@ -167,7 +167,14 @@ pub fn check_path(path: &str) -> Result<(), EffectPathError> {
     // A server in front of another may decode once more, so it is looked at in every form.
     loop {
         let has = |part: &[u8]| decoded.windows(part.len()).any(|window| window == part);
-        if has(b"//") || has(b"..") || has(b"\\") || decoded.iter().any(u8::is_ascii_control) {
+        // What follows a `;` is a parameter to some servers.
+        let dot = |step: &[u8]| step == b"." || step.starts_with(b".;");
+        if decoded.split(|byte| *byte == b'/').any(dot)
+            || has(b"//")
+            || has(b"..")
+            || has(b"\\")
+            || decoded.iter().any(u8::is_ascii_control)
+        {
             return Err(EffectPathError);
         }
         let next = percent_decoded(&decoded).ok_or(EffectPathError)?;

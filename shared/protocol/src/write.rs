@@ -232,6 +232,7 @@ impl Write {
     /// | claims out of a message, of a child or a dead letter | the time of the lease or of the death | one hint too many, or one death is told twice |
     /// | marks, failures, deaths, dead letters | the time, and the drawn back-off | both report the one change |
     /// | re-arm and its repair | the time, and the drawn interval | one hint too many |
+    /// | guard of a call | nothing: it has the pass of one receive | there is none |
     /// | note of a body | nothing: it names the record | both noted the same |
     ///
     /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise. What is part of a

@@ -15,7 +15,7 @@ _METHODS = ("POST", "PUT", "PATCH", "DELETE")
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _PATH = re.compile(r"(/([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?")
 _PATH_MAX = 1024
-_OUTSIDE = re.compile(rb"//|\.\.|\\|[\x00-\x1f\x7f]")
+_OUTSIDE = re.compile(rb"//|\.\.|/\.(?:[/;]|\Z)|\\|[\x00-\x1f\x7f]")
 
 
 def effect(
@@ -48,7 +48,7 @@ def check_path(path: str) -> None:
         decoded = following
     if not fits:
         raise ValueError(
-            "path must be empty, or begin with one / and hold no //, .., \\ or #, not even percent-encoded, "
+            "path must be empty, or begin with one / and hold no //, .., \\, # or . as a step, not even percent-encoded, "
             f"and have at most {_PATH_MAX} bytes of a URL's characters"
         )
 

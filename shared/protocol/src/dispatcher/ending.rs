@@ -3,11 +3,11 @@
 use super::{Dispatcher, DispatcherStep, Effect, Ending, NextCall, State};
 use crate::call::{Call, Signal};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Outcome, Status, attribute, equals, remove, set};
+use crate::record::{DeadReason, Outcome, Status, attribute, counted, equals, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::worker::{Done, Settled, VISIBILITY_MAX, death};
-use crate::write::{Action, Change, Clause, Table, Write};
+use crate::write::{Action, Change, Condition, Table, Write};
 
 /// The code of an effect that its callee did not do: it cannot be reached, or takes no calls for now.
 const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
@@ -16,7 +16,8 @@ const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
 const CALL_UNCLEAR: &str = "CALL_UNCLEAR";
 
 impl Dispatcher {
-    /// Ends an effect that its callee did. Whoever has the pass now: done is done.
+    /// Ends an effect that its callee did. Whoever has the pass now, and whoever retried it: done is done. Only a key that
+    /// was replaced is another call.
     pub(super) fn settle(
         self,
         effect: Effect,
@@ -35,56 +36,51 @@ impl Dispatcher {
             remove(attribute::LAST_ERROR),
         ];
         changes.extend(status.map(|status| set(attribute::STATUS_CODE, i64::from(status))));
+        let condition = Condition(vec![
+            equals(attribute::STATUS, effect.record.status.as_str()),
+            equals(attribute::CLAIM_ID, effect.record.claim_id.0.as_str()),
+            equals(attribute::GENERATION, effect.record.generation),
+            counted(attribute::KEY_EPOCH, effect.part.key_epoch),
+        ]);
         let settled = Settled::Ack(Done::Settled(Outcome::Delivered));
-        self.end(effect, Purpose::SettleEffect, changes, [], settled, Signal::EffectDelivered)
+        self.end(effect, Purpose::SettleEffect, changes, condition, settled, Signal::EffectDelivered)
     }
 
     /// Makes an effect DEAD that may not be called again.
-    pub(super) fn die(self, effect: Effect, reason: DeadReason, pass: Option<&str>, moment: Moment) -> DispatcherStep {
+    pub(super) fn die(self, effect: Effect, reason: DeadReason, moment: Moment) -> DispatcherStep {
         let mut changes = vec![set(attribute::LAST_ERROR, reason.as_str())];
         changes.extend(death(&effect.record, reason, &self.timing, moment));
-        let seen = effect.unchanged(pass);
+        let condition = effect.unchanged();
         let settled = Settled::Ack(Done::Dead);
-        self.end(effect, Purpose::DieOfCall, changes, seen, settled, Signal::RecordDead(reason))
+        self.end(effect, Purpose::DieOfCall, changes, condition, settled, Signal::RecordDead(reason))
     }
 
-    /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends.
+    /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends, however little the
+    /// callee asks for: before its message is a dead letter, the relay takes over.
     pub(super) fn postpone(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
-        let NextCall { effect, guarded, .. } = call;
+        let NextCall { effect, first, .. } = call;
         let sends = effect.record.resends.saturating_add(self.receives.saturating_sub(1));
-        let wait = pause(retry_after.unwrap_or_else(|| self.timing.backoff_bound(sends)), &self.timing, moment);
+        let backoff = self.timing.backoff_bound(sends);
+        let wait = pause(retry_after.map_or(backoff, |asked| asked.max(backoff)), &self.timing, moment);
         let mut changes = self.due_again(wait, DESTINATION_UNAVAILABLE, moment);
-        if guarded {
-            changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
-            if effect.first_call().is_none() {
-                changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
-            }
+        changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
+        if first {
+            changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
         }
-        let mut seen = effect.unchanged(guarded.then_some(self.pass.as_str())).to_vec();
-        // Without a pass, a write that comes late must not undo what the relay or another copy has set since.
-        let due = effect.record.due.as_ref().filter(|_| !guarded);
-        seen.extend(due.map(|due| equals(attribute::DUE_AT, due.at.0)));
-        self.end(effect, Purpose::RearmEffect, changes, seen, waiting(wait), Signal::EffectWaits)
+        let condition = effect.unchanged();
+        self.end(effect, Purpose::RearmEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
     /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one.
-    pub(super) fn count(
-        self,
-        effect: Effect,
-        retry_after: Option<Millis>,
-        pass: Option<&str>,
-        moment: Moment,
-    ) -> DispatcherStep {
+    pub(super) fn count(self, effect: Effect, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
         let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
         let wait = backoff.max(asked);
         let mut changes = self.due_again(wait, CALL_UNCLEAR, moment);
         changes.push(set(attribute::ATTEMPTS, effect.record.attempts + 1));
-        changes.extend(
-            pass.is_some().then(|| [remove(attribute::PASS), remove(attribute::PASS_AT)]).into_iter().flatten(),
-        );
-        let seen = effect.unchanged(pass);
-        self.end(effect, Purpose::FailEffect, changes, seen, waiting(wait), Signal::EffectWaits)
+        changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
+        let condition = effect.unchanged();
+        self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
     /// The message returns first. The relay is the fallback if it does not.
@@ -98,7 +94,7 @@ impl Dispatcher {
         effect: Effect,
         purpose: Purpose,
         changes: Vec<Change>,
-        seen: impl IntoIterator<Item = Clause>,
+        condition: Condition,
         settled: Settled,
         signal: Signal,
     ) -> DispatcherStep {
@@ -107,7 +103,7 @@ impl Dispatcher {
             table: Table::Inbox,
             key: effect.record.key.as_str().into(),
             action: Action::Update(changes),
-            condition: effect.record.guard().condition(seen),
+            condition,
         };
         let ending = Box::new(Ending { record: effect.record, write: write.clone(), settled, signal });
         self.call(State::Writing { ending, rewrites: 0 }, Call::Write(write))

@@ -1,10 +1,11 @@
 //! The dispatcher: takes the hint of an effect and makes one call.
 //!
 //! ```text
-//! read ─ PENDING ─▶ terms of the destination ─▶ guard (keyed, at_most_once) ─▶ one call ─▶ DELIVERED
-//!   │                 │                           └─ not confirmed ─▶ no call    ├─ not done ─▶ wait, uncounted
-//!   │                 │                                                          ├─ refused ─▶ DEAD
-//!   │                 │                                                          └─ unclear ─▶ count it and wait, or DEAD
+//! read ─ PENDING ─▶ terms of the destination ─▶ guard ─▶ one call ─▶ DELIVERED
+//!   │                 │                           │        ├─ not done ─▶ wait, uncounted
+//!   │                 │                           │        ├─ refused ─▶ DEAD
+//!   │                 │                           │        └─ unclear ─▶ count it and wait, or DEAD
+//!   │                 │                           └─ not confirmed in time ─▶ no call
 //!   │                 ├─ unknown, unreadable ─▶ wait, uncounted
 //!   │                 └─ an earlier call can no longer be repeated ─▶ DEAD: UNKNOWN_OUTCOME
 //!   ├─ another process has the pass ─▶ wait until that process is gone
@@ -13,7 +14,8 @@
 //! ```
 //! The guard is one conditional write. It takes the *pass*, the right to make the next call, and notes when the first call
 //! was allowed and who the callee was. Whoever reads these later knows that the callee may have done the effect, also if the
-//! process died before the call. For a destination without a promise (at_least_once) there is no guard.
+//! process died before the call. A destination without a promise (`at_least_once`) has a guard, too: it may get another
+//! class, and a refusal is certain only at the first call.
 
 mod ending;
 mod key;
@@ -27,7 +29,7 @@ use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribu
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::worker::{Done, HOPS, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
-use crate::write::{Action, Clause, Table, Write};
+use crate::write::{Action, Clause, Condition, Table, Write};
 
 pub use key::idempotency_key;
 
@@ -69,20 +71,20 @@ enum State {
     },
 }
 
-/// An effect as it was read.
+/// An effect as it was read, or as the guard has left it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Effect {
     record: Box<Record>,
     part: Box<EffectPart>,
 }
 
-/// A call that is about to be made.
+/// A call that is about to be made, with the effect as its guard leaves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NextCall {
     effect: Effect,
     terms: Terms,
-    /// Whether a pass was taken for it.
-    guarded: bool,
+    /// Whether no earlier call may have been done.
+    first: bool,
 }
 
 /// A write that ends this message's part.
@@ -97,17 +99,14 @@ struct Ending {
 type DispatcherStep = Step<Dispatcher, Settled>;
 
 impl Effect {
-    /// The effect is still as it was read, and so is its pass: this one, or none.
-    fn unchanged(&self, pass: Option<&str>) -> [Clause; 2] {
-        let pass = match pass {
-            Some(pass) => equals(attribute::PASS, pass),
+    /// It is still so, with its pass and its first call.
+    fn unchanged(&self) -> Condition {
+        let pass = match &self.part.pass {
+            Some(pass) => equals(attribute::PASS, pass.id.as_str()),
             None => Clause::Absent(attribute::PASS.into()),
         };
-        [equals(attribute::ATTEMPTS, self.record.attempts), pass]
-    }
-
-    fn pass(&self) -> Option<&str> {
-        self.part.pass.as_ref().map(|pass| pass.id.as_str())
+        let attempts = equals(attribute::ATTEMPTS, self.record.attempts);
+        self.record.guard().condition([attempts, pass, self.part.first_call_as_read()])
     }
 
     /// Since when it has been tried: its commit, or when an operator brought it back.
@@ -168,8 +167,7 @@ impl Dispatcher {
         }
         if moment.now > effect.since().plus(self.timing.effect_age_max) {
             let reason = if effect.first_call().is_some() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
-            let seen = effect.pass().map(str::to_owned);
-            return self.die(effect, reason, seen.as_deref(), moment);
+            return self.die(effect, reason, moment);
         }
         let call = Call::Terms(effect.part.destination.clone());
         self.call(State::Asking { effect }, call)
@@ -196,34 +194,34 @@ impl Dispatcher {
                     Class::AtLeastOnce => true,
                 };
             if !repeatable {
-                let seen = effect.pass().map(str::to_owned);
-                return self.die(effect, DeadReason::UnknownOutcome, seen.as_deref(), moment);
+                return self.die(effect, DeadReason::UnknownOutcome, moment);
             }
         }
-        match terms.class {
-            Class::Keyed { .. } | Class::AtMostOnce => self.guard(effect, terms, moment),
-            Class::AtLeastOnce => self.deliver(Box::new(NextCall { effect, terms, guarded: false }), moment),
-        }
+        self.guard(effect, terms, moment)
     }
 
     /// Takes the pass for the next call.
-    fn guard(self, effect: Effect, terms: Terms, moment: Moment) -> DispatcherStep {
+    fn guard(self, mut effect: Effect, terms: Terms, moment: Moment) -> DispatcherStep {
+        let condition = effect.unchanged();
+        let first = effect.first_call().is_none();
         let mut changes = vec![
             set(attribute::PASS, self.pass.as_str()),
             set(attribute::PASS_AT, moment.now.0),
             set(attribute::CALLEE, terms.callee.as_str()),
         ];
-        if effect.part.first_call_at.is_none() {
+        if first {
             changes.push(set(attribute::FIRST_CALL_AT, moment.now.0));
+            effect.part.first_call_at = Some(moment.now);
         }
+        effect.part.pass = Some(Pass { id: self.pass.clone(), at: moment.now });
         let write = Write {
             purpose: Purpose::GuardCall,
             table: Table::Inbox,
             key: effect.record.key.as_str().into(),
             action: Action::Update(changes),
-            condition: effect.record.guard().condition(effect.unchanged(effect.pass())),
+            condition,
         };
-        let call = Box::new(NextCall { effect, terms, guarded: true });
+        let call = Box::new(NextCall { effect, terms, first });
         self.call(State::Guarding { call, write: write.clone(), rewrites: 0 }, Call::Write(write))
     }
 
@@ -236,6 +234,7 @@ impl Dispatcher {
         moment: Moment,
     ) -> DispatcherStep {
         match written {
+            Written::Applied if self.is_late(&call, moment) => self.transient(call.effect.record.attempts, moment),
             Written::Applied => self.deliver(call, moment),
             Written::ConditionFailed(found) if still_mine(found, &call.effect.record) => {
                 self.transient(call.effect.record.attempts, moment).signal(Signal::EffectWaits)
@@ -248,6 +247,12 @@ impl Dispatcher {
             Written::TransactionConflict | Written::Unavailable => self.transient(call.effect.record.attempts, moment),
             Written::Invalid => self.transient(call.effect.record.attempts, moment).signal(Signal::WriteInvalid),
         }
+    }
+
+    /// Whether this process should have ended by now. It was asleep, so the pass may be another's, and the key forgotten.
+    fn is_late(&self, call: &NextCall, moment: Moment) -> bool {
+        let over = |pass: &Pass| moment.now > pass.at.plus(self.timing.dispatcher_timeout);
+        call.effect.part.pass.as_ref().is_none_or(over)
     }
 
     fn pause(self, then: State, rewrites: u8, moment: Moment) -> DispatcherStep {
@@ -275,7 +280,6 @@ impl Dispatcher {
     }
 
     fn called(self, called: Called, call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
-        let own_pass = call.guarded.then(|| self.pass.clone());
         match called {
             Called::Done { status } => {
                 let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
@@ -284,9 +288,8 @@ impl Dispatcher {
             Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
             Called::Refused { .. } => {
                 // A first call that is refused was not done. Of an earlier one nobody can tell.
-                let first = call.effect.first_call().is_none();
-                let reason = if first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
-                self.die(call.effect, reason, own_pass.as_deref(), moment)
+                let reason = if call.first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
+                self.die(call.effect, reason, moment)
             }
             Called::Unclear { retry_after } => {
                 let over = moment.now > call.effect.since().plus(call.terms.give_up_after);
@@ -297,8 +300,8 @@ impl Dispatcher {
                     Class::Keyed { .. } | Class::AtLeastOnce => None,
                 };
                 match reason {
-                    Some(reason) => self.die(call.effect, reason, own_pass.as_deref(), moment),
-                    None => self.count(call.effect, retry_after, own_pass.as_deref(), moment),
+                    Some(reason) => self.die(call.effect, reason, moment),
+                    None => self.count(call.effect, retry_after, moment),
                 }
             }
         }

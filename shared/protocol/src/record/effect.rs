@@ -1,9 +1,10 @@
 //! What only the record of an effect holds.
 
-use super::attribute;
+use super::{attribute, equals};
 use crate::effect::{DestinationId, EffectName, Method};
 use crate::item::{Item, Value};
 use crate::time::{EpochMs, Millis};
+use crate::write::Clause;
 
 /// What the record of an effect holds besides. Its body is the payload, and `received_at` the time of the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -44,6 +45,15 @@ pub struct Pass {
 }
 
 impl EffectPart {
+    /// It was called as often as when it was read. Whether it was decides what its death means, and what its next call may
+    /// note.
+    pub(crate) fn first_call_as_read(&self) -> Clause {
+        match self.first_call_at {
+            Some(at) => equals(attribute::FIRST_CALL_AT, at.0),
+            None => Clause::Absent(attribute::FIRST_CALL_AT.into()),
+        }
+    }
+
     pub(super) fn encode(&self, item: &mut Item) {
         let optional = [
             (attribute::EFFECT, Some(self.name.as_str().into())),

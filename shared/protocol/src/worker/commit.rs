@@ -66,8 +66,9 @@ pub(super) fn writes(
     let key = plan.domain_key.item(tenant, &plan.consumer, &record.key, record.generation);
     let mut settled = settle(record, Outcome::Applied, timing, moment);
     let names: Vec<_> = plan.effects.iter().map(|draft| draft.name.clone()).collect();
-    if let (Action::Update(changes), false) = (&mut settled.action, names.is_empty()) {
-        changes.push(set(attribute::EFFECTS, encode_names(&names)));
+    if let Action::Update(changes) = &mut settled.action {
+        let named = || set(attribute::EFFECTS, encode_names(&names));
+        changes.push(if names.is_empty() { remove(attribute::EFFECTS) } else { named() });
     }
     let mut writes = vec![settled, domain_key(record, key, timing, moment)];
     writes.extend(plan.plan.into_writes());

@@ -1,0 +1,193 @@
+//! What the dispatcher writes before a call and after it, in every class.
+
+use hookonce_protocol::call::{Call, Next, Reply, Step, Written};
+use hookonce_protocol::destination::{Called, Class, Terms};
+use hookonce_protocol::dispatcher::Dispatcher;
+use hookonce_protocol::operator::retry;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::{DeadReason, EffectPart, Found, Outcome, Record, Status};
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::worker::{Done, Settled};
+use hookonce_protocol::write::Write;
+
+use super::dispatcher::{an_effect, answered, at, call, hint};
+use crate::support::clock::START;
+
+const CLASSES: [Class; 3] = [Class::Keyed { window: Millis::hours(24) }, Class::AtMostOnce, Class::AtLeastOnce];
+const UNCLEAR: Called = Called::Unclear { retry_after: None };
+const NOT_DONE: Called = Called::NotDone { retry_after: None };
+const REFUSED: Called = Called::Refused { status: Some(400) };
+const DONE: Called = Called::Done { status: Some(200) };
+
+type DispatcherStep = Step<Dispatcher, Settled>;
+
+fn terms(class: Class) -> Terms {
+    Terms { class, callee: format!("{class:?}"), timeout: Millis::seconds(5), give_up_after: Millis::hours(72) }
+}
+
+/// A dispatcher that knows the effect and the terms of its destination.
+fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
+    let step = Dispatcher::start(hint(effect), receives, pass.to_owned(), Timing::standard(), at(now));
+    let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now);
+    answered(step, Reply::Terms(Ok(Some(terms(class)))), now)
+}
+
+fn write(step: &DispatcherStep) -> Write {
+    let Call::Write(write) = call(step) else { panic!("it writes") };
+    write.clone()
+}
+
+fn after(write: &Write, before: &Record) -> Record {
+    Record::decode(&write.apply(Some(&before.encode())).unwrap().unwrap()).unwrap()
+}
+
+fn part(record: &Record) -> &EffectPart {
+    record.effect.as_ref().unwrap()
+}
+
+/// The effect as the guard leaves it, and what the call that ends so is followed by.
+fn called(effect: &Record, class: Class, called: Called, receives: i64, now: EpochMs) -> (Record, DispatcherStep) {
+    let step = asked(effect, class, "mine", receives, now);
+    let guard = write(&step);
+    assert_eq!(guard.purpose, Purpose::GuardCall);
+    let step = answered(step, Reply::Written(Written::Applied), now);
+    assert!(matches!(call(&step), Call::Deliver(_)));
+    (after(&guard, effect), answered(step, Reply::Called(called), now))
+}
+
+/// The effect after a call that ends so.
+fn left(effect: &Record, class: Class, ended: Called, now: EpochMs) -> Record {
+    let (guarded, step) = called(effect, class, ended, 1, now);
+    after(&write(&step), &guarded)
+}
+
+fn later(length: Millis) -> EpochMs {
+    START.plus(length)
+}
+
+#[test]
+fn a_call_is_known_whatever_class_comes_next() {
+    let unclear = left(&an_effect(), Class::AtLeastOnce, UNCLEAR, START);
+    assert_eq!((unclear.attempts, &part(&unclear).pass, part(&unclear).first_call_at), (1, &None, Some(START)));
+    for class in [CLASSES[0], CLASSES[1]] {
+        let step = asked(&unclear, class, "next", 1, later(Millis::hours(1)));
+        let dead = after(&write(&step), &unclear);
+        assert_eq!(dead.dead_reason, Some(DeadReason::UnknownOutcome), "{class:?}");
+    }
+    let next = asked(&unclear, Class::AtLeastOnce, "next", 1, later(Millis::hours(1)));
+    assert_eq!(write(&next).purpose, Purpose::GuardCall);
+}
+
+#[test]
+fn only_a_first_call_is_refused_for_certain() {
+    for class in CLASSES {
+        let first = left(&an_effect(), class, REFUSED, START);
+        assert_eq!(first.dead_reason, Some(DeadReason::Refused), "{class:?}");
+        let in_vain = left(&an_effect(), class, NOT_DONE, START);
+        assert_eq!((part(&in_vain).first_call_at, &part(&in_vain).callee), (None, &None), "{class:?}");
+        assert_eq!(left(&in_vain, class, REFUSED, START).dead_reason, Some(DeadReason::Refused), "{class:?}");
+    }
+    for class in [CLASSES[0], CLASSES[2]] {
+        let unclear = left(&an_effect(), class, UNCLEAR, START);
+        let again = left(&unclear, class, NOT_DONE, later(Millis::minutes(1)));
+        assert_eq!(part(&again).first_call_at, Some(START), "{class:?}");
+        let refused = left(&again, class, REFUSED, later(Millis::minutes(2)));
+        assert_eq!(refused.dead_reason, Some(DeadReason::UnknownOutcome), "{class:?}");
+    }
+}
+
+/// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
+#[test]
+fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
+    let wait = |seconds: i64, receives: i64| {
+        let ended = Called::NotDone { retry_after: Some(Millis::seconds(seconds)) };
+        let (_, step) = called(&an_effect(), Class::AtLeastOnce, ended, receives, START);
+        match answered(step, Reply::Written(Written::Applied), START).next {
+            Next::Done(settled) => settled,
+            Next::Call(..) => panic!("it has ended"),
+        }
+    };
+    assert_eq!(wait(1, 1), Settled::Retry(Millis::seconds(5)));
+    assert_eq!(wait(1, 4), Settled::Retry(Millis::seconds(40)));
+    assert_eq!(wait(60, 1), Settled::Retry(Millis::seconds(60)), "a longer one counts");
+    assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
+}
+
+#[test]
+fn a_guard_whose_reply_was_lost_finds_itself() {
+    let effect = an_effect();
+    let step = asked(&effect, Class::AtMostOnce, "mine", 1, START);
+    let item = write(&step).apply(Some(&effect.encode())).unwrap();
+    let step = answered(step, Reply::Written(Written::Unavailable), START);
+    assert!(matches!(call(&step), Call::Wait(_)));
+    let step = answered(step, Reply::Done, later(Millis(100)));
+    let found = Written::refused(&write(&step), item.as_ref());
+    let step = answered(step, Reply::Written(found), later(Millis(100)));
+    assert!(matches!(call(&step), Call::Deliver(_)));
+
+    let other = write(&asked(&effect, Class::AtMostOnce, "other", 1, START));
+    assert!(matches!(Written::refused(&other, item.as_ref()), Written::ConditionFailed(_)));
+}
+
+#[test]
+fn who_slept_between_the_guard_and_the_call_makes_none() {
+    let guarded = |now| {
+        let step = asked(&an_effect(), Class::AtMostOnce, "mine", 1, START);
+        answered(step, Reply::Written(Written::Applied), now).next
+    };
+    let timeout = Timing::standard().dispatcher_timeout;
+    assert!(matches!(guarded(later(timeout)), Next::Call(_, Call::Deliver(_))));
+    assert!(matches!(guarded(later(Millis(timeout.0 + 1))), Next::Done(Settled::Retry(_))));
+}
+
+/// Another process took the pass, may have called, and died; a third one's call was in vain and gave the pass back.
+#[test]
+fn a_guard_that_comes_late_forgets_no_first_call() {
+    let (effect, class) = (an_effect(), CLASSES[0]);
+    let late = write(&asked(&effect, class, "late", 1, START));
+    let called = after(&write(&asked(&effect, class, "dies", 1, START)), &effect);
+    let gone = later(Millis(Timing::standard().effects_visibility_timeout.0 + 1));
+    let now = left(&called, class, NOT_DONE, gone);
+    assert_eq!((&part(&now).pass, now.attempts, part(&now).first_call_at), (&None, 0, Some(START)));
+    assert!(late.apply(Some(&now.encode())).is_err());
+}
+
+#[test]
+fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
+    let timing = Timing::standard();
+    let other = |record: &Record| {
+        let mut record = record.clone();
+        let first = &mut record.effect.as_mut().unwrap().first_call_at;
+        *first = Some(first.map_or(START, |at| at.plus(Millis(1))));
+        record.encode()
+    };
+    let effect = an_effect();
+    let old = asked_when_old(&effect, later(Millis(timing.effect_age_max.0 + 1)));
+    assert_eq!(after(&old, &effect).dead_reason, Some(DeadReason::Stale));
+    assert!(old.apply(Some(&other(&effect))).is_err());
+    for (ended, names_it) in [(NOT_DONE, true), (UNCLEAR, true), (REFUSED, true), (DONE, false)] {
+        let (guarded, step) = called(&effect, Class::AtLeastOnce, ended, 1, START);
+        assert_eq!(write(&step).apply(Some(&other(&guarded))).is_err(), names_it, "{ended:?}");
+    }
+}
+
+fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
+    let step = Dispatcher::start(hint(effect), 1, "mine".to_owned(), Timing::standard(), at(now));
+    write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
+}
+
+#[test]
+fn what_was_done_is_done_also_if_it_was_retried_meanwhile() {
+    let timing = Timing::standard();
+    let (guarded, step) = called(&an_effect(), Class::AtMostOnce, DONE, 1, START);
+    let retried = after(&retry(&guarded, false, &timing, at(START)).unwrap(), &guarded);
+    assert_eq!((retried.retries, retried.status), (1, Status::Pending));
+    let done = after(&write(&step), &retried);
+    assert_eq!((done.status, done.outcome), (Status::Processed, Some(Outcome::Delivered)));
+
+    let refused = Record { status: Status::Dead, dead_reason: Some(DeadReason::Refused), ..guarded };
+    let under_another_key = after(&retry(&refused, false, &timing, at(START)).unwrap(), &refused);
+    assert_eq!(part(&under_another_key).key_epoch, 1);
+    assert!(write(&step).apply(Some(&under_another_key.encode())).is_err());
+}
