@@ -187,6 +187,10 @@ async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
     let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
     assert_eq!(call(half(), &asks).await, UNCLEAR);
     assert_eq!(call(endless(), &asks).await, UNCLEAR);
+    // It is not read until the time is over.
+    let patient = json!({"timeout_ms": 30_000});
+    let called = tokio::time::timeout(Duration::from_secs(10), call(endless(), &patient)).await;
+    assert_eq!(called, Ok(done(200)));
 }
 
 #[tokio::test]
