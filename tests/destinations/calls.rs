@@ -139,6 +139,26 @@ async fn each_status_has_its_meaning() {
     assert_eq!(call(asks(503), &json!({})).await, Called::Unclear { retry_after: waits });
 }
 
+/// Many servers answer with a redirect to the same address with a slash.
+#[tokio::test]
+async fn the_slash_at_the_end_of_an_address_stays_where_no_path_follows() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let caller = HttpCaller::on_loopback();
+    for (url, path, line) in [
+        ("/hook/", "", "/hook/"),
+        ("/hook", "", "/hook"),
+        ("/hook/?a=b", "", "/hook/?a=b"),
+        ("/hook/", "/x", "/hook/x"),
+        ("/hook", "/x", "/hook/x"),
+        ("", "", "/"),
+        ("/", "/x", "/x"),
+    ] {
+        let sent = Delivery { path: path.to_owned(), ..delivery() };
+        assert_eq!(caller.call(&at(&receiver.url(url), &json!({})), &sent, MOMENT).await, done(200));
+        assert_eq!(receiver.requests().pop().unwrap().line, format!("POST {line} HTTP/1.1"));
+    }
+}
+
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let other = Receiver::start(Reply::status(200, "", "")).await;

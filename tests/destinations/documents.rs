@@ -1,7 +1,10 @@
 //! What a document says, and what is refused of it.
 
+use std::collections::BTreeSet;
+
 use hookonce_protocol::destination::Class;
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
 use hookonce_runtime::destination::{
     ClassName, DestinationDocument, DestinationError, DestinationFetchError, DestinationFolder, DestinationKind,
     DestinationSource, HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument, TIMEOUT_MS_MAX,
@@ -48,23 +51,53 @@ fn a_document_says_the_terms() {
     let plain = destination(&http()).unwrap();
     assert_eq!((plain.terms().timeout, plain.terms().give_up_after), (Millis::seconds(5), Millis::hours(72)));
     assert_eq!((plain.terms().class, plain.in_flight_max), (Class::AtLeastOnce, 10));
-    for document in [
-        json!({"kind": "sqs", "url": "https://sqs.eu-west-1.amazonaws.com/1/a"}),
-        json!({"kind": "lambda", "function": "a"}),
-    ] {
-        assert_eq!(destination(&document).unwrap().terms().class, Class::AtLeastOnce);
+}
+
+/// Nothing would call a destination of another kind.
+#[test]
+fn only_a_url_is_a_destination() {
+    for kind in [json!("sqs"), json!("lambda"), json!("HTTP"), json!(1), json!(null)] {
+        let mut document = http();
+        document["kind"] = kind;
+        assert_eq!(refused(&document), ["kind"], "{document}");
     }
+}
+
+fn keyed(changes: &Value) -> Value {
+    let keyed = json!({
+        "class": "keyed", "key_window_hours": 24, "key_source_url": "https://docs.example.com/keys", "key_header": "a"
+    });
+    with(&with(&http(), &keyed), changes)
+}
+
+/// In the last part of the window no repeat is made, so a shorter one would allow none at all.
+#[test]
+fn a_window_of_keys_is_longer_than_its_margin() {
+    let margin = Timing::standard().key_margin.0 / Millis::hours(1).0;
+    assert_eq!(refused(&keyed(&json!({"key_window_hours": margin}))), ["key_window_hours"]);
+    assert!(destination(&keyed(&json!({"key_window_hours": margin + 1}))).is_ok());
+}
+
+/// A callee that honours keys answers so to a repeat that meets its first call.
+#[test]
+fn a_key_that_is_in_use_leaves_the_outcome_open() {
+    let retried = |document: &Value| destination(document).unwrap().target.retry_statuses;
+    assert_eq!(retried(&keyed(&json!({}))), [409]);
+    assert_eq!(retried(&keyed(&json!({"retry_statuses": []}))), [0_u16; 0]);
+    assert_eq!(retried(&keyed(&json!({"not_done_statuses": [409]}))), [0_u16; 0]);
+    assert_eq!(retried(&http()), [0_u16; 0]);
 }
 
 /// A key means nothing to another callee. It means the same to this one after its secret was rotated.
 #[test]
-fn the_callee_is_its_origin_account_and_class() {
+fn the_callee_is_its_address_account_class_and_place_of_the_key() {
     let callee = |changes: &Value| destination(&with(&http(), changes)).unwrap().terms().callee;
     let plain = callee(&json!({}));
+    let mut callees = BTreeSet::from([plain.clone()]);
     for same in [
         json!({"headers": {"authorization": "Bearer other"}}),
         json!({"standard_webhooks_secret": SECRET}),
-        json!({"url": "https://API.example.com:443/v2"}),
+        json!({"url": "https://API.example.com:443/v1"}),
         json!({"timeout_ms": 100}),
     ] {
         assert_eq!(callee(&same), plain, "{same}");
@@ -73,10 +106,17 @@ fn the_callee_is_its_origin_account_and_class() {
         json!({"url": "https://api.example.com:444/v1"}),
         json!({"url": "https://api2.example.com/v1"}),
         json!({"url": "http://api.example.com:443/v1", "allow_private": true}),
+        json!({"url": "https://api.example.com/v2"}),
+        json!({"url": "https://api.example.com/v1?a=b"}),
+        json!({"key_header": "a"}),
+        json!({"key_header": "b"}),
+        json!({"key_json_pointer": "/a"}),
+        json!({"key_json_pointer": "/a/b"}),
+        json!({"key_json_pointer": "/a~1b"}),
         json!({"account": "acct_1"}),
         json!({"class": "at_most_once"}),
     ] {
-        assert_ne!(callee(&other), plain, "{other}");
+        assert!(callees.insert(callee(&other)), "{other}");
     }
 }
 
@@ -116,17 +156,6 @@ fn every_fault_is_named_by_its_field() {
     ] {
         assert_eq!(refused(&with(&http(), &changes)), fields, "{changes}");
     }
-    let sqs = json!({"kind": "sqs", "url": "https://sqs.eu-west-1.amazonaws.com/1/a"});
-    for (changes, field) in [
-        (json!({"class": "at_most_once"}), "class"),
-        (json!({"url": "sqs"}), "url"),
-        (json!({"headers": {"a": "b"}}), "headers"),
-        (json!({"allow_private": true}), "allow_private"),
-        (json!({"success_json": {"pointer": "", "equals": 1}}), "success_json"),
-    ] {
-        assert_eq!(refused(&with(&sqs, &changes)), [field], "{changes}");
-    }
-    assert_eq!(refused(&json!({"kind": "lambda", "function": "a b", "url": "https://a.example"})), ["url", "function"]);
 }
 
 #[test]
@@ -231,7 +260,6 @@ fn the_schema_describes_the_type() {
         schema: text(),
         kind: DestinationKind::Http,
         url: text(),
-        function: text(),
         account: text(),
         class: Some(ClassName::Keyed),
         key_window_hours: Some(1),
@@ -259,8 +287,7 @@ fn the_schema_describes_the_type() {
         ["other"],
         "a field of the type is missing in what is known of a document"
     );
-    let kinds = [DestinationKind::Http, DestinationKind::Sqs, DestinationKind::Lambda];
-    assert_eq!(described["kind"]["enum"], json!(kinds));
+    assert_eq!(described["kind"]["enum"], json!([DestinationKind::Http]));
     assert_eq!(described["class"]["enum"], json!([ClassName::Keyed, ClassName::AtMostOnce, ClassName::AtLeastOnce]));
     assert_eq!(described["timeout_ms"]["maximum"], json!(TIMEOUT_MS_MAX));
     assert_eq!(described["in_flight_max"]["maximum"], json!(IN_FLIGHT_MAX));
@@ -277,6 +304,9 @@ fn the_schema_describes_the_type() {
         assert!(destination(&with(&http(), &json!({field: limit}))).is_ok(), "{field} {limit}");
         assert_eq!(refused(&with(&http(), &json!({field: limit + beyond}))), [field]);
     }
+    let hours = described["key_window_hours"]["minimum"].as_i64().unwrap();
+    assert!(destination(&keyed(&json!({"key_window_hours": hours}))).is_ok());
+    assert_eq!(refused(&keyed(&json!({"key_window_hours": hours - 1}))), ["key_window_hours"]);
     // The defaults are those of the checked destination.
     let default = destination(&http()).unwrap();
     assert_eq!(described["timeout_ms"]["default"], json!(default.terms().timeout.0));

@@ -1,6 +1,7 @@
 //! Destinations: their documents, their sources and their calls.
 
 mod calls;
+mod circles;
 mod documents;
 mod secure;
 

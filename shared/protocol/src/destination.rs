@@ -23,7 +23,8 @@ pub enum Class {
 pub struct Terms {
     /// The promise.
     pub class: Class,
-    /// Names who honours the key: a hash of the origin, the account and the class. A key means nothing to another callee.
+    /// Names who honours the key: a hash of the address, the account, the class and the place of the key. A key means nothing
+    /// to another callee.
     pub callee: String,
     /// How long one call may take.
     pub timeout: Millis,

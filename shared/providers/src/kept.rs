@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::time::EpochSec;
+use hookonce_protocol::worker::HOPS;
 use sha2::{Digest, Sha256};
 
 use crate::provider::{Provider, SchemeEntry};
@@ -20,7 +21,7 @@ pub(crate) fn may_hold_credential(name: &str) -> bool {
 }
 
 impl Provider {
-    /// Keeps the headers that a stored delivery is read by, and those that its catalog file names.
+    /// Keeps the headers that a stored delivery is read by, those that its catalog file names, and the count of hops.
     ///
     /// A header that decides the key or the event type and comes with different values is left out: the delivery is
     /// authentic and is kept, and which of them the provider wrote cannot be known. A header that only another scheme of
@@ -53,6 +54,7 @@ impl Provider {
                 kept.insert(name.to_owned(), values.join(", "));
             }
         }
+        kept.extend(hops(request).map(|hops| (HOPS.to_owned(), hops.to_string())));
         kept
     }
 
@@ -64,6 +66,14 @@ impl Provider {
         let sources = keys.flat_map(|rule| &rule.0).chain(events.flat_map(TextTemplate::sources));
         sources.filter_map(Source::header).collect()
     }
+}
+
+/// How many events in a row led to this one by their effects, if the request says so. Where it cannot be read it counts as
+/// a circle, which ends.
+fn hops(request: &Request<'_>) -> Option<u8> {
+    request.header_values(HOPS).next()?;
+    let told = request.agreed_header(HOPS).and_then(|text| text.parse().ok());
+    Some(told.unwrap_or(u8::MAX))
 }
 
 /// A hash of the whole request and the second of its arrival. A gateway adds a trace id to each request, so even equal

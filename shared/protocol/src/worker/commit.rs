@@ -78,7 +78,7 @@ pub(super) fn writes(
 }
 
 /// The header that counts how often hookonce has passed an event on.
-pub(crate) const HOPS: &str = "hookonce-hops";
+pub const HOPS: &str = "hookonce-hops";
 
 /// The record of an effect: PENDING, due one lease after `now`.
 fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -> Record {

@@ -39,7 +39,7 @@ use crate::timing::{Moment, Timing};
 use crate::write::Write;
 
 pub use commit::Cancellation;
-pub(crate) use commit::HOPS;
+pub use commit::HOPS;
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};

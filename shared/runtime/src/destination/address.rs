@@ -38,8 +38,10 @@ const V4: [(&str, Zone); 16] = [
 ];
 
 /// Of global unicast, `2000::/3`, what is not: Teredo and other protocols' addresses, documentation, 6to4.
-const V6: [(&str, Zone); 6] = [
+const V6: [(&str, Zone); 7] = [
     ("::1/128", Zone::Loopback),
+    // The credentials of AWS, which are in the range of private networks.
+    ("fd00:ec2::/32", Zone::Forbidden),
     ("fc00::/7", Zone::Private),
     ("2001::/23", Zone::Forbidden),
     ("2001:db8::/32", Zone::Forbidden),
@@ -98,7 +100,15 @@ mod tests {
             ),
             (
                 Zone::Private,
-                &["10.0.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.127.255.255", "fd00::1", "fc00::1"],
+                &[
+                    "10.0.0.1",
+                    "172.31.255.255",
+                    "192.168.1.1",
+                    "100.64.0.1",
+                    "100.127.255.255",
+                    "fd00::1",
+                    "fd00:ec3::1",
+                ],
             ),
             (Zone::Private, &["::ffff:10.0.0.1", "64:ff9b::192.168.0.1"]),
             (Zone::Loopback, &["127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]),
@@ -106,6 +116,7 @@ mod tests {
                 Zone::Forbidden,
                 &["0.0.0.0", "169.254.169.254", "169.254.170.2", "224.0.0.1", "240.0.0.1", "255.255.255.255"],
             ),
+            (Zone::Forbidden, &["fd00:ec2::254", "fd00:ec2::23"]),
             (Zone::Forbidden, &["192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "192.88.99.1"]),
             (Zone::Forbidden, &["::", "::7f00:1", "fe80::1", "fec0::1", "ff02::1", "2001:db8::1", "3fff::1", "100::1"]),
             (Zone::Forbidden, &["2002:7f00:1::1", "2002:808:808::1", "2001:0:1::1", "::ffff:169.254.169.254"]),

@@ -3,18 +3,17 @@
 use std::fmt;
 
 use hookonce_protocol::destination::{Class, Terms};
-use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::effect::{DestinationId, EffectPathError, check_path};
 use hookonce_protocol::key::hex;
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
 use hookonce_providers::StandardSecret;
 use http::header::{HeaderName, HeaderValue};
 use http::uri::{Authority, Scheme, Uri};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind};
-use super::path::check_path;
-use crate::remote::RemoteTarget;
+use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault};
 
 /// The longest time-out of a call, in milliseconds.
 pub const TIMEOUT_MS_MAX: u32 = 30_000;
@@ -38,6 +37,8 @@ const TEXT_BYTES_MAX: usize = 2_048;
 const STATUSES_MAX: usize = 20;
 const POINTER_STEPS_MAX: usize = 8;
 const NOT_DONE_DEFAULT: [u16; 1] = [429];
+/// What callees that honour a key answer to a repeat that meets its first call.
+const KEY_IN_USE: u16 = 409;
 
 /// Headers that the client sets, or that would change what the request is.
 const OWN_HEADERS: [&str; 13] = [
@@ -65,21 +66,10 @@ pub struct Destination {
     /// Its id.
     pub id: DestinationId,
     /// What is called.
-    pub target: Target,
+    pub target: HttpTarget,
     /// How many calls one process may have under way.
     pub in_flight_max: u16,
     terms: Terms,
-}
-
-/// What is called.
-#[derive(Clone, PartialEq)]
-pub enum Target {
-    /// A URL.
-    Http(Box<HttpTarget>),
-    /// A queue, by its URL.
-    Sqs(String),
-    /// A function, by its name or ARN.
-    Lambda(String),
 }
 
 /// A URL and how it is called.
@@ -89,8 +79,8 @@ pub struct HttpTarget {
     pub tls: bool,
     /// Host and, if the document gives one, port.
     pub authority: Authority,
-    /// The path before an effect's own, without a slash at its end.
-    pub prefix: String,
+    /// The path. An effect's own follows it, in place of a slash at its end.
+    pub path: String,
     /// The query after it. An effect then has none of its own.
     pub query: Option<String>,
     /// The document's headers.
@@ -167,7 +157,7 @@ impl Destination {
         }
         let terms = Terms {
             class,
-            callee: callee(&origin, document.account.as_deref().unwrap_or_default(), class),
+            callee: callee(&origin, &target, document.account.as_deref().unwrap_or_default(), class),
             timeout: Millis(i64::from(timeout)),
             give_up_after: Millis::hours(i64::from(hours)),
         };
@@ -180,16 +170,22 @@ impl Destination {
     }
 }
 
-/// Names who honours the key. Neither another secret nor another path changes it, because the callee's memory of keys is
-/// the same.
-fn callee(origin: &str, account: &str, class: Class) -> String {
+/// Names who honours the key, and where it is looked for. Another secret does not change it, because the callee's memory of
+/// keys is the same.
+fn callee(origin: &str, target: &HttpTarget, account: &str, class: Class) -> String {
     let class = match class {
         Class::Keyed { .. } => "keyed",
         Class::AtMostOnce => "at_most_once",
         Class::AtLeastOnce => "at_least_once",
     };
+    let (place, name) = match &target.key {
+        Some(KeyPlace::Header(name)) => ("header", name.to_string()),
+        Some(KeyPlace::Json(steps)) => ("json", steps.join("\0")),
+        None => ("", String::new()),
+    };
+    let query = target.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
     let mut hash = Sha256::new();
-    for part in [origin, account, class] {
+    for part in [origin, &target.path, &query, place, &name, account, class] {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
@@ -238,84 +234,33 @@ impl Faults {
         {
             self.add("key_source_url", "it must be the https URL of the callee's documentation");
         }
-        match (document.kind, document.class) {
-            (DestinationKind::Http, None) => {
+        match document.class {
+            None => {
                 self.add("class", "say `keyed`, `at_most_once` or `at_least_once`: what happens if an answer is lost");
                 None
             }
-            (DestinationKind::Http, Some(ClassName::Keyed)) => {
-                let hours = self.number("key_window_hours", document.key_window_hours, 1, 1, KEY_WINDOW_HOURS_MAX);
+            Some(ClassName::Keyed) => {
+                // No repeat is made in the last part of the window.
+                let min = u32::try_from(Timing::standard().key_margin.0 / Millis::hours(1).0 + 1).unwrap_or(u32::MAX);
+                let hours = self.number("key_window_hours", document.key_window_hours, min, min, KEY_WINDOW_HOURS_MAX);
                 Some(Class::Keyed { window: Millis::hours(i64::from(hours)) })
             }
-            (DestinationKind::Http, Some(ClassName::AtMostOnce)) => Some(Class::AtMostOnce),
-            (_, None | Some(ClassName::AtLeastOnce)) => Some(Class::AtLeastOnce),
-            (DestinationKind::Sqs | DestinationKind::Lambda, Some(ClassName::Keyed | ClassName::AtMostOnce)) => {
-                self.add("class", "a queue and a function are `at_least_once`");
-                None
-            }
+            Some(ClassName::AtMostOnce) => Some(Class::AtMostOnce),
+            Some(ClassName::AtLeastOnce) => Some(Class::AtLeastOnce),
         }
     }
 
     /// The target, and its origin.
-    fn target(&mut self, document: &DestinationDocument) -> Option<(Target, String)> {
-        if document.kind != DestinationKind::Http {
-            self.only_http(document);
-        }
-        let foreign = match document.kind {
-            DestinationKind::Http | DestinationKind::Sqs => ("function", document.function.is_some()),
-            DestinationKind::Lambda => ("url", document.url.is_some()),
-        };
-        if foreign.1 {
-            self.add(foreign.0, "this kind of destination does not have it");
-        }
-        match document.kind {
-            DestinationKind::Http => self.http(document),
-            DestinationKind::Sqs => {
-                let plain = |url: &&String| {
-                    let scheme = url.starts_with("https://") || url.starts_with("http://");
-                    scheme && url.len() <= TEXT_BYTES_MAX && url.bytes().all(|byte| byte.is_ascii_graphic())
-                };
-                let url = document.url.as_ref().filter(plain);
-                if url.is_none() {
-                    self.add("url", "it must be the URL of a queue");
-                }
-                url.map(|url| (Target::Sqs(url.clone()), url.clone()))
-            }
-            DestinationKind::Lambda => {
-                let function = document.function.as_deref().filter(|name| RemoteTarget::lambda(name).is_some());
-                if function.is_none() {
-                    self.add("function", "it must be the name or ARN of a Lambda function");
-                }
-                function.map(|function| (Target::Lambda(function.to_owned()), function.to_owned()))
-            }
-        }
-    }
-
-    fn only_http(&mut self, document: &DestinationDocument) {
-        for (field, there) in [
-            ("key_header", document.key_header.is_some()),
-            ("key_json_pointer", document.key_json_pointer.is_some()),
-            ("headers", !document.headers.is_empty()),
-            ("standard_webhooks_secret", document.standard_webhooks_secret.is_some()),
-            ("retry_statuses", document.retry_statuses.is_some()),
-            ("not_done_statuses", document.not_done_statuses.is_some()),
-            ("success_json", document.success_json.is_some()),
-            ("allow_private", document.allow_private),
-        ] {
-            if there {
-                self.add(field, "only `http` has it");
-            }
-        }
-    }
-
-    fn http(&mut self, document: &DestinationDocument) -> Option<(Target, String)> {
+    fn target(&mut self, document: &DestinationDocument) -> Option<(HttpTarget, String)> {
         let key = self.key(document);
         let secret = document.standard_webhooks_secret.as_deref().map(StandardSecret::parse);
         if secret == Some(None) {
             self.add("standard_webhooks_secret", "it must be `whsec_` and 24 to 64 bytes in base64");
         }
-        let retry_statuses = document.retry_statuses.clone().unwrap_or_default();
         let not_done_statuses = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
+        let in_use = document.class == Some(ClassName::Keyed) && !not_done_statuses.contains(&KEY_IN_USE);
+        let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
+        let retry_statuses = document.retry_statuses.clone().unwrap_or_else(retry_default);
         for (field, statuses) in [("retry_statuses", &retry_statuses), ("not_done_statuses", &not_done_statuses)] {
             if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=599).contains(status)) {
                 self.add(field, format!("it must list at most {STATUSES_MAX} statuses from 400 to 599"));
@@ -332,12 +277,11 @@ impl Faults {
         });
         let headers = self.headers(document, key.as_ref());
         let (uri, origin) = self.url(document)?;
-        let (path, query) = (uri.path().trim_end_matches('/').to_owned(), uri.query().map(str::to_owned));
         let target = HttpTarget {
             tls: uri.scheme() == Some(&Scheme::HTTPS),
             authority: uri.authority()?.clone(),
-            prefix: path,
-            query,
+            path: uri.path().to_owned(),
+            query: uri.query().map(str::to_owned),
             headers,
             key,
             secret: secret.flatten(),
@@ -346,7 +290,7 @@ impl Faults {
             success,
             allow_private: document.allow_private,
         };
-        Some((Target::Http(Box::new(target)), origin))
+        Some((target, origin))
     }
 
     /// Where the key goes. `keyed` needs such a place.
@@ -439,8 +383,8 @@ impl Faults {
         if ported && authority.port_u16().is_none_or(|port| port == 0) {
             self.add("url", "its port must be 1 to 65535");
         }
-        if check_path(uri.path().trim_end_matches('/')).is_err() {
-            self.add("url", "its path must not have `//`, `\\`, or `.` and `..` as a step, encoded or not");
+        if let Err(EffectPathError) = check_path(uri.path()) {
+            self.add("url", format!("its path {EffectPathError}"));
         }
         let port = authority.port_u16().unwrap_or(default);
         let origin = format!("{scheme}://{}:{port}", host.to_ascii_lowercase());

@@ -28,7 +28,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Caller;
 use super::address::{Zone, zone};
 use super::answer::judge;
-use super::checked::{Destination, HttpTarget, Target};
+use super::checked::{Destination, HttpTarget};
 use super::request::request;
 use crate::drive::duration;
 
@@ -146,13 +146,8 @@ impl HttpCaller {
         exchange(Tracked { stream: handshake.map_err(Trouble::Tls)?, sent: sent.clone() }, request, end).await
     }
 
-    async fn called(
-        &self,
-        destination: &Destination,
-        target: &HttpTarget,
-        delivery: &Delivery,
-        moment: Moment,
-    ) -> Called {
+    async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+        let target = &destination.target;
         let request = match request(target, delivery, moment.now) {
             Ok(request) => request,
             Err(reason) => {
@@ -193,12 +188,7 @@ impl Caller for HttpCaller {
         delivery: &'a Delivery,
         moment: Moment,
     ) -> BoxFuture<'a, Called> {
-        Box::pin(async move {
-            match &destination.target {
-                Target::Http(target) => self.called(destination, target, delivery, moment).await,
-                Target::Sqs(_) | Target::Lambda(_) => Called::NotDone { retry_after: None },
-            }
-        })
+        Box::pin(self.called(destination, delivery, moment))
     }
 }
 

@@ -15,17 +15,14 @@ pub struct DestinationDocument {
     pub schema: Option<String>,
     /// What it is.
     pub kind: DestinationKind,
-    /// The address, for `http`; the queue's URL, for `sqs`.
+    /// The address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The name or ARN of the function, for `lambda`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub function: Option<String>,
     /// Whose account the secrets are of, if one address serves several. A key means nothing to another account. Another
     /// secret of the same account must not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// The promise. `http` must say it; `sqs` and `lambda` are `at_least_once`.
+    /// The promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ClassName>,
     /// How long the callee remembers a key. For `keyed`.
@@ -75,10 +72,6 @@ pub struct DestinationDocument {
 pub enum DestinationKind {
     /// A URL that is called.
     Http,
-    /// A queue that takes a message.
-    Sqs,
-    /// A function that is invoked and not waited for.
-    Lambda,
 }
 
 /// The name of a promise.
@@ -141,11 +134,10 @@ fn told(faults: &[DestinationFault]) -> String {
 }
 
 /// The fields of a document.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 18] = [
     "$schema",
     "kind",
     "url",
-    "function",
     "account",
     "class",
     "key_window_hours",
@@ -170,16 +162,22 @@ impl DestinationDocument {
     /// [`DestinationError`] names the fields that no destination has, or the position of the error.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
         serde_json::from_str(text).map_err(|error| {
-            let unknown: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
+            let faults: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
                 .unwrap_or_default()
                 .into_iter()
-                .filter(|(field, _)| !FIELDS.contains(&field.as_str()))
-                .map(|(field, _)| DestinationFault { field, reason: "no destination has this field".to_owned() })
+                .filter_map(|(field, value)| {
+                    let reason = match field.as_str() {
+                        "kind" if value != "http" => "it must be `http`: effects are sent to URLs only",
+                        known if FIELDS.contains(&known) => return None,
+                        _ => "no destination has this field",
+                    };
+                    Some(DestinationFault { field, reason: reason.to_owned() })
+                })
                 .collect();
-            if unknown.is_empty() {
+            if faults.is_empty() {
                 DestinationError::Malformed { line: error.line(), column: error.column() }
             } else {
-                DestinationError::Faults(unknown)
+                DestinationError::Faults(faults)
             }
         })
     }

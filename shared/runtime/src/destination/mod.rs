@@ -15,7 +15,6 @@ mod client;
 mod document;
 mod file;
 mod guard;
-mod path;
 #[cfg(feature = "aws")]
 mod request;
 mod source;
@@ -27,9 +26,7 @@ use hookonce_protocol::timing::Moment;
 #[cfg(feature = "aws")]
 pub use address::{Zone, zone};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
-pub use checked::{
-    Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
-};
+pub use checked::{Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX};
 #[cfg(feature = "aws")]
 pub use client::HttpCaller;
 pub use document::{
@@ -37,7 +34,6 @@ pub use document::{
 };
 pub use file::DestinationFolder;
 pub use guard::{FAILURES_MAX, Guarded, REST_MIN, REST_SPREAD, TURN_MAX};
-pub use path::{PathError, check_path};
 pub use source::{DestinationFetchError, DestinationSource};
 
 /// The most hops of an event whose effects are still sent. More are a circle: events that cause each other.

@@ -1,6 +1,7 @@
 //! The request that one call makes. Every repeat of a call has the same method, path and payload, and the same key.
 
 use hookonce_protocol::destination::Delivery;
+use hookonce_protocol::effect::check_path;
 use hookonce_protocol::time::EpochMs;
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::uri::PathAndQuery;
@@ -12,7 +13,6 @@ use serde_json::value::RawValue;
 
 use super::HOPS_MAX;
 use super::checked::{HttpTarget, KeyPlace};
-use super::path::check_path;
 use crate::body;
 
 /// Why there is nothing to send, as a fixed word for logs. No later try changes it.
@@ -64,12 +64,13 @@ pub(super) fn hops(delivery: &Delivery) -> Result<u8, Unsendable> {
 /// The address: the document's, and the effect's path below it.
 fn uri(target: &HttpTarget, path: &str) -> Result<Uri, Unsendable> {
     check_path(path).map_err(|_| "path")?;
+    let address = target.path.as_str();
+    let folder = if path.is_empty() { address } else { address.trim_end_matches('/') };
     let text = match &target.query {
         Some(_) if path.contains('?') => return Err("path"),
-        Some(query) => format!("{}{path}?{query}", target.prefix),
-        None => format!("{}{path}", target.prefix),
+        Some(query) => format!("{folder}{path}?{query}"),
+        None => format!("{folder}{path}"),
     };
-    let text = if text.starts_with('/') { text } else { format!("/{text}") };
     text.parse::<PathAndQuery>().map(Uri::from).map_err(|_| "path")
 }
 
