@@ -26,7 +26,7 @@ const ENDPOINTS_MAX: usize = 10_000;
 /// How many ids are listed once more before their documents are written: at one endpoint a second, they take less time
 /// than the index keeps them.
 const LISTED_AT_A_TIME: usize = 100;
-const _: () = assert!(LISTED_AT_A_TIME as i64 * 1_000 * 2 < LISTED_FOR.0);
+const _: () = assert!(LISTED_AT_A_TIME as u64 * 1_000 * 2 < LISTED_FOR.0.unsigned_abs());
 
 /// How to go on after a failure.
 const AGAIN: &str = ". Then run the same command again: it does the rest";
