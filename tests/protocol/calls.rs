@@ -28,7 +28,7 @@ fn terms(class: Class) -> Terms {
 
 /// A dispatcher that knows the effect and the terms of its destination.
 fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
-    let step = Dispatcher::start(hint(effect), receives, pass.to_owned(), Timing::standard(), at(now));
+    let step = Dispatcher::start(Ok(hint(effect)), receives, pass.to_owned(), Timing::standard(), at(now));
     let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now);
     answered(step, Reply::Terms(Ok(Some(terms(class)))), now)
 }
@@ -173,7 +173,7 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
 }
 
 fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
-    let step = Dispatcher::start(hint(effect), 1, "mine".to_owned(), Timing::standard(), at(now));
+    let step = Dispatcher::start(Ok(hint(effect)), 1, "mine".to_owned(), Timing::standard(), at(now));
     write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
 }
 

@@ -24,8 +24,8 @@ pub(super) fn at(now: EpochMs) -> Moment {
     Moment { now, entropy: 0 }
 }
 
-pub(super) fn hint(record: &Record) -> Result<Message, hookonce_protocol::message::MessageError> {
-    Ok(Message::Ref { pk: record.key.clone() })
+pub(super) fn hint(record: &Record) -> Message {
+    Message::Ref { pk: record.key.clone() }
 }
 
 fn destination() -> DestinationId {
@@ -62,7 +62,7 @@ fn planned(effects: Vec<EffectDraft>, scope: Scope) -> Reply {
 /// A worker that has read the event and planned.
 fn worker(effects: Vec<EffectDraft>, scope: Scope) -> (Record, Step<Worker, Settled>) {
     let event = a_record("in#shop#evt_1");
-    let step = Worker::start(hint(&event), 1, Timing::standard(), at(START));
+    let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(START));
     let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(event.clone())))), START);
     (event, answered(step, planned(effects, scope), START))
 }
@@ -146,10 +146,10 @@ fn the_hints_of_effects_follow_the_commit_also_one_that_was_found_later() {
 #[test]
 fn a_worker_and_a_dispatcher_leave_the_hints_of_each_other_alone() {
     let (timing, effect, event) = (Timing::standard(), an_effect(), a_record("in#shop#evt_1"));
-    let read = Worker::start(hint(&effect), 1, timing, at(START));
+    let read = Worker::start(Ok(hint(&effect)), 1, timing, at(START));
     let step = answered(read, Reply::Read(Ok(Found::Record(Box::new(effect)))), START);
     assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
-    let step = Dispatcher::start(hint(&event), 1, "p".to_owned(), timing, at(START));
+    let step = Dispatcher::start(Ok(hint(&event)), 1, "p".to_owned(), timing, at(START));
     assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
     let full = Ok(Message::Full(Box::new(super::a_claim("in#shop#evt_1"))));
     let step = Dispatcher::start(full, 1, "p".to_owned(), timing, at(START));
