@@ -97,6 +97,15 @@ fn only_a_first_call_is_refused_for_certain() {
     }
 }
 
+/// Another call could do it a second time, and would be answered alike.
+#[test]
+fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
+    for class in CLASSES {
+        let dead = left(&an_effect(), class, Called::Unknown { status: 302 }, START);
+        assert_eq!((dead.attempts, dead.dead_reason), (0, Some(DeadReason::UnknownOutcome)), "{class:?}");
+    }
+}
+
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
 #[test]
 fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {

@@ -73,7 +73,12 @@ pub enum Called {
         /// The status of its answer, if it has one.
         status: Option<u16>,
     },
-    /// Nobody can tell: a time-out, a broken connection, an error on its side.
+    /// Nobody can tell, and another try cannot help: an answer that some callees give after they have done it.
+    Unknown {
+        /// The status of its answer.
+        status: u16,
+    },
+    /// Nobody can tell, and another try may: a time-out, a broken connection, an error on its side.
     Unclear {
         /// How long it asks to wait.
         retry_after: Option<Millis>,

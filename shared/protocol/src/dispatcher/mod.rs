@@ -291,6 +291,7 @@ impl Dispatcher {
                 let reason = if call.first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
                 self.die(call.effect, reason, moment)
             }
+            Called::Unknown { .. } => self.die(call.effect, DeadReason::UnknownOutcome, moment),
             Called::Unclear { retry_after } => {
                 let over = moment.now > call.effect.since().plus(call.terms.give_up_after);
                 let reason = match call.terms.class {

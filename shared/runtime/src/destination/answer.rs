@@ -26,7 +26,13 @@ pub(super) fn judge(
         200..=299 => Called::Unclear { retry_after },
         _ if target.not_done_statuses.contains(&status) => Called::NotDone { retry_after },
         _ if target.retry_statuses.contains(&status) => Called::Unclear { retry_after },
-        300..=499 => Called::Refused { status: Some(status) },
+        // Too early: by definition it was not begun.
+        425 => Called::NotDone { retry_after },
+        // The same request belongs elsewhere.
+        307 | 308 => Called::Refused { status: Some(status) },
+        // A form or a script was done, and its page is elsewhere. A gateway gave up waiting.
+        300..=399 | 408 => Called::Unknown { status },
+        400..=499 => Called::Refused { status: Some(status) },
         _ => Called::Unclear { retry_after },
     }
 }

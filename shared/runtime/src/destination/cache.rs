@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    const GOOD: &str = r#"{"kind": "lambda", "function": "receipts"}"#;
+    const GOOD: &str = r#"{"kind": "http", "url": "https://api.example.com", "class": "at_least_once"}"#;
 
     fn scripted(answers: &[Option<&'static str>]) -> (Arc<Scripted>, Destinations<Arc<Scripted>>) {
         let source = Arc::new(Scripted(Mutex::new((answers.iter().copied().collect(), 0))));
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_destination_that_is_gone_or_broken_is_not_used() {
-        for then in [None, Some("{}"), Some(r#"{"kind": "lambda"}"#)] {
+        for then in [None, Some("{}"), Some(r#"{"kind": "http"}"#)] {
             let (source, destinations) = scripted(&[Some(GOOD), then, Some(GOOD)]);
             let get = async |at: Millis| destinations.get(&id(), EpochMs(at.0)).await;
             assert!(get(Millis(0)).await.is_ok());

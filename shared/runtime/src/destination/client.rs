@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -131,19 +131,19 @@ impl HttpCaller {
         &self,
         target: &HttpTarget,
         request: Request<Full<Bytes>>,
-        sent: &Sent,
+        gate: &Gate,
         end: Instant,
     ) -> Result<Exchange, Trouble> {
         let stream = self.connect(target, end).await?;
         // The request is written at once; waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
         if !target.tls {
-            return exchange(Tracked { stream, sent: sent.clone() }, request, end).await;
+            return exchange(Gated { stream, gate: gate.clone() }, request, end).await;
         }
         let name = ServerName::try_from(bare_host(target).to_owned())
             .map_err(|error| Trouble::Tls(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
         let handshake = timeout_at(end, self.tls()?.connect(name, stream)).await.map_err(|_| Trouble::Time)?;
-        exchange(Tracked { stream: handshake.map_err(Trouble::Tls)?, sent: sent.clone() }, request, end).await
+        exchange(Gated { stream: handshake.map_err(Trouble::Tls)?, gate: gate.clone() }, request, end).await
     }
 
     async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
@@ -156,8 +156,8 @@ impl HttpCaller {
             }
         };
         let end = Instant::now() + duration(destination.terms().timeout);
-        let sent = Sent::default();
-        match self.send(target, request, &sent, end).await {
+        let gate = Gate::default();
+        match self.send(target, request, &gate, end).await {
             Ok(Exchange { response, driver }) => {
                 let (head, body) = response.into_parts();
                 // Some servers stop their work when the caller hangs up, so the answer is read although it is dropped.
@@ -167,7 +167,7 @@ impl HttpCaller {
             }
             Err(trouble) => {
                 let error = error_reporter::Report::new(&trouble);
-                let sent = sent.0.load(Ordering::Acquire);
+                let sent = !gate.close();
                 tracing::warn!(destination.id = %destination.id, %error, request.sent = sent, "a call has no answer");
                 if sent { Called::Unclear { retry_after: None } } else { Called::NotDone { retry_after: None } }
             }
@@ -238,17 +238,43 @@ async fn read(mut body: Incoming) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a byte of the request may have left.
+/// What the request passes on its way out. Another thread may still drive the connection when the time is over, so it is
+/// closed before anybody says that no byte has left.
 #[derive(Debug, Clone, Default)]
-struct Sent(Arc<AtomicBool>);
+struct Gate(Arc<AtomicU8>);
 
-/// A connection that notes the first write of the request. What a TLS handshake writes below it does not count.
-struct Tracked<S> {
-    stream: S,
-    sent: Sent,
+impl Gate {
+    /// No byte has left.
+    const FRESH: u8 = 0;
+    /// A byte may have left.
+    const PASSED: u8 = 1;
+    /// No byte will leave.
+    const CLOSED: u8 = 2;
+
+    /// Says whether bytes may leave.
+    fn pass(&self) -> bool {
+        self.turn(Self::PASSED)
+    }
+
+    /// Says whether it could be closed before a byte left.
+    fn close(&self) -> bool {
+        self.turn(Self::CLOSED)
+    }
+
+    /// Whoever comes first decides.
+    fn turn(&self, state: u8) -> bool {
+        let before = self.0.compare_exchange(Self::FRESH, state, Ordering::AcqRel, Ordering::Acquire);
+        before.map_or_else(|before| before == state, |_| true)
+    }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Tracked<S> {
+/// A connection whose writes pass the gate. What a TLS handshake writes below it does not.
+struct Gated<S> {
+    stream: S,
+    gate: Gate,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -258,9 +284,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Tracked<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.sent.0.store(true, Ordering::Release);
+        if !self.gate.pass() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the time is over")));
+        }
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -270,5 +298,35 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// The driver of a connection may run on another thread when the time is over.
+    #[tokio::test]
+    async fn nothing_leaves_once_it_was_said_that_nothing_left() {
+        let (stream, mut peer) = duplex(16);
+        let gate = Gate::default();
+        let mut gated = Gated { stream, gate: gate.clone() };
+        assert!(gate.close());
+        assert!(gated.write_all(b"a").await.is_err());
+        assert!(gate.close());
+        drop(gated);
+        assert_eq!(peer.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_has_left_cannot_be_taken_back() {
+        let (stream, _peer) = duplex(16);
+        let gate = Gate::default();
+        let mut gated = Gated { stream, gate: gate.clone() };
+        gated.write_all(b"a").await.unwrap();
+        assert!(!gate.close());
+        gated.write_all(b"b").await.unwrap();
     }
 }

@@ -100,8 +100,8 @@ impl Health {
 
     fn learn(&mut self, called: &Called, moment: Moment) {
         match called {
-            // Who refuses is there.
-            Called::Done { .. } | Called::Refused { .. } => *self = Self::default(),
+            // Who answers so is there.
+            Called::Done { .. } | Called::Refused { .. } | Called::Unknown { .. } => *self = Self::default(),
             Called::NotDone { .. } | Called::Unclear { .. } => {
                 self.failures = self.failures.saturating_add(1);
                 if self.failures >= FAILURES_MAX {
