@@ -8,6 +8,7 @@ mod contract;
 mod deadlines;
 mod destinations;
 mod edges;
+mod effects;
 mod failures;
 mod fakes;
 mod gateways;

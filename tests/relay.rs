@@ -71,7 +71,7 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     let script = Script::none();
     let report = harness.relay_under(&script).await.unwrap();
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
-    assert_eq!(script.count(Operation::QueryDue), 2 + 1, "two pages, and one of the DEAD");
+    assert_eq!(script.count(Operation::QueryDue), 2 + 1 + 1, "two pages, one of the DEAD, and one of effects");
     assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
@@ -90,7 +90,11 @@ async fn nothing_begins_late() {
     };
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(SHARD_PAGE));
-    assert_eq!(harness.metric("relay_shards_unavailable"), 2, "what was not read is told: a page, and the DEAD");
+    assert_eq!(
+        harness.metric("relay_shards_unavailable"),
+        3,
+        "what was not read is told: a page, the DEAD, and effects"
+    );
     assert_eq!(harness.relay().await["sent"], json!(8), "the next period takes the rest");
 }
 

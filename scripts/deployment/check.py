@@ -41,13 +41,18 @@ def tables(stack):
 
 
 def queues(stack):
-    hints, dead = attributes(stack, "HintQueue"), attributes(stack, "DeadLetterQueue")
-    redrive = {"deadLetterTargetArn": dead["QueueArn"], "maxReceiveCount": 100}
-    yield "HintQueue", "redrive", json.loads(hints.get("RedrivePolicy", "null")), redrive
-    yield "DeadLetterQueue", "redrive", dead.get("RedrivePolicy"), None
+    found = {name: attributes(stack, name) for name in stack.resources("AWS::SQS::Queue")}
+    redrive = {"deadLetterTargetArn": found["DeadLetterQueue"]["QueueArn"], "maxReceiveCount": 100}
+    for logical in ("HintQueue", "EffectsQueue"):
+        yield logical, "redrive", json.loads(found[logical].get("RedrivePolicy", "null")), redrive
+    yield "DeadLetterQueue", "redrive", found["DeadLetterQueue"].get("RedrivePolicy"), None
     roles = {name: role_arn(stack, name) for name in stack.resources("AWS::IAM::Role")}
-    users = {"HintQueue": sorted(roles.values()), "DeadLetterQueue": [roles["RelayRole"]]}
-    for logical, found, days in (("HintQueue", hints, 7), ("DeadLetterQueue", dead, 14)):
+    of = lambda *names: [roles[f"{name}Role"] for name in names]
+    users = {"HintQueue": of("Webhook", "Worker", "Relay"), "DeadLetterQueue": of("Relay"),
+             "EffectsQueue": of("Worker", "Relay", "Dispatcher")}
+    yield "the stack", "queues", sorted(found), sorted(users)
+    for logical, found in found.items():
+        days = 14 if logical == "DeadLetterQueue" else 7
         yield logical, "retention", found["MessageRetentionPeriod"], str(days * DAY)
         yield logical, "visibility timeout", found["VisibilityTimeout"], "360"
         yield logical, "largest message", found["MaximumMessageSize"], "1048576"
@@ -69,7 +74,7 @@ def role_arn(stack, logical):
 
 def functions(stack):
     expected = {"WebhookFunction": ("hookonce-webhook", 29), "WorkerFunction": ("hookonce-worker", 60),
-                "RelayFunction": ("hookonce-relay", 60)}
+                "RelayFunction": ("hookonce-relay", 60), "DispatcherFunction": ("hookonce-dispatcher", 60)}
     yield "the stack", "functions", sorted(stack.resources("AWS::Lambda::Function")), sorted(expected)
     groups = {group["logGroupName"] for group in client("logs").describe_log_groups()["logGroups"]}
     for logical, (handler, seconds) in expected.items():
@@ -107,7 +112,7 @@ def roles(stack):
     known = {stack.attribute([name, "Arn"]).removesuffix(":*") for kind in ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
              for name in stack.resources(kind)}
     known |= {f"{stack.attribute(['InboxTable', 'Arn'])}/index/{name}" for name in ("due", "journal")}
-    known.add(f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/endpoints/*")
+    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{kind}/*" for kind in ("endpoints", "destinations")}
     known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{name}" for name in ("routes", "routes-*")}
     known |= {value for value in ANSWERS.values() if ":kms:" in value}
     for logical in stack.resources("AWS::IAM::Role"):
@@ -128,7 +133,8 @@ def roles(stack):
 def event_sources(stack):
     found = {mapping["EventSourceArn"]: mapping for mapping in client("lambda").list_event_source_mappings()["EventSourceMappings"]}
     concurrency = int(ANSWERS["WorkerConcurrencyMax"])
-    expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2)}
+    expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2),
+                "EffectsQueue": ("DispatcherFunction", int(ANSWERS["DispatcherConcurrencyMax"]))}
     yield "the stack", "event sources", len(found), len(expected)
     for queue, (function, concurrency) in expected.items():
         mapping = found.get(attributes(stack, queue)["QueueArn"], {})
@@ -196,7 +202,7 @@ def alarms(stack):
     yield "the stack", "alarms", len(found), len(stack.resources("AWS::CloudWatch::Alarm"))
     named = {"QueueName": {queue.rsplit("/", 1)[1] for queue in map(stack.ids.get, stack.resources("AWS::SQS::Queue"))},
              "FunctionName": {stack.ids[name] for name in stack.resources("AWS::Lambda::Function")},
-             "ApiId": {stack.ids["Gateway"]}, "function": {"webhook", "worker", "relay"}}
+             "ApiId": {stack.ids["Gateway"]}, "function": {"webhook", "worker", "relay", "dispatcher"}}
     for alarm in found:
         name = alarm["AlarmName"]
         yield name, "topics", alarm["AlarmActions"] + [arn for arn in alarm["OKActions"] if arn not in alarm["AlarmActions"]], [ANSWERS["AlarmTopicArn"]]

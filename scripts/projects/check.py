@@ -19,7 +19,8 @@ logging.disable(logging.WARNING)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The functions of the inbox, and where their code is.
 STOCK = {"Inbox/WebhookFunction": ROOT / "functions/webhook", "Inbox/WorkerFunction": ROOT / "functions/worker",
-         "Inbox/RelayFunction": ROOT / "functions/relay"}
+         "Inbox/RelayFunction": ROOT / "functions/relay",
+         "Inbox/DispatcherFunction": ROOT / "functions/dispatcher"}
 
 
 def expected(project):

@@ -322,7 +322,7 @@ fn costs(event: &PerEvent) -> String {
     let rows: String = lines.iter().map(row).collect();
     let total: f64 = lines.iter().map(|(_, count, price)| count * price).sum();
     let rest = |shards: u32| {
-        let reads = RUNS * 2.0 * f64::from(shards);
+        let reads = RUNS * 3.0 * f64::from(shards);
         format!("| {shards} | {} | ${:.2} |\n", grouped(reads), reads * READ_PRICE / 1_000_000.0)
     };
     let rest: String = [16, 64, 256, 1_024].map(rest).concat();
@@ -330,7 +330,7 @@ fn costs(event: &PerEvent) -> String {
         "## What it costs\n\nOne million events, each with a request of its own:\n\n\
          | | for each event | price | |\n|---|---:|---|---:|\n{rows}| **together, at most** | | | **${total:.2}** |\n\n\
          The worker receives and deletes up to ten messages in one request, which makes the queue cheaper.\n\n\
-         At rest, in thirty days, the relay reads two pages of each shard in each of its {} runs, one unit each at most:\n\n\
+         At rest, in thirty days, the relay reads three pages of each shard in each of its {} runs, one unit each at most:\n\n\
          | shards read | read units | |\n|---:|---:|---:|\n{rest}\n\
          What else costs something at rest stands in [deploy.md](deploy.md#what-it-costs).\n",
         grouped(RUNS),

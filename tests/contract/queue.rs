@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_local::tables::QueueRef;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{ClaimId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SqsQueue;
@@ -18,6 +19,7 @@ async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     let queue = stack.queue();
     what_is_sent_is_received(&stack, &queue).await;
     many_are_sent_each_on_its_own(&stack, &queue).await;
+    hints_of_effects_go_to_their_own_queue(&stack, &queue).await;
     a_hidden_message_is_not_received_until_it_is_shown(&stack, &queue).await;
 }
 
@@ -32,13 +34,17 @@ fn hint(id: &str) -> Message {
 }
 
 async fn drain(stack: &TestStack) -> BTreeMap<String, usize> {
+    drain_of(stack, &stack.resources.queue).await
+}
+
+async fn drain_of(stack: &TestStack, queue: &QueueRef) -> BTreeMap<String, usize> {
     let mut received = BTreeMap::new();
     loop {
-        let messages = stack.receive(&stack.resources.queue).await;
+        let messages = stack.receive(queue).await;
         if messages.is_empty() {
             return received;
         }
-        stack.delete(&messages.iter().collect::<Vec<_>>()).await;
+        stack.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
         for message in messages {
             *received.entry(message.body().unwrap().to_owned()).or_default() += 1;
         }
@@ -62,6 +68,26 @@ async fn many_are_sent_each_on_its_own(stack: &TestStack, queue: &impl Queue) {
     assert_eq!(received.len(), 23);
     assert!(messages.iter().all(|message| received.get(&message.encode()) == Some(&1)));
     assert_eq!(queue.send_each(&[]).await, []);
+}
+
+async fn hints_of_effects_go_to_their_own_queue(stack: &TestStack, queue: &impl Queue) {
+    let effect = |index: usize| {
+        let Message::Ref { pk } = hint(&format!("event-{index}")) else { unreachable!() };
+        Message::Ref { pk: RecordKey::effect(&pk, &ClaimId("claim".to_owned()), 0, "receipt") }
+    };
+    queue.send(&effect(0)).await.unwrap();
+    // More than a batch of each kind, mixed.
+    let of_both = |index: usize| if index.is_multiple_of(2) { effect(index) } else { hint(&format!("event-{index}")) };
+    let messages: Vec<_> = (1..=24).map(of_both).collect();
+    assert_eq!(queue.send_each(&messages).await, vec![Ok(()); 24]);
+    let events: BTreeMap<_, _> = messages
+        .iter()
+        .filter(|message| message.record_key().kind() != RecordKind::Effect)
+        .map(|message| (message.encode(), 1))
+        .collect();
+    let effects: BTreeMap<_, _> = (0..=24).step_by(2).map(|index| (effect(index).encode(), 1)).collect();
+    assert_eq!(drain(stack).await, events);
+    assert_eq!(drain_of(stack, &stack.resources.effects_queue).await, effects);
 }
 
 async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, queue: &impl Queue) {

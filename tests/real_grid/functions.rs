@@ -101,8 +101,11 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
     });
     let quiet = ("HOOKONCE_LOG", "off".to_owned());
     let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
-    let environment =
-        place.environment(endpoints, &endpoints.join("routes.json")).into_iter().chain(timeouts).chain([quiet]);
+    let environment = place
+        .environment(endpoints, &endpoints.join("destinations"), &endpoints.join("routes.json"))
+        .into_iter()
+        .chain(timeouts)
+        .chain([quiet]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
@@ -158,5 +161,5 @@ fn adapters(place: &Place) -> (DynamoStore, SqsQueue) {
     let sqs = aws_sdk_sqs::Client::from_conf(config);
     let resources = &place.resources;
     let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table);
-    (store, SqsQueue::new(sqs, &resources.queue.url))
+    (store, SqsQueue::new(sqs, &resources.queue.url).with_effects(&resources.effects_queue.url))
 }

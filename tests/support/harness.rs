@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
+use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
+use hookonce_local::tables::{QueueRef, StackResources};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::relay::Budget;
@@ -16,6 +18,8 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
+use hookonce_runtime::destination::Destinations;
+use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
@@ -33,6 +37,7 @@ use serde_json::{Value, json};
 use super::call_names::CallNames;
 use super::clock::Clock;
 use super::delivery::{Delivery, secret};
+use super::destinations::{Callee, MemoryDestinations};
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{Faulty, Script};
 use super::history::RecordHistory;
@@ -46,6 +51,7 @@ use super::webhook::{Answer, Webhook};
 pub(crate) type TestStore = Faulty<DynamoStore>;
 pub(crate) type TestQueue = Faulty<SqsQueue>;
 pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
+pub(crate) type Dispatcher = DispatcherFunction<TestStore, TestQueue, Clock, MemoryDestinations>;
 pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
 
 /// The longest message that the embedded queue takes, in bytes.
@@ -82,8 +88,13 @@ pub(crate) struct Harness {
     pub(crate) remote: Option<FakeHandlers>,
     /// Where workers find their routes. Without it, the handlers are asked in their order.
     pub(crate) routes: Option<MemoryRoutes>,
+    /// Where effects may go.
+    pub(crate) destinations: MemoryDestinations,
+    /// Stands for every destination.
+    pub(crate) callee: Callee,
     used: Mutex<BTreeMap<&'static str, Used>>,
-    held: Mutex<Vec<String>>,
+    /// Queue and receipt of each message that was received and not deleted.
+    held: Mutex<Vec<(String, String)>>,
     history: Mutex<RecordHistory>,
 }
 
@@ -112,22 +123,28 @@ impl Harness {
             handlers,
             remote: None,
             routes: None,
+            destinations: MemoryDestinations::default(),
+            callee: Callee::default(),
             used: Mutex::default(),
             held: Mutex::default(),
             history: Mutex::default(),
         }
     }
 
-    fn store(&self, function: &'static str, script: &Script) -> TestStore {
+    pub(crate) fn store(&self, function: &'static str, script: &Script) -> TestStore {
         let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
         let client = aws_sdk_dynamodb::Client::from_conf(config.build());
         Faulty::new(self.stack.store_of(client), script)
     }
 
-    fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
+    fn sqs(&self, function: &'static str) -> aws_sdk_sqs::Client {
         let config = self.stack.sqs.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
-        let client = aws_sdk_sqs::Client::from_conf(config.build());
-        Faulty::new(SqsQueue::new(client, &self.stack.resources.queue.url), script)
+        aws_sdk_sqs::Client::from_conf(config.build())
+    }
+
+    pub(crate) fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
+        let StackResources { queue, effects_queue, .. } = &self.stack.resources;
+        Faulty::new(SqsQueue::new(self.sqs(function), &queue.url).with_effects(&effects_queue.url), script)
     }
 
     fn iam(&self, function: &'static str) -> Iam {
@@ -203,6 +220,20 @@ impl Harness {
         RelayFunction::new(parts, self.telemetry("relay"))
     }
 
+    /// A dispatcher function that has just started.
+    pub(crate) fn dispatcher(&self, script: &Script) -> Dispatcher {
+        let queue = SqsQueue::new(self.sqs("DispatcherFunction"), &self.stack.resources.effects_queue.url);
+        let parts = DispatcherParts {
+            store: self.store("DispatcherFunction", script),
+            queue: Faulty::new(queue, script),
+            ambient: self.clock.clone(),
+            destinations: Destinations::new(self.destinations.clone()),
+            caller: Arc::new(self.callee.clone()),
+            timing: self.timing,
+        };
+        DispatcherFunction::new(parts, self.telemetry("dispatcher"))
+    }
+
     /// The store of an operator's tool that meets faults.
     pub(crate) fn operator_store(&self, script: &Script) -> TestStore {
         let config = self.stack.dynamodb.config().to_builder().interceptor(CallNames);
@@ -223,7 +254,10 @@ impl Harness {
 
     /// One batch from the queue, as the event source would deliver it; `None` if the queue shows no message.
     pub(crate) async fn batch(&self) -> Option<(Vec<Message>, Batch)> {
-        let queue = &self.stack.resources.queue;
+        self.batch_of(&self.stack.resources.queue).await
+    }
+
+    async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
         let messages = self.stack.receive(queue).await;
         if messages.is_empty() {
             return None;
@@ -234,14 +268,18 @@ impl Harness {
 
     /// Deletes what was acknowledged and holds the rest until [`redeliver`](Self::redeliver).
     pub(crate) async fn conclude(&self, messages: Vec<Message>, response: Option<BatchResponse>) {
+        self.conclude_of(&self.stack.resources.queue, messages, response).await;
+    }
+
+    async fn conclude_of(&self, queue: &QueueRef, messages: Vec<Message>, response: Option<BatchResponse>) {
         let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
         // A killed function has no response: the event source deletes nothing.
         let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(json!(response))));
         let done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(done);
-        self.stack.delete(&done).await;
-        let receipts = kept.iter().map(|message| message.receipt_handle().unwrap().to_owned());
+        self.stack.delete_from(&queue.url, &done).await;
+        let receipts = kept.iter().map(|message| (queue.url.clone(), message.receipt_handle().unwrap().to_owned()));
         self.held.lock().unwrap().extend(receipts);
         self.observe().await;
     }
@@ -264,11 +302,35 @@ impl Harness {
         }
     }
 
+    /// Dispatches one batch of effects with a function that meets faults. Says whether there was one.
+    pub(crate) async fn dispatch_under(&self, script: &Script, deadline: EpochMs) -> bool {
+        let queue = &self.stack.resources.effects_queue;
+        let Some((messages, batch)) = self.batch_of(queue).await else { return false };
+        let dispatcher = self.dispatcher(script);
+        let response = script.run(Box::pin(dispatcher.handle(batch, deadline))).await;
+        self.conclude_of(queue, messages, response).await;
+        true
+    }
+
+    /// Dispatches until the effects queue shows no message.
+    pub(crate) async fn dispatch(&self) {
+        self.dispatch_until(self.deadline()).await;
+    }
+
+    /// Dispatches until the effects queue shows no message, with this deadline for each batch.
+    pub(crate) async fn dispatch_until(&self, deadline: EpochMs) {
+        for _ in 0..BATCHES_MAX {
+            if !self.dispatch_under(&Script::none(), deadline).await {
+                return;
+            }
+        }
+    }
+
     /// Makes every message visible again that was received and not deleted.
     pub(crate) async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for receipt in held {
-            let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
+        for (url, receipt) in held {
+            let show = self.stack.sqs.change_message_visibility().queue_url(url);
             // This fails if the message is visible already or was received again.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
@@ -276,10 +338,19 @@ impl Harness {
 
     /// Takes every visible message out of the queue permanently, and returns how many there were.
     pub(crate) async fn lose_hints(&self) -> usize {
+        self.lose_of(&self.stack.resources.queue).await
+    }
+
+    /// Takes every visible message out of the effects queue permanently, and returns how many there were.
+    pub(crate) async fn lose_effects(&self) -> usize {
+        self.lose_of(&self.stack.resources.effects_queue).await
+    }
+
+    async fn lose_of(&self, queue: &QueueRef) -> usize {
         let mut lost = 0;
         loop {
-            let messages = self.stack.receive(&self.stack.resources.queue).await;
-            self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
+            let messages = self.stack.receive(queue).await;
+            self.stack.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
             lost += messages.len();
             if messages.len() < RECEIVE_MAX {
                 return lost;
@@ -349,6 +420,7 @@ impl Harness {
         for _ in 0..ROUNDS_MAX {
             self.redeliver().await;
             self.work().await;
+            self.dispatch().await;
             if self.is_at_rest().await {
                 return;
             }
@@ -361,7 +433,8 @@ impl Harness {
 
     async fn is_at_rest(&self) -> bool {
         let records = self.observe().await;
-        !records.values().any(|record| record.status == Status::Pending) && self.stack.messages().await == 0
+        let waiting = self.stack.messages().await + self.stack.messages_of(&self.stack.resources.effects_queue).await;
+        !records.values().any(|record| record.status == Status::Pending) && waiting == 0
     }
 
     /// Notes the current state of every record.

@@ -66,9 +66,17 @@ impl Iam {
         index.map_or(table.to_owned(), |index| format!("{table}/index/{index}"))
     }
 
+    /// A queue of hints, as the template names it.
+    fn queue(&self, url: Option<&str>) -> String {
+        match url {
+            Some(url) if url == self.resources.queue.url => "HintQueue.Arn".to_owned(),
+            Some(url) if url == self.resources.effects_queue.url => "EffectsQueue.Arn".to_owned(),
+            _ => panic!("{} uses a queue that nothing sends it to", self.function),
+        }
+    }
+
     /// What a call needs. A transaction is authorised by the writes in it.
     fn needs(&self, input: &Input) -> Vec<(&'static str, String)> {
-        let queue = || "HintQueue.Arn".to_owned();
         if let Some(get) = input.downcast_ref::<GetItemInput>() {
             vec![("dynamodb:GetItem", self.table(get.table_name(), None))]
         } else if let Some(put) = input.downcast_ref::<PutItemInput>() {
@@ -86,12 +94,12 @@ impl Iam {
             vec![("dynamodb:DescribeTable", self.table(describe.table_name(), None))]
         } else if let Some(transaction) = input.downcast_ref::<TransactWriteItemsInput>() {
             transaction.transact_items().iter().flat_map(|item| self.part(item)).collect()
-        } else if input.downcast_ref::<SendMessageInput>().is_some()
-            || input.downcast_ref::<SendMessageBatchInput>().is_some()
-        {
-            vec![("sqs:SendMessage", queue())]
-        } else if input.downcast_ref::<ChangeMessageVisibilityInput>().is_some() {
-            vec![("sqs:ChangeMessageVisibility", queue())]
+        } else if let Some(send) = input.downcast_ref::<SendMessageInput>() {
+            vec![("sqs:SendMessage", self.queue(send.queue_url()))]
+        } else if let Some(send) = input.downcast_ref::<SendMessageBatchInput>() {
+            vec![("sqs:SendMessage", self.queue(send.queue_url()))]
+        } else if let Some(change) = input.downcast_ref::<ChangeMessageVisibilityInput>() {
+            vec![("sqs:ChangeMessageVisibility", self.queue(change.queue_url()))]
         } else {
             panic!("{} makes a call that this file does not know: {input:?}", self.function)
         }

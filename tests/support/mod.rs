@@ -5,6 +5,7 @@ pub(crate) mod call_names;
 pub(crate) mod clock;
 pub(crate) mod counting;
 pub(crate) mod delivery;
+pub(crate) mod destinations;
 pub(crate) mod endpoints;
 pub(crate) mod faults;
 pub(crate) mod harness;

@@ -136,7 +136,7 @@ impl TestStack {
     }
 
     pub(crate) fn queue(&self) -> SqsQueue {
-        SqsQueue::new(self.sqs.clone(), &self.resources.queue.url)
+        SqsQueue::new(self.sqs.clone(), &self.resources.queue.url).with_effects(&self.resources.effects_queue.url)
     }
 
     /// The stack with a further table, whose key has these attributes.
@@ -215,6 +215,11 @@ impl TestStack {
 
     /// Deletes received messages of the queue of hints.
     pub(crate) async fn delete(&self, messages: &[&Message]) {
+        self.delete_from(&self.resources.queue.url, messages).await;
+    }
+
+    /// Deletes received messages of a queue.
+    pub(crate) async fn delete_from(&self, queue_url: &str, messages: &[&Message]) {
         if messages.is_empty() {
             return;
         }
@@ -223,12 +228,17 @@ impl TestStack {
             entry.receipt_handle(message.receipt_handle().unwrap()).build().unwrap()
         };
         let entries = messages.iter().enumerate().map(entry).collect();
-        let delete = self.sqs.delete_message_batch().queue_url(&self.resources.queue.url).set_entries(Some(entries));
+        let delete = self.sqs.delete_message_batch().queue_url(queue_url).set_entries(Some(entries));
         assert!(delete.send().await.unwrap().failed().is_empty());
     }
 
     /// Messages in the queue of hints, hidden ones included.
     pub(crate) async fn messages(&self) -> u64 {
-        self.resources.queue.messages(&self.sqs).await.unwrap().unwrap()
+        self.messages_of(&self.resources.queue).await
+    }
+
+    /// Messages in a queue, hidden ones included.
+    pub(crate) async fn messages_of(&self, queue: &QueueRef) -> u64 {
+        queue.messages(&self.sqs).await.unwrap().unwrap()
     }
 }

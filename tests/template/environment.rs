@@ -5,7 +5,9 @@ use std::path::Path;
 
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{Timing, TimingViolation};
-use hookonce_runtime::config::{Common, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig};
+use hookonce_runtime::config::{
+    Common, DispatcherConfig, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig,
+};
 use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, PATIENCE_MAX};
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ const GATEWAY_SECONDS_MAX: i64 = 30;
 type Read = fn(&Environment) -> Result<Common, Vec<String>>;
 
 /// Each function, its configuration type, and how to read it.
-const FUNCTIONS: [(&str, &str, Read); 3] = [
+const FUNCTIONS: [(&str, &str, Read); 4] = [
     ("WebhookFunction", "WebhookConfig", |environment| {
         WebhookConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
     }),
@@ -29,6 +31,9 @@ const FUNCTIONS: [(&str, &str, Read); 3] = [
     }),
     ("RelayFunction", "RelayConfig", |environment| {
         RelayConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
+    }),
+    ("DispatcherFunction", "DispatcherConfig", |environment| {
+        DispatcherConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
     }),
 ];
 
@@ -95,6 +100,16 @@ fn drifted(template: &Template) -> Vec<String> {
             passed("HOOKONCE_VISIBILITY_SECONDS"),
         ),
         (
+            "the dispatcher's time-out",
+            done(&template.property("DispatcherFunction", &["Timeout"])),
+            passed("HOOKONCE_DISPATCHER_TIMEOUT_SECONDS"),
+        ),
+        (
+            "the visibility timeout of the effects queue",
+            done(&template.property("EffectsQueue", &["VisibilityTimeout"])),
+            passed("HOOKONCE_EFFECTS_VISIBILITY_SECONDS"),
+        ),
+        (
             "the queue's retention",
             done(&template.property("HintQueue", &["MessageRetentionPeriod"])),
             passed("HOOKONCE_QUEUE_RETENTION_SECONDS"),
@@ -153,6 +168,7 @@ fn the_templates_own_numbers_satisfy_the_protocol() {
         ("Days: 95", "Days: 90"),
         ("Seconds: 1209600", "Seconds: 604800"),
         ("Days: 21", "Days: 7"),
+        ("Days: 30 # in", "Days: 95 # in"),
     ] {
         let found = findings(&changed(from, to));
         assert_eq!(found.len(), FUNCTIONS.len(), "{to}: {found:?}");
@@ -169,4 +185,7 @@ fn what_the_functions_are_told_is_what_is_deployed() {
     );
     only(&drifted(&changed("TimeoutInMillis: 29000", "TimeoutInMillis: 5000")), "gateway");
     only(&drifted(&changed("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59")), "worker");
+    only(&drifted(&changed("Timeout: !FindInMap [Dispatcher, Timeout, Seconds]", "Timeout: 59")), "dispatcher");
+    let effects = "VisibilityTimeout: !FindInMap [Dispatcher, Visibility, Seconds]";
+    only(&drifted(&changed(effects, "VisibilityTimeout: 400")), "effects queue");
 }

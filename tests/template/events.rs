@@ -33,8 +33,8 @@ fn mappings(template: &Template) -> Vec<String> {
             require(visibility >= 6 * timeout + window, "visibility below six time-outs and the batching window");
         }
     }
-    if count != 2 {
-        findings.push(format!("{count} mappings, of the hints and of the dead letters"));
+    if count != 3 {
+        findings.push(format!("{count} mappings, of both queues of hints and of the dead letters"));
     }
     findings
 }
@@ -43,15 +43,19 @@ fn mappings(template: &Template) -> Vec<String> {
 fn surroundings(template: &Template) -> Vec<String> {
     let schedule = template.events("RelayFunction", "Schedule");
     let rates: Vec<_> = schedule.iter().map(|(_, schedule)| schedule["Schedule"].clone()).collect();
-    let redrive = template.property("HintQueue", &["RedrivePolicy"]);
-    let receives = redrive["maxReceiveCount"].as_i64().unwrap_or(0);
+    let redrives = ["HintQueue", "EffectsQueue"].map(|queue| template.property(queue, &["RedrivePolicy"]));
+    let receives = |redrive: &Value| redrive["maxReceiveCount"].as_i64().unwrap_or(0);
+    let receives_min = redrives.iter().map(receives).min().unwrap_or(0);
     let routes = template.events("WebhookFunction", "HttpApi");
     let route = routes.iter().map(|(_, route)| (&route["Path"], &route["PayloadFormatVersion"])).collect::<Vec<_>>();
     [
         ("the relay's budget is for one run a minute", rates == [json!("rate(1 minute)")]),
         ("the relay's budget is for one run a minute", Budget::standard().period.as_seconds() == 60),
-        ("the queue must not give up before the record does", receives > 4 * Timing::standard().attempts_max),
-        ("given-up messages go to the dead-letter queue", redrive["deadLetterTargetArn"] == "DeadLetterQueue.Arn"),
+        ("the queue must not give up before the record does", receives_min > 4 * Timing::standard().attempts_max),
+        (
+            "given-up messages go to the dead-letter queue",
+            redrives.iter().all(|redrive| redrive["deadLetterTargetArn"] == "DeadLetterQueue.Arn"),
+        ),
         ("one route, payload 2.0", route == [(&json!("/webhooks/{endpoint}"), &json!("2.0"))]),
     ]
     .into_iter()
@@ -98,6 +102,7 @@ fn the_surroundings_are_as_the_protocol_counts_on() {
     none(&surroundings(&template()));
     only(&surroundings(&changed("rate(1 minute)", "rate(5 minutes)")), "minute");
     only(&surroundings(&changed("maxReceiveCount: 100", "maxReceiveCount: 3")), "give up");
+    only(&surroundings(&changed("deadLetterTargetArn: !GetAtt Dead", "deadLetterTargetArn: !GetAtt Hint")), "given-up");
 }
 
 /// What a real account refuses or reads differently, and no linter finds.
@@ -142,7 +147,15 @@ fn each_function_is_built_from_its_crate() {
 fn outputs_name_what_people_need() {
     let outputs = template().at(&["Outputs"]);
     let value = |name: &str| outputs[name]["Value"].clone();
-    let names = ["InboxTable", "DomainTable", "QueueUrl", "DeadLetterQueueUrl", "EndpointsPrefix", "WebhookUrl"];
+    let names = [
+        "InboxTable",
+        "DomainTable",
+        "QueueUrl",
+        "DeadLetterQueueUrl",
+        "EffectsQueueUrl",
+        "EndpointsPrefix",
+        "WebhookUrl",
+    ];
     let values: Vec<Value> = names.iter().map(|name| value(name)).collect();
     assert_eq!(
         values,
@@ -151,6 +164,7 @@ fn outputs_name_what_people_need() {
             json!("DomainTable"),
             json!("HintQueue"),
             json!("DeadLetterQueue"),
+            json!("EffectsQueue"),
             json!("/hookonce/AWS::StackName/endpoints/"),
             json!("PublicUrl/webhooks/"),
         ]

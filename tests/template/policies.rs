@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::document::Template;
 use super::{changed, none, only, template};
+use crate::effects::{applied, keyed};
 use crate::support::counting::{Counting, count, counted};
 use crate::support::samples::whatsapp;
 use crate::support::{Harness, Script};
@@ -21,6 +22,9 @@ pub(crate) type Allowed = BTreeMap<String, BTreeSet<String>>;
 
 const PARAMETERS: &str =
     "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/endpoints/*";
+
+const DESTINATIONS: &str =
+    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/destinations/*";
 
 const ROUTES: &str = "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/routes";
 
@@ -62,19 +66,23 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// What no test calls: Lambda itself, the start of a process, and sources that the tests replace.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     // Before the first invocation, `main` reads an item and an attribute of the queue to open the connections.
     ("HintQueue.Arn", "sqs:GetQueueAttributes"),
     ("InboxTable.Arn", "dynamodb:GetItem"),
     // The event source mapping uses the rights of the function that it invokes.
     ("HintQueue.Arn", "sqs:ReceiveMessage"),
     ("HintQueue.Arn", "sqs:DeleteMessage"),
+    ("EffectsQueue.Arn", "sqs:ReceiveMessage"),
+    ("EffectsQueue.Arn", "sqs:DeleteMessage"),
+    ("EffectsQueue.Arn", "sqs:GetQueueAttributes"),
     ("DeadLetterQueue.Arn", "sqs:ReceiveMessage"),
     ("DeadLetterQueue.Arn", "sqs:DeleteMessage"),
     ("DeadLetterQueue.Arn", "sqs:GetQueueAttributes"),
     // Endpoint documents come from memory in these tests.
     (PARAMETERS, "ssm:GetParameters"),
-    // And so do routes.
+    // And so do destinations and routes.
+    (DESTINATIONS, "ssm:GetParameters"),
     (ROUTES, "ssm:GetParameters"),
     (ROUTE_PARTS, "ssm:GetParameters"),
     // The keys are parameters, which are empty here. The services call KMS with the rights of the function.
@@ -82,6 +90,7 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("WebhookLogs.Arn", "logs:*"),
     ("WorkerLogs.Arn", "logs:*"),
     ("RelayLogs.Arn", "logs:*"),
+    ("DispatcherLogs.Arn", "logs:*"),
 ];
 
 /// What a role allows although no test used it and `ELSEWHERE` does not list it.
@@ -139,6 +148,16 @@ async fn a_bit_of_everything() -> Harness {
     harness.deliver(&count("msg_8", "eight")).await;
     harness.clock.advance(Millis::hours(1));
     harness.relay().await;
+    // An effect waits for its destination, and is sent. The hint of another one is lost.
+    applied(&harness, "msg_9", &["receipts"]).await;
+    harness.dispatch().await;
+    harness.destinations.put("receipts", &keyed(24));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    applied(&harness, "msg_10", &["receipts"]).await;
+    harness.lose_effects().await;
+    harness.clock.advance(Millis::hours(1));
+    harness.relay().await;
     // A hint and a payload that were received too often.
     harness.deliver(&counted("msg_5", "count.later", "five")).await;
     let (messages, _) = harness.batch().await.unwrap();
@@ -189,10 +208,13 @@ fn wildcards(template: &Template) -> Vec<String> {
     let mut findings = Vec::new();
     for role in template.resources("AWS::IAM::Role") {
         // What handlers need beyond the template, such as tables of one's own, is the user's to allow, and the worker's alone.
+        // The same holds of what effects need, and the dispatcher.
         let managed = template.raw(&["Resources", role, "Properties", "ManagedPolicyArns"]);
-        let of_handlers =
-            json!({ "Fn::If": ["HasHandlerPolicy", [{ "Ref": "HandlerPolicyArn" }], { "Ref": "AWS::NoValue" }] });
-        if !managed.is_null() && (role, managed) != ("WorkerRole", &of_handlers) {
+        let users_own = |condition: &str, parameter: &str| json!({ "Fn::If": [condition, [{ "Ref": parameter }], { "Ref": "AWS::NoValue" }] });
+        let of_handlers = users_own("HasHandlerPolicy", "HandlerPolicyArn");
+        let of_destinations = users_own("HasDestinationPolicy", "DestinationPolicyArn");
+        let known = [("WorkerRole", &of_handlers), ("DispatcherRole", &of_destinations)];
+        if !managed.is_null() && !known.contains(&(role, managed)) {
             findings.push(format!("{role} uses a managed policy"));
         }
         for policy in list(&template.property(role, &["Policies"])) {
@@ -200,7 +222,7 @@ fn wildcards(template: &Template) -> Vec<String> {
                 let actions = texts(&statement["Action"]).into_iter().filter(|action| action.contains('*'));
                 let resources = texts(&statement["Resource"]).into_iter();
                 let resources = resources.filter(|resource| {
-                    resource.contains('*') && ![PARAMETERS, ROUTE_PARTS].contains(&resource.as_str())
+                    resource.contains('*') && ![PARAMETERS, DESTINATIONS, ROUTE_PARTS].contains(&resource.as_str())
                 });
                 findings.extend(actions.chain(resources).map(|wild| format!("{role}: {wild}")));
             }
@@ -222,13 +244,16 @@ fn loose_keys(template: &Template) -> Vec<String> {
             let via = list(&condition["StringEquals"]["kms:ViaService"]);
             let of_parameter = &condition["StringLike"]["kms:EncryptionContext:PARAMETER_ARN"];
             let by_parameter = via.iter().any(|service| service.as_str().is_some_and(|name| name.starts_with("ssm.")));
-            if via.is_empty() || by_parameter && of_parameter != PARAMETERS {
+            let own = if role == "DispatcherRole" { DESTINATIONS } else { PARAMETERS };
+            if via.is_empty() || by_parameter && of_parameter != own {
                 findings.push(format!("{role} may use a key outside its service"));
             }
         }
     }
-    if uses != 4 {
-        findings.push(format!("{uses} uses of keys; each role uses that of the data, the webhook's that of endpoints"));
+    if uses != 6 {
+        findings.push(format!(
+            "{uses} uses of keys; each role uses that of the data, the webhook's and the dispatcher's that of parameters"
+        ));
     }
     findings
 }
@@ -246,4 +271,9 @@ fn no_wildcard_stands_where_a_name_could() {
     only(&wildcards(&changed("Action: dynamodb:Query", "Action: dynamodb:*")), "dynamodb:*");
     only(&wildcards(&changed("Resource: !GetAtt RelayLogs.Arn", "Resource: \"*\"")), "RelayRole: *");
     only(&wildcards(&changed("[!Ref HandlerPolicyArn]", "[!Ref OperatorArn]")), "WorkerRole uses a managed policy");
+    let of_handlers = changed(
+        "!If [HasDestinationPolicy, [!Ref DestinationPolicyArn]",
+        "!If [HasHandlerPolicy, [!Ref HandlerPolicyArn]",
+    );
+    only(&wildcards(&of_handlers), "DispatcherRole uses a managed policy");
 }

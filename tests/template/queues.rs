@@ -14,9 +14,10 @@ const ACTIONS_MAX: usize = 7;
 const BYTES_MAX: usize = 8_192;
 
 /// Each queue with the roles that use it. The condition `HasOperator` holds here, and its parameter is empty.
-const USERS: [(&str, &[&str]); 2] = [
+const USERS: [(&str, &[&str]); 3] = [
     ("HintQueue", &["WebhookRole.Arn", "WorkerRole.Arn", "RelayRole.Arn", ""]),
     ("DeadLetterQueue", &["RelayRole.Arn", ""]),
+    ("EffectsQueue", &["WorkerRole.Arn", "RelayRole.Arn", "DispatcherRole.Arn", ""]),
 ];
 /// What moves a message, or lets it be read.
 const MOVES: [&str; 4] = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"];

@@ -66,8 +66,22 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
         counts.add("dead_shards_capped", dead.shards_capped);
         counts.add("relay_shards_unavailable", dead.shards_unavailable);
+        self.run_effects(deadline, &mut counts).await;
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
+    }
+
+    async fn run_effects(&self, deadline: EpochMs, counts: &mut Counts) {
+        let driven = self.parts.run_effects(deadline).await;
+        let report = driven.output;
+        counts.signals(&driven.signals);
+        counts.add("effects_due", report.due);
+        counts.add("effects_sent", report.sent);
+        counts.add("relay_failed", report.failed);
+        counts.add("relay_shards_unavailable", report.shards_unavailable);
+        if report.shards_unavailable == 0 || report.oldest_age.is_some() {
+            counts.set("effects_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
+        }
     }
 
     async fn bury(&self, batch: Batch) -> BatchResponse {

@@ -23,12 +23,12 @@ const CALL_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let RelayConfig { common, budget } = RelayConfig::read(&environment())?;
+    let RelayConfig { common, effects_queue_url, budget } = RelayConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
     let parts = RelayParts {
         store: DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table),
-        queue: SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url),
+        queue: SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url),
         ambient: System,
         timing: common.timing,
         budget,

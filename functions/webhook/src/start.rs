@@ -7,7 +7,7 @@ use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{
     DynamoStore, HttpsMaterials, SqsQueue, SsmEndpoints, dynamodb_client, shared_config, sqs_client, ssm_client,
 };
-use hookonce_runtime::config::{EndpointLocation, WebhookConfig, environment};
+use hookonce_runtime::config::{DocumentLocation, WebhookConfig, environment};
 use hookonce_runtime::deadline::StartUp;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::file::EndpointFolder;
@@ -30,11 +30,11 @@ pub async fn run() -> Result<(), Error> {
     log_as_json(config.common.log);
     let sdk = shared_config().await;
     match config.endpoints.clone() {
-        EndpointLocation::Ssm(prefix) => {
+        DocumentLocation::Ssm(prefix) => {
             let endpoints = SsmEndpoints::new(ssm_client(&sdk, config.common.timing.claim_timeout), prefix);
             Box::pin(serve(config, &sdk, endpoints, began)).await
         }
-        EndpointLocation::Folder(folder) => serve(config, &sdk, EndpointFolder::new(folder), began).await,
+        DocumentLocation::Folder(folder) => serve(config, &sdk, EndpointFolder::new(folder), began).await,
     }
 }
 

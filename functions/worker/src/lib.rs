@@ -43,18 +43,10 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
 
     /// Processes a batch, and ends before the deadline, when Lambda would end the process.
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
-        let received: Vec<_> = batch
-            .records
-            .iter()
-            .map(|message| Received {
-                body: message.body.clone(),
-                receipt_handle: message.receipt_handle.clone(),
-                receives: message.receives(),
-            })
-            .collect();
         let current = self.routes.current(self.parts.ambient.moment()).await;
         let died = |key: &RecordKey, reason| self.tell(key, reason);
-        let mut processed = self.parts.process(&received, &current.routing, deadline, &died).await.into_iter();
+        let mut processed =
+            self.parts.process(&Received::each(&batch), &current.routing, deadline, &died).await.into_iter();
         let mut counts = Counts::default();
         for (metric, _) in [("routes_refused", current.refused), ("routes_unavailable", current.unavailable)]
             .into_iter()
@@ -69,7 +61,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
                 count(&mut counts, ended);
             }
             // A message without a result was not processed.
-            if !ended.is_some_and(|ended| acknowledged(&ended)) {
+            if !ended.is_some_and(|ended| ended.is_acknowledged()) {
                 response.keep(message.message_id);
             }
         }
@@ -86,27 +78,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
     }
 }
 
-fn acknowledged(processed: &Processed) -> bool {
-    match processed {
-        Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
-        Processed::Panicked | Processed::OutOfTime => false,
-    }
-}
-
 fn count(counts: &mut Counts, processed: &Processed) {
-    let driven = match processed {
-        Processed::Settled(driven) => driven,
-        Processed::Panicked => {
-            counts.add("message_panicked", 1);
-            tracing::error!("processing a message panicked; the message stays in the queue");
-            return;
-        }
-        Processed::OutOfTime => {
-            counts.add("message_out_of_time", 1);
-            tracing::warn!("the time of the batch was over; the message stays in the queue");
-            return;
-        }
-    };
+    let Some(driven) = processed.settled(counts) else { return };
     let told = |signal: &Signal| matches!(signal, Signal::RecordDead(_));
     counts.signals(&driven.signals.iter().filter(|signal| !told(signal)).cloned().collect::<Vec<_>>());
     match &driven.output {

@@ -16,8 +16,7 @@ use crate::telemetry::NAMESPACE;
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
 pub const PREFIX: &str = "HOOKONCE_";
 
-/// All variables of all functions. One environment may serve all three functions, as under an emulator, so only a name
-/// that none of them reads is a misspelling.
+/// All variables of all functions. One environment may serve all of them, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
     "HOOKONCE_ACCEPT_AGE_DAYS",
     "HOOKONCE_ATTEMPTS_MAX",
@@ -26,8 +25,13 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_COMMIT_AGE_DAYS",
     "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
     "HOOKONCE_DELIVERY_RETENTION_DAYS",
+    "HOOKONCE_DESTINATIONS",
+    "HOOKONCE_DISPATCHER_TIMEOUT_SECONDS",
     "HOOKONCE_DOMAIN_TABLE",
     "HOOKONCE_EDGE_PROOF_HASHES",
+    "HOOKONCE_EFFECTS_QUEUE_URL",
+    "HOOKONCE_EFFECTS_VISIBILITY_SECONDS",
+    "HOOKONCE_EFFECT_AGE_DAYS",
     "HOOKONCE_EFFECT_RETENTION_DAYS",
     "HOOKONCE_ENDPOINTS",
     "HOOKONCE_INBOX_TABLE",
@@ -91,9 +95,9 @@ pub struct Common {
     pub timing: Timing,
 }
 
-/// Where endpoint documents are.
+/// Where documents of one kind are: those of endpoints, or of destinations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EndpointLocation {
+pub enum DocumentLocation {
     /// SSM parameters under this prefix, which ends with a slash.
     Ssm(String),
     /// Files in this folder.
@@ -144,7 +148,7 @@ pub struct WebhookConfig {
     /// What all functions read.
     pub common: Common,
     /// Where endpoint documents are.
-    pub endpoints: EndpointLocation,
+    pub endpoints: DocumentLocation,
     /// What stands in front of the gateway.
     pub edge: EdgeConfig,
     /// The longest message that the queue accepts, in bytes.
@@ -158,6 +162,8 @@ pub struct WebhookConfig {
 pub struct WorkerConfig {
     /// What all functions read.
     pub common: Common,
+    /// The URL of the effects queue.
+    pub effects_queue_url: String,
     /// Where the route set is.
     pub routes: RouteLocation,
     /// The tables of one's own that handlers may use.
@@ -169,8 +175,21 @@ pub struct WorkerConfig {
 pub struct RelayConfig {
     /// What all functions read.
     pub common: Common,
+    /// The URL of the effects queue.
+    pub effects_queue_url: String,
     /// How much the relay may send.
     pub budget: Budget,
+}
+
+/// The dispatcher function's configuration.
+#[derive(Debug, Clone)]
+pub struct DispatcherConfig {
+    /// What all functions read.
+    pub common: Common,
+    /// The URL of the effects queue.
+    pub effects_queue_url: String,
+    /// Where destination documents are.
+    pub destinations: DocumentLocation,
 }
 
 impl WebhookConfig {
@@ -179,15 +198,12 @@ impl WebhookConfig {
     /// # Errors
     /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(environment);
-        let config = Self::take(&mut reader);
-        reader.finish(config)
+        read(environment, Self::take)
     }
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
-        let endpoints = reader.required("HOOKONCE_ENDPOINTS");
-        let endpoints = reader.endpoint_location(&endpoints);
+        let endpoints = reader.document_location("HOOKONCE_ENDPOINTS");
         let edge = EdgeConfig {
             public_url: reader.optional("HOOKONCE_PUBLIC_URL"),
             proof_hashes: reader.proof_hashes("HOOKONCE_EDGE_PROOF_HASHES"),
@@ -208,18 +224,17 @@ impl WorkerConfig {
     /// # Errors
     /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(environment);
-        let config = Self::take(&mut reader);
-        reader.finish(config)
+        read(environment, Self::take)
     }
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
+        let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
         let routes = reader.optional("HOOKONCE_ROUTES");
         let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
         let tables = reader.optional("HOOKONCE_TABLES");
         let tables = tables.map_or_else(OwnTables::new, |text| reader.own_tables(&text, &common));
-        Self { common, routes, tables }
+        Self { common, effects_queue_url, routes, tables }
     }
 }
 
@@ -229,13 +244,12 @@ impl RelayConfig {
     /// # Errors
     /// [`ConfigError`] with all errors.
     pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(environment);
-        let config = Self::take(&mut reader);
-        reader.finish(config)
+        read(environment, Self::take)
     }
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
+        let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
         let standard = Budget::standard();
         let mut unsigned = |name, default: u64, max| {
             let default = i64::try_from(default).unwrap_or(i64::MAX);
@@ -246,8 +260,32 @@ impl RelayConfig {
             arrivals_percent: unsigned("HOOKONCE_RELAY_ARRIVALS_PERCENT", standard.arrivals_percent, 100),
             period: standard.period,
         };
-        Self { common, budget }
+        Self { common, effects_queue_url, budget }
     }
+}
+
+impl DispatcherConfig {
+    /// Reads the configuration from the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with all errors.
+    pub fn read(environment: &Environment) -> Result<Self, ConfigError> {
+        read(environment, Self::take)
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Self {
+        let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
+        Self { common, effects_queue_url, destinations: reader.document_location("HOOKONCE_DESTINATIONS") }
+    }
+}
+
+/// Reads a configuration, and refuses variables that only look like ours.
+fn read<T>(environment: &Environment, take: fn(&mut Reader<'_>) -> T) -> Result<T, ConfigError> {
+    let mut reader = Reader::new(environment);
+    let config = take(&mut reader);
+    let unknown = environment.keys().filter(|name| name.starts_with(PREFIX) && !VARIABLES.contains(&name.as_str()));
+    reader.faults.extend(unknown.map(|name| format!("{name} is not a variable of hookonce")));
+    if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
 }
 
 /// Reads variables and collects errors.
@@ -373,6 +411,10 @@ impl<'a> Reader<'a> {
             commit_age_max: self.days("HOOKONCE_COMMIT_AGE_DAYS", standard.commit_age_max),
             delivery_retention: self.days("HOOKONCE_DELIVERY_RETENTION_DAYS", standard.delivery_retention),
             effect_retention: self.days("HOOKONCE_EFFECT_RETENTION_DAYS", standard.effect_retention),
+            dispatcher_timeout: self.seconds("HOOKONCE_DISPATCHER_TIMEOUT_SECONDS", standard.dispatcher_timeout),
+            effects_visibility_timeout: self
+                .seconds("HOOKONCE_EFFECTS_VISIBILITY_SECONDS", standard.effects_visibility_timeout),
+            effect_age_max: self.days("HOOKONCE_EFFECT_AGE_DAYS", standard.effect_age_max),
             attempts_max: self.number("HOOKONCE_ATTEMPTS_MAX", standard.attempts_max, 1..=100),
             shards: self.shards("HOOKONCE_INDEX_SHARDS", standard.shards),
             shards_read: self.shards("HOOKONCE_INDEX_SHARDS_READ", standard.shards_read),
@@ -380,17 +422,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn endpoint_location(&mut self, text: &str) -> EndpointLocation {
+    fn document_location(&mut self, name: &'static str) -> DocumentLocation {
+        let text = self.required(name);
         match text.split_once(':') {
             Some(("ssm", prefix)) if prefix.starts_with('/') && prefix.ends_with('/') => {
-                EndpointLocation::Ssm(prefix.to_owned())
+                DocumentLocation::Ssm(prefix.to_owned())
             }
-            Some(("file", folder)) if !folder.is_empty() => EndpointLocation::Folder(PathBuf::from(folder)),
+            Some(("file", folder)) if !folder.is_empty() => DocumentLocation::Folder(PathBuf::from(folder)),
             _ => {
-                if !text.is_empty() {
-                    self.faults.push("HOOKONCE_ENDPOINTS must be ssm:/prefix/ or file:folder".to_owned());
-                }
-                EndpointLocation::Folder(PathBuf::new())
+                let fault = format!("{name} must be ssm:/prefix/ or file:folder");
+                self.faults.extend((!text.is_empty()).then_some(fault));
+                DocumentLocation::Folder(PathBuf::new())
             }
         }
     }
@@ -412,13 +454,6 @@ impl<'a> Reader<'a> {
             OwnTables::new()
         })
     }
-
-    fn finish<T>(mut self, config: T) -> Result<T, ConfigError> {
-        let ours = self.environment.keys().filter(|name| name.starts_with(PREFIX));
-        let unknown = ours.filter(|name| !VARIABLES.contains(&name.as_str()));
-        self.faults.extend(unknown.map(|name| format!("{name} is not a variable of hookonce")));
-        if self.faults.is_empty() { Ok(config) } else { Err(ConfigError(self.faults)) }
-    }
 }
 
 #[cfg(test)]
@@ -433,7 +468,9 @@ mod tests {
             ("HOOKONCE_INBOX_TABLE", "inbox"),
             ("HOOKONCE_DOMAIN_TABLE", "domain"),
             ("HOOKONCE_QUEUE_URL", "http://127.0.0.1:1/queue"),
+            ("HOOKONCE_EFFECTS_QUEUE_URL", "http://127.0.0.1:1/effects"),
             ("HOOKONCE_ENDPOINTS", "ssm:/hookonce/test/endpoints/"),
+            ("HOOKONCE_DESTINATIONS", "file:destinations"),
             ("PATH", "/bin"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -443,7 +480,7 @@ mod tests {
     #[test]
     fn a_complete_environment_is_read() {
         let config = WebhookConfig::read(&complete()).unwrap();
-        assert_eq!(config.endpoints, EndpointLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
+        assert_eq!(config.endpoints, DocumentLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
         assert_eq!(config.common.timing, Timing::standard());
         for (why, on_demand) in [("on-demand", true), ("provisioned-concurrency", false), ("snap-start", false)] {
             let mut environment = complete();
@@ -459,6 +496,7 @@ mod tests {
         environment.remove("HOOKONCE_QUEUE_URL");
         environment.insert("HOOKONCE_LEASE_SECONDS".to_owned(), "soon".to_owned());
         environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
+        environment.remove("HOOKONCE_EFFECTS_QUEUE_URL");
         environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
         environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
         let routes = Environment::from([("HOOKONCE_ROUTES".to_owned(), "ssm:routes".to_owned())]);
@@ -467,6 +505,11 @@ mod tests {
         environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
         environment.insert("HOOKONCE_INDEX_SHARDS".to_owned(), "64".to_owned());
         environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "1025".to_owned());
+        let destinations = Environment::from([("HOOKONCE_DESTINATIONS".to_owned(), "destinations".to_owned())]);
+        let ConfigError(faults) = DispatcherConfig::read(&destinations).unwrap_err();
+        let expected =
+            "HOOKONCE_EFFECTS_QUEUE_URL is not set; HOOKONCE_DESTINATIONS must be ssm:/prefix/ or file:folder";
+        assert!(faults.join("; ").contains(expected), "{faults:?}");
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
@@ -550,8 +593,8 @@ mod tests {
         let environment = complete();
         let mut reader = Reader::new(&environment);
         let (webhook, relay) = (WebhookConfig::take(&mut reader), RelayConfig::take(&mut reader));
-        let worker = WorkerConfig::take(&mut reader);
-        assert!(reader.faults.is_empty(), "{webhook:?} {relay:?} {worker:?}");
+        let (worker, dispatcher) = (WorkerConfig::take(&mut reader), DispatcherConfig::take(&mut reader));
+        assert!(reader.faults.is_empty(), "{webhook:?} {relay:?} {worker:?} {dispatcher:?}");
         assert_eq!(reader.asked, VARIABLES.iter().copied().collect());
     }
 }

@@ -5,7 +5,7 @@
 //! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, the clock |
 //! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
-//! | [`batch`], [`ingest`], [`process`], [`maintain`] | deliveries, batches, relay runs, dead letters |
+//! | [`batch`], [`ingest`], [`process`], [`dispatch`], [`maintain`] | deliveries, batches, effects, relay runs, dead letters |
 //! | [`operate`] | an operator's orders |
 //! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
@@ -31,6 +31,7 @@ pub mod body;
 pub mod config;
 pub mod deadline;
 pub mod destination;
+pub mod dispatch;
 pub mod document;
 pub mod drive;
 pub mod endpoint;

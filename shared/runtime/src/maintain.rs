@@ -45,19 +45,31 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
     pub async fn run(&self, deadline: EpochMs) -> Driven<Report> {
         let mut run = Run::new(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
+        let signals = self.send_due(&mut run).await;
+        self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
+        Driven { output: run.report(), signals }
+    }
+
+    /// Sends due effects within a budget of their own, and ends before the deadline. Call it after [`run`](Self::run): a
+    /// destination that is down must hold up no event.
+    pub async fn run_effects(&self, deadline: EpochMs) -> Driven<Report> {
+        let mut run = Run::effects(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
+        let signals = self.send_due(&mut run).await;
+        Driven { output: run.report(), signals }
+    }
+
+    async fn send_due(&self, run: &mut Run) -> Vec<Signal> {
         let mut signals = Vec::new();
         loop {
-            signals.extend(self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_scan, Run::scanned).await);
+            signals.extend(self.side_by_side(run, SCANS_IN_FLIGHT_MAX, Run::next_scan, Run::scanned).await);
             if let Some(first) = run.sample(self.ambient.moment()) {
                 run.granted(drive(first, &self.remote(), &self.ambient).await.output);
             }
-            signals.extend(self.side_by_side(&mut run, CHUNKS_IN_FLIGHT_MAX, Run::next_chunk, Run::ended).await);
+            signals.extend(self.side_by_side(run, CHUNKS_IN_FLIGHT_MAX, Run::next_chunk, Run::ended).await);
             if !run.turn_page() {
-                break;
+                return signals;
             }
         }
-        self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
-        Driven { output: run.report(), signals }
     }
 
     /// Drives machines as long as the run has another one, up to this many at once.

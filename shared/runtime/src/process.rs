@@ -1,6 +1,7 @@
 //! Processes a batch: each message independently of the others.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 
@@ -20,6 +21,7 @@ use hookonce_providers::{Catalog, EventPart};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
+use crate::batch::{Batch, QueueMessage};
 use crate::body;
 use crate::drive::{Carry, Driven, Remote, drive, duration};
 use crate::handler::{Handlers, Recognised};
@@ -28,6 +30,7 @@ use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers};
 use crate::route::{self, Assigned, Routing};
 use crate::snapshot;
+use crate::telemetry::Counts;
 
 /// The parts that the worker needs.
 #[derive(Debug)]
@@ -59,6 +62,18 @@ pub struct Received {
     pub receives: i64,
 }
 
+impl Received {
+    /// Every message of a batch.
+    pub fn each(batch: &Batch) -> Vec<Self> {
+        let received = |message: &QueueMessage| Self {
+            body: message.body.clone(),
+            receipt_handle: message.receipt_handle.clone(),
+            receives: message.receives(),
+        };
+        batch.records.iter().map(received).collect()
+    }
+}
+
 /// The result of one message.
 #[derive(Debug)]
 pub enum Processed {
@@ -70,12 +85,67 @@ pub enum Processed {
     OutOfTime,
 }
 
+impl Processed {
+    /// Whether the message leaves the queue.
+    pub fn is_acknowledged(&self) -> bool {
+        match self {
+            Self::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
+            Self::Panicked | Self::OutOfTime => false,
+        }
+    }
+
+    /// What the machine settled. Counts and logs the message if it did not come to that.
+    pub fn settled(&self, counts: &mut Counts) -> Option<&Driven<Settled>> {
+        match self {
+            Self::Settled(driven) => Some(driven),
+            Self::Panicked => {
+                counts.add("message_panicked", 1);
+                tracing::error!("processing a message panicked; the message stays in the queue");
+                None
+            }
+            Self::OutOfTime => {
+                counts.add("message_out_of_time", 1);
+                tracing::warn!("the time of the batch was over; the message stays in the queue");
+                None
+            }
+        }
+    }
+}
+
 /// How long before the function's deadline a batch ends. What has not started by then is not started any more, and what
 /// is under way is dropped: a killed process would hand back every message of its batch, the settled ones too.
 pub const DEADLINE_MARGIN: Millis = Millis::seconds(2);
 
 /// The longest time that a batch may take, whatever its deadline.
 const BATCH_MAX: Millis = Millis::hours(1);
+
+/// When a batch ends that begins now: shortly before the function's deadline.
+pub(crate) fn batch_end(deadline: EpochMs, now: EpochMs) -> Instant {
+    let left = Millis(deadline.0.saturating_sub(now.0).saturating_sub(DEADLINE_MARGIN.0));
+    Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX))
+}
+
+/// Works on one message until the batch ends, and keeps its panic from the others.
+pub(crate) async fn isolated(work: impl Future<Output = Driven<Settled>>, until: Instant) -> Processed {
+    if Instant::now() >= until {
+        return Processed::OutOfTime;
+    }
+    match timeout_at(until, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(ended) => ended.map_or(Processed::Panicked, Processed::Settled),
+        Err(_) => Processed::OutOfTime,
+    }
+}
+
+/// Hides a message that stays in the queue until it may be received again.
+pub(crate) async fn hide(queue: &impl Queue, received: &Received, settled: &Settled) {
+    if let Settled::Retry(length) = settled {
+        let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
+        // Best effort: if it fails, the message returns after the queue's visibility timeout.
+        if let Err(error) = queue.hide(&received.receipt_handle, length).await {
+            tracing::warn!(error = %Report::new(&error), "changing a message's visibility timeout failed");
+        }
+    }
+}
 
 impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     /// Processes every message of a batch until shortly before the deadline. The results are in the order of the
@@ -87,8 +157,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         deadline: EpochMs,
         died: &(impl Fn(&RecordKey, DeadReason) + Sync),
     ) -> Vec<Processed> {
-        let left = Millis(deadline.0.saturating_sub(self.ambient.moment().now.0).saturating_sub(DEADLINE_MARGIN.0));
-        let until = Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX));
+        let until = batch_end(deadline, self.ambient.moment().now);
         let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
         let calls_until = until.checked_sub(earlier).unwrap_or(until);
         let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
@@ -123,7 +192,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                     }
                 }
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
-                self.hide(received, &driven.output).await;
+                hide(&self.queue, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
                     && self.came_with_another(note).await
                 {
@@ -132,16 +201,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 driven
             }
         });
-        let isolated = work.map(|work| async move {
-            if Instant::now() >= until {
-                return Processed::OutOfTime;
-            }
-            match timeout_at(until, AssertUnwindSafe(work).catch_unwind()).await {
-                Ok(ended) => ended.map_or(Processed::Panicked, Processed::Settled),
-                Err(_) => Processed::OutOfTime,
-            }
-        });
-        futures::future::join_all(isolated).await
+        futures::future::join_all(work.map(|work| isolated(work, until))).await
     }
 
     /// Reads all records that the batch names at once. If a read fails, the message's own machine reads the record
@@ -162,16 +222,6 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         }
         let found = self.store.read_each(&keys).await;
         keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found.ok()?))).collect()
-    }
-
-    async fn hide(&self, received: &Received, settled: &Settled) {
-        if let Settled::Retry(length) = settled {
-            let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
-            // Best effort: if it fails, the message returns after the queue's visibility timeout.
-            if let Err(error) = self.queue.hide(&received.receipt_handle, length).await {
-                tracing::warn!(error = %Report::new(&error), "changing a message's visibility timeout failed");
-            }
-        }
     }
 
     /// Notes which record a body came with, and returns whether it came with another record before. Best effort: it is

@@ -26,7 +26,7 @@ use crate::select::{error_of, find};
 enum Happening {
     /// The webhook function answered.
     Delivery { path: String, answer: Value, started: EpochMs, ended: EpochMs },
-    /// The worker ended a batch.
+    /// The worker or the dispatcher ended a batch.
     Batch { keys: Vec<RecordKey>, started: EpochMs },
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
 /// The webhook function, watched, with who keeps its requests.
 pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed, pub(crate) Option<Arc<Capturer>>);
 
-/// The worker function, watched.
+/// The worker or the dispatcher function, watched.
 pub(crate) struct WatchedWorker<I>(pub(crate) I, pub(crate) Feed);
 
 impl<I: Invoke> Invoke for WatchedWebhook<I> {
@@ -132,7 +132,9 @@ impl Printer {
     }
 
     fn outcome(&self, key: &RecordKey, record: &Record, started: EpochMs) {
-        let (endpoint, key) = key.parts();
+        let (endpoint, own_key) = key.parts();
+        let key = record.effect.as_ref().map_or(own_key, |effect| effect.name.as_str());
+        let destination = record.effect.as_ref().map(|effect| effect.destination.as_str());
         let now = System.moment().now;
         // A repeated hint finds its record settled before.
         let fresh = |at: Option<EpochMs>| at.is_some_and(|at| at >= started);
@@ -146,7 +148,8 @@ impl Printer {
         };
         if self.as_json {
             output::json_line(&json!({
-                "what": "outcome", "at_ms": now.0, "endpoint": endpoint, "type": record.event_type, "key": key,
+                "what": "outcome", "at_ms": now.0, "endpoint": endpoint, "type": record.event_type, "key": own_key,
+                "effect": record.effect.as_ref().map(|effect| effect.name.as_str()), "destination": destination,
                 "outcome": word, "error": error_of(record), "retry_in_ms": retry_in,
                 "since_receipt_ms": now.0 - record.received_at.0,
             }));
@@ -163,13 +166,14 @@ impl Printer {
         };
         let padded = format!("{word:<10}");
         let word = match word.as_str() {
-            "applied" => style(padded).green(),
+            "applied" | "delivered" => style(padded).green(),
             "dead" => style(padded).red(),
             "retry" | "waiting" => style(padded).yellow(),
             _ => style(padded).dim(),
         };
         let (event_type, key) = (plain(&record.event_type), plain(key));
-        output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}  {detail}", clock(now)));
+        let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
+        output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}{to}  {detail}", clock(now)));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The whole inbox on this machine: the same three functions that you deploy, between local stand-ins for AWS.
+//! The whole inbox on this machine: the same four functions that you deploy, between local stand-ins for AWS.
 //!
 //! Usually everything runs in this process. Other servers can take over the tables and queues (DynamoDB Local,
 //! ElasticMQ), and another process can run the functions (`cargo lambda watch`). The event source and the schedule
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{BackendError, Backends, DataLocation};
 use hookonce_local::calls::CallCounts;
@@ -29,6 +30,8 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
+use hookonce_runtime::destination::{DestinationFolder, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::handler::Handlers;
@@ -66,6 +69,7 @@ const RELAY_CALL_MAX: Millis = Millis::seconds(4);
 const WEBHOOK: &str = "hookonce-webhook";
 const WORKER: &str = "hookonce-worker";
 const RELAY: &str = "hookonce-relay";
+const DISPATCHER: &str = "hookonce-dispatcher";
 
 /// The most processes of one function in parallel.
 const PROCESSES_MAX: usize = 4;
@@ -177,13 +181,15 @@ pub(crate) struct FunctionCalls {
     pub(crate) worker: CallCounts,
     /// The relay function.
     pub(crate) relay: CallCounts,
+    /// The dispatcher function.
+    pub(crate) dispatcher: CallCounts,
 }
 
 impl FunctionCalls {
-    /// The sum of all three, by operation.
+    /// The sum of all four, by operation.
     pub(crate) fn total(&self) -> BTreeMap<String, u64> {
         let mut total = BTreeMap::new();
-        for counts in [&self.webhook, &self.worker, &self.relay] {
+        for counts in [&self.webhook, &self.worker, &self.relay, &self.dispatcher] {
             for (name, count) in counts.by_name() {
                 *total.entry(name).or_default() += count;
             }
@@ -204,10 +210,11 @@ pub(crate) struct Stack {
     own: OwnHandlers,
 }
 
-/// The parts that invoke the worker and the relay.
+/// The parts that invoke the worker, the relay and the dispatcher.
 #[derive(Debug)]
 struct Pollers {
     hints: EventSource,
+    effects: EventSource,
     dead_letters: EventSource,
     schedule: Schedule,
 }
@@ -238,7 +245,8 @@ impl Stack {
             Functions::InProcess { port } => {
                 let parts = Parts { place: &place, config: &config, own: &own };
                 let gateway = start_gateway(parts.webhook(&calls.webhook), *port, &config).await?;
-                let pollers = Pollers::start(parts.worker(&calls.worker), parts.relay(&calls.relay), &place, &config)?;
+                let (worker, relay) = (parts.worker(&calls.worker), parts.relay(&calls.relay));
+                let pollers = Pollers::start(worker, relay, parts.dispatcher(&calls.dispatcher), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
             }
@@ -256,13 +264,14 @@ impl Stack {
                     ProcessInvoke::new(process, ambient())
                 };
                 let gateway = start_gateway(function(WEBHOOK), *port, &config).await?;
-                let pollers = Pollers::start(function(WORKER), function(RELAY), &place, &config)?;
+                let pollers = Pollers::start(function(WORKER), function(RELAY), function(DISPATCHER), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
             }
             Functions::At(url) => {
                 let function = |name| HttpInvoke::new(url, name).map_err(StackError::Functions);
-                let pollers = Pollers::start(function(WORKER)?, function(RELAY)?, &place, &config)?;
+                let (worker, relay, dispatcher) = (function(WORKER)?, function(RELAY)?, function(DISPATCHER)?);
+                let pollers = Pollers::start(worker, relay, dispatcher, &place, &config)?;
                 (pollers, None, url.trim_end_matches('/').to_owned())
             }
         };
@@ -316,7 +325,7 @@ pub(crate) fn environment(
 ) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
     let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", url));
-    let environment = place.environment(folder.endpoints().folder(), &folder.routes());
+    let environment = place.environment(folder.endpoints().folder(), &folder.destinations(), &folder.routes());
     environment.into_iter().chain(public_url).chain(lambda_url).collect()
 }
 
@@ -332,9 +341,17 @@ async fn start_gateway(webhook: impl Invoke, port: u16, stack: &StackConfig) -> 
 }
 
 impl Pollers {
-    fn start(worker: impl Invoke, relay: impl Invoke, place: &Place, config: &StackConfig) -> Result<Self, StackError> {
+    fn start(
+        worker: impl Invoke,
+        relay: impl Invoke,
+        dispatcher: impl Invoke,
+        place: &Place,
+        config: &StackConfig,
+    ) -> Result<Self, StackError> {
         let sqs = clients::sqs(&place.sqs_url);
-        let (relay, worker) = (Arc::new(relay), WatchedWorker(worker, config.feed.clone()));
+        let relay = Arc::new(relay);
+        let worker = WatchedWorker(worker, config.feed.clone());
+        let dispatcher = WatchedWorker(dispatcher, config.feed.clone());
         let timeout = duration(config.timing.worker_timeout);
         let source = |queue: &QueueRef| EventSourceConfig {
             queue_url: queue.url.clone(),
@@ -346,16 +363,19 @@ impl Pollers {
             long_poll: Duration::from_secs(5),
             function_timeout: timeout,
         };
-        let StackResources { queue, dead_letter_queue, .. } = &place.resources;
+        let StackResources { queue, effects_queue, dead_letter_queue, .. } = &place.resources;
         let hints = EventSource::start(sqs.clone(), worker, source(queue)).map_err(StackError::EventSource)?;
+        let effects =
+            EventSource::start(sqs.clone(), dispatcher, source(effects_queue)).map_err(StackError::EventSource)?;
         let dead_letters =
             EventSource::start(sqs, Arc::clone(&relay), source(dead_letter_queue)).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
-        Ok(Self { hints, dead_letters, schedule: Schedule::start(relay, clock, ambient()) })
+        let schedule = Schedule::start(relay, clock, ambient());
+        Ok(Self { hints, effects, dead_letters, schedule })
     }
 
     async fn stop(self) {
-        tokio::join!(self.hints.stop(), self.dead_letters.stop(), self.schedule.stop());
+        tokio::join!(self.hints.stop(), self.effects.stop(), self.dead_letters.stop(), self.schedule.stop());
     }
 }
 
@@ -374,11 +394,15 @@ impl Parts<'_> {
         DynamoStore::new(client, &self.place.resources.inbox_table, &self.place.resources.domain_table)
     }
 
-    fn queue(&self, calls: &CallCounts, total: Millis) -> SqsQueue {
+    fn sqs(&self, calls: &CallCounts, total: Millis) -> aws_sdk_sqs::Client {
         let client = clients::sqs(&self.place.sqs_url);
         let config = client.config().to_builder().timeout_config(timeouts(total)).retry_config(retries());
-        let client = aws_sdk_sqs::Client::from_conf(config.interceptor(calls.clone()).build());
-        SqsQueue::new(client, &self.place.resources.queue.url)
+        aws_sdk_sqs::Client::from_conf(config.interceptor(calls.clone()).build())
+    }
+
+    fn queue(&self, calls: &CallCounts, total: Millis) -> SqsQueue {
+        let StackResources { queue, effects_queue, .. } = &self.place.resources;
+        SqsQueue::new(self.sqs(calls, total), &queue.url).with_effects(&effects_queue.url)
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
@@ -453,6 +477,28 @@ impl Parts<'_> {
             let relay = Arc::clone(&relay);
             let deadline = System.moment().now.plus(time);
             async move { Ok(relay.handle(event, deadline).await) }
+        })
+    }
+
+    fn dispatcher(&self, calls: &CallCounts) -> impl Invoke + use<> {
+        let parts = DispatcherParts {
+            store: self.store(calls, CALL_MAX),
+            queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
+            ambient: System,
+            destinations: Destinations::new(DestinationFolder::new(self.config.folder.destinations())),
+            caller: Arc::new(Guarded::new(HttpCaller::on_loopback())),
+            timing: self.config.timing,
+        };
+        let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));
+        let time = self.config.timing.dispatcher_timeout;
+        invoke_fn(move |event| {
+            let dispatcher = Arc::clone(&dispatcher);
+            let deadline = System.moment().now.plus(time);
+            async move {
+                let batch: Batch =
+                    serde_json::from_value(event).map_err(|error| InvokeError::failed("NotABatch", &error))?;
+                Ok(json!(dispatcher.handle(batch, deadline).await))
+            }
         })
     }
 }

@@ -42,6 +42,11 @@ impl DataFolder {
         EndpointFolder::new(self.data.join("endpoints"))
     }
 
+    /// The destination documents.
+    pub(crate) fn destinations(&self) -> PathBuf {
+        self.data.join("destinations")
+    }
+
     /// The route set.
     pub(crate) fn routes(&self) -> PathBuf {
         self.data.join("routes.json")

@@ -152,7 +152,7 @@ pub(crate) fn unlinked(command: &mut Command) -> &mut Command {
 
 /// The functions for this machine, as `cargo lambda watch` builds them.
 pub(crate) fn build_functions() -> Outcome {
-    build_release(&["hookonce-webhook", "hookonce-worker", "hookonce-relay"])
+    build_release(&["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"])
 }
 
 /// The command line, built; where it is.

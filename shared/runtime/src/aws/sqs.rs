@@ -1,11 +1,13 @@
 //! The queue on SQS.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use error_reporter::Report;
 use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::key::ENDPOINT_BYTES_MAX;
+use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
 
@@ -18,17 +20,33 @@ const BATCH_MAX: usize = 10;
 /// a thousand events.
 const BATCHES_IN_FLIGHT_MAX: usize = 10;
 
-/// The queue, by URL.
+/// The queue of hints, and perhaps that of effects, by URL.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
     client: Client,
     url: String,
+    /// Where hints of effects go.
+    effects_url: Option<String>,
 }
 
 impl SqsQueue {
     /// Creates the queue from its URL.
     pub fn new(client: Client, url: impl Into<String>) -> Self {
-        Self { client, url: url.into() }
+        Self { client, url: url.into(), effects_url: None }
+    }
+
+    /// Sends hints of effects to this queue, where the dispatcher finds them.
+    #[must_use]
+    pub fn with_effects(self, url: impl Into<String>) -> Self {
+        Self { effects_url: Some(url.into()), ..self }
+    }
+
+    /// The queue that a message goes to.
+    fn url_of(&self, message: &Message) -> &str {
+        match message.record_key().kind() {
+            RecordKind::Effect => self.effects_url.as_deref().unwrap_or(&self.url),
+            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => &self.url,
+        }
     }
 
     /// The client, for tools that do more than the protocol does.
@@ -49,21 +67,22 @@ impl SqsQueue {
         }
     }
 
-    async fn send_batch(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
-        let entries = messages.iter().enumerate().map(|(index, message)| {
+    /// Sends messages of one queue, each with its place among all. Returns the places of those that are confirmed.
+    async fn send_batch(&self, url: &str, messages: &[(usize, &Message)]) -> Vec<usize> {
+        let entries = messages.iter().enumerate().map(|(index, (_, message))| {
             let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode());
             entry.message_group_id(group(message)).build()
         });
-        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return vec![Err(Unavailable); messages.len()] };
-        match self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await {
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return Vec::new() };
+        match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
             Ok(output) => {
-                let sent: Vec<_> = output.successful().iter().map(|entry| entry.id().to_owned()).collect();
-                let confirmed = |index: usize| sent.contains(&index.to_string());
-                (0..messages.len()).map(|index| if confirmed(index) { Ok(()) } else { Err(Unavailable) }).collect()
+                let sent =
+                    output.successful().iter().filter_map(|entry| messages.get(entry.id().parse::<usize>().ok()?));
+                sent.map(|(place, _)| *place).collect()
             }
             Err(error) => {
                 tracing::warn!(operation = "SendMessageBatch", error = %Report::new(&error), "SQS call failed");
-                vec![Err(Unavailable); messages.len()]
+                Vec::new()
             }
         }
     }
@@ -81,7 +100,7 @@ const _: () = assert!(ENDPOINT_BYTES_MAX <= 128);
 
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        let send = self.client.send_message().queue_url(&self.url).message_body(message.encode());
+        let send = self.client.send_message().queue_url(self.url_of(message)).message_body(message.encode());
         let send = send.message_group_id(group(message));
         send.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");
@@ -90,8 +109,17 @@ impl Queue for SqsQueue {
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
-        let batches: Vec<_> = messages.chunks(BATCH_MAX).map(|batch| self.send_batch(batch)).collect();
-        stream::iter(batches).buffered(BATCHES_IN_FLIGHT_MAX).concat().await
+        let mut by_queue = BTreeMap::<&str, Vec<(usize, &Message)>>::new();
+        for (place, message) in messages.iter().enumerate() {
+            by_queue.entry(self.url_of(message)).or_default().push((place, message));
+        }
+        let batches = by_queue
+            .iter()
+            .flat_map(|(url, of_queue)| of_queue.chunks(BATCH_MAX).map(|batch| self.send_batch(url, batch)));
+        let batches: Vec<_> = batches.collect();
+        let confirmed: BTreeSet<usize> =
+            stream::iter(batches).buffered(BATCHES_IN_FLIGHT_MAX).concat().await.into_iter().collect();
+        (0..messages.len()).map(|place| if confirmed.contains(&place) { Ok(()) } else { Err(Unavailable) }).collect()
     }
 
     async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {

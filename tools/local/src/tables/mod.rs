@@ -25,8 +25,10 @@ pub struct StackShape {
     pub own_tables: Vec<OwnTableShape>,
     /// The queue of hints.
     pub queue: String,
-    /// The queue for messages that were received too often.
+    /// The queue for messages of both queues that were received too often.
     pub dead_letter_queue: String,
+    /// The queue of hints of effects.
+    pub effects_queue: String,
     /// How long a received message stays hidden. At least six times the worker's timeout.
     pub visibility_seconds: u32,
     /// Receives after which a message goes to the dead-letter queue.
@@ -46,6 +48,7 @@ impl StackShape {
             own_tables: Vec::new(),
             queue: format!("{stack}-hints"),
             dead_letter_queue: format!("{stack}-hints-dead"),
+            effects_queue: format!("{stack}-effects"),
             visibility_seconds: 360,
             receive_count_max: 100,
             retention_seconds: 7 * DAY_SECONDS,
@@ -69,6 +72,8 @@ pub struct StackResources {
     pub queue: QueueRef,
     /// The dead-letter queue.
     pub dead_letter_queue: QueueRef,
+    /// The queue of hints of effects.
+    pub effects_queue: QueueRef,
 }
 
 /// Why the stack could not be created.
@@ -131,13 +136,15 @@ pub async fn create_stack(
         own_tables.push((own.alias.clone(), name));
     }
     let dead_letter_queue = queue::create(sqs, &dead_letter_queue(shape)).await?;
-    let queue = queue::create(sqs, &hint_queue(shape, &dead_letter_queue)).await?;
+    let queue = queue::create(sqs, &hint_queue(shape, &shape.queue, &dead_letter_queue)).await?;
+    let effects_queue = queue::create(sqs, &hint_queue(shape, &shape.effects_queue, &dead_letter_queue)).await?;
     Ok(StackResources {
         inbox_table: shape.inbox_table.clone(),
         domain_table: shape.domain_table.clone(),
         own_tables,
         queue,
         dead_letter_queue,
+        effects_queue,
     })
 }
 
@@ -169,9 +176,9 @@ fn dead_letter_queue(shape: &StackShape) -> queue::QueueShape<'_> {
     }
 }
 
-fn hint_queue<'a>(shape: &'a StackShape, dead_letter_queue: &'a QueueRef) -> queue::QueueShape<'a> {
+fn hint_queue<'a>(shape: &StackShape, name: &'a str, dead_letter_queue: &'a QueueRef) -> queue::QueueShape<'a> {
     queue::QueueShape {
-        name: &shape.queue,
+        name,
         visibility_seconds: shape.visibility_seconds,
         retention_seconds: shape.retention_seconds,
         redrive: Some(queue::Redrive {

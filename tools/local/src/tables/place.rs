@@ -18,8 +18,9 @@ pub struct Place {
 
 impl Place {
     /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
-    /// documents, `routes` the file of the route set, which need not exist yet.
-    pub fn environment(&self, endpoints: &Path, routes: &Path) -> Vec<(&'static str, String)> {
+    /// documents, `destinations` that of destination documents, `routes` the file of the route set. The latter two need not
+    /// exist yet.
+    pub fn environment(&self, endpoints: &Path, destinations: &Path, routes: &Path) -> Vec<(&'static str, String)> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
         let mut variables = vec![
@@ -31,7 +32,9 @@ impl Place {
             ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
             ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
             ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
+            ("HOOKONCE_EFFECTS_QUEUE_URL", self.resources.effects_queue.url.clone()),
             ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
+            ("HOOKONCE_DESTINATIONS", format!("file:{}", absolute(destinations).display())),
             ("HOOKONCE_ROUTES", format!("file:{}", absolute(routes).display())),
         ];
         let tables: Vec<_> = self.resources.own_tables.iter().map(|(alias, name)| format!("{alias}={name}")).collect();

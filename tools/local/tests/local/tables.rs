@@ -113,12 +113,13 @@ async fn the_queues_have_the_sizes_of_the_shape_and_follow_a_change() {
         let request = stack.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         request.send().await.unwrap().attributes.unwrap()
     };
-    let queue = attributes(&resources.queue.url).await;
-    assert_eq!(queue[&QueueAttributeName::VisibilityTimeout], "360");
-    assert_eq!(queue[&QueueAttributeName::MessageRetentionPeriod], "604800");
-    let redrive: Value = serde_json::from_str(&queue[&QueueAttributeName::RedrivePolicy]).unwrap();
-    let expected = json!({ "deadLetterTargetArn": resources.dead_letter_queue.arn, "maxReceiveCount": 100 });
-    assert_eq!(redrive, expected);
+    for queue in [&resources.queue, &resources.effects_queue] {
+        let found = attributes(&queue.url).await;
+        assert_eq!(found[&QueueAttributeName::VisibilityTimeout], "360");
+        assert_eq!(found[&QueueAttributeName::MessageRetentionPeriod], "604800");
+        let redrive: Value = serde_json::from_str(&found[&QueueAttributeName::RedrivePolicy]).unwrap();
+        assert_eq!(redrive, json!({ "deadLetterTargetArn": resources.dead_letter_queue.arn, "maxReceiveCount": 100 }));
+    }
     let dead = attributes(&resources.dead_letter_queue.url).await;
     assert_eq!(dead[&QueueAttributeName::MessageRetentionPeriod], "1209600");
     assert_eq!(dead.get(&QueueAttributeName::RedrivePolicy), None);

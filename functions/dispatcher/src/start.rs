@@ -1,0 +1,63 @@
+//! The dispatcher function on Lambda: wiring.
+
+use std::sync::Arc;
+
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::{
+    DynamoStore, SdkConfig, SqsQueue, SsmDestinations, dynamodb_client, shared_config, sqs_client, ssm_client,
+};
+use hookonce_runtime::batch::Batch;
+use hookonce_runtime::config::{DispatcherConfig, DocumentLocation, environment};
+use hookonce_runtime::deadline::end_of_invocation;
+use hookonce_runtime::destination::{DestinationFolder, DestinationSource, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::telemetry::{Telemetry, log_as_json};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+
+use crate::DispatcherFunction;
+
+/// How long one call of the store or the queue may take, including the SDK's retries. Far below the function's time-out.
+const CALL_MAX: Millis = Millis::seconds(2);
+
+/// How long the call that reads a destination may take.
+const DESTINATION_MAX: Millis = Millis::seconds(2);
+
+/// Runs the dispatcher function on Lambda, until Lambda ends the process. Its environment configures it.
+///
+/// # Errors
+/// When the environment lacks something, or values in it contradict each other.
+pub async fn run() -> Result<(), Error> {
+    let config = DispatcherConfig::read(&environment())?;
+    log_as_json(config.common.log);
+    let sdk = shared_config().await;
+    match config.destinations.clone() {
+        DocumentLocation::Ssm(prefix) => {
+            let client = ssm_client(&sdk, DESTINATION_MAX);
+            serve(config, &sdk, SsmDestinations::new(client, prefix)).await
+        }
+        DocumentLocation::Folder(folder) => serve(config, &sdk, DestinationFolder::new(folder)).await,
+    }
+}
+
+async fn serve(config: DispatcherConfig, sdk: &SdkConfig, source: impl DestinationSource) -> Result<(), Error> {
+    let DispatcherConfig { common, effects_queue_url, .. } = config;
+    let store = DynamoStore::new(dynamodb_client(sdk, CALL_MAX), common.inbox_table, common.domain_table);
+    store.warm_up().await;
+    let parts = DispatcherParts {
+        store,
+        queue: SqsQueue::new(sqs_client(sdk, CALL_MAX), effects_queue_url),
+        ambient: System,
+        destinations: Destinations::new(source),
+        caller: Arc::new(Guarded::new(HttpCaller::new())),
+        timing: common.timing,
+    };
+    let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);
+    let dispatcher = Arc::new(DispatcherFunction::new(parts, telemetry));
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Batch>| {
+        let dispatcher = Arc::clone(&dispatcher);
+        let deadline = end_of_invocation(event.context.deadline, System.moment().now);
+        async move { Ok::<_, Error>(dispatcher.handle(event.payload, deadline).await) }
+    }))
+    .await
+}

@@ -1,0 +1,137 @@
+//! Dispatches a batch of effects: each message independently of the others.
+
+use std::sync::{Arc, OnceLock};
+
+use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
+use hookonce_protocol::destination::{Called, Delivery, Terms};
+use hookonce_protocol::dispatcher::Dispatcher;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
+use hookonce_protocol::record::DeadReason;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::Timing;
+use tokio::time::{Instant, timeout_at};
+
+use crate::ambient::Ambient;
+use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations};
+use crate::drive::{Carry, Remote, drive, duration};
+use crate::port::{Queue, Store};
+use crate::process::{Processed, Received, batch_end, hide, isolated};
+
+/// How long before the end of a batch the last call ends: the time to write how it ended.
+pub const SETTLE_MARGIN: Millis = Millis::seconds(8);
+
+/// The parts that the dispatcher needs.
+#[derive(Debug)]
+pub struct DispatcherParts<S, Q, A, D> {
+    /// The tables.
+    pub store: S,
+    /// The effects queue.
+    pub queue: Q,
+    /// Time and randomness.
+    pub ambient: A,
+    /// What is known of destinations.
+    pub destinations: Destinations<D>,
+    /// Calls them.
+    pub caller: Arc<dyn Caller>,
+    /// The protocol's durations.
+    pub timing: Timing,
+}
+
+impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q, A, D> {
+    /// Dispatches every message of a batch until shortly before the deadline. The results are in the order of the
+    /// messages. An effect that dies is told at once, because a sibling may take the process down.
+    pub async fn dispatch(
+        &self,
+        messages: &[Received],
+        deadline: EpochMs,
+        died: &(impl Fn(&RecordKey, DeadReason) + Sync),
+    ) -> Vec<Processed> {
+        let until = batch_end(deadline, self.ambient.moment().now);
+        let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
+        let work = messages.iter().map(|received| {
+            let work = async move {
+                let message = Message::decode(&received.body);
+                let key = message.as_ref().ok().map(|message| message.record_key().clone());
+                // One pass for each receive: every repeat of its own guard has it, and no other receive.
+                let pass = self.ambient.claim_id().0;
+                let moment = self.ambient.moment();
+                let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
+                let carrier = OneEffect { parts: self, calls_until, destination: OnceLock::new() };
+                let driven = drive(first, &carrier, &self.ambient).await;
+                for signal in &driven.signals {
+                    if let (Some(key), Signal::RecordDead(reason)) = (&key, signal) {
+                        died(key, *reason);
+                    }
+                }
+                hide(&self.queue, received, &driven.output).await;
+                driven
+            };
+            isolated(work, until)
+        });
+        futures::future::join_all(work).await
+    }
+}
+
+/// Carries out the calls of one message's machine.
+#[derive(Debug)]
+struct OneEffect<'a, S, Q, A, D> {
+    parts: &'a DispatcherParts<S, Q, A, D>,
+    calls_until: Instant,
+    /// The destination whose terms the machine was told. It calls this one, although the document may have changed since.
+    destination: OnceLock<Arc<Destination>>,
+}
+
+impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A, D> {
+    async fn terms(&self, id: &DestinationId) -> Result<Option<Terms>, Unavailable> {
+        match self.parts.destinations.get(id, self.parts.ambient.moment().now).await {
+            Ok(found) => Ok(Some(self.destination.get_or_init(|| found).terms())),
+            Err(DestinationLookupError::Absent | DestinationLookupError::Invalid(_)) => Ok(None),
+            Err(DestinationLookupError::Unavailable) => Err(Unavailable),
+        }
+    }
+
+    async fn deliver(&self, delivery: &Delivery) -> Called {
+        // The machine calls after it asked. Without an answer nothing was called.
+        let Some(destination) = self.destination.get() else { return Called::NotDone { retry_after: None } };
+        // A call that begins has all its time, and then there is time to write how it ended.
+        if Instant::now() + duration(destination.terms().timeout) > self.calls_until {
+            return Called::NotDone { retry_after: None };
+        }
+        let call = self.parts.caller.call(destination, delivery, self.parts.ambient.moment());
+        let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
+        tell(delivery, called);
+        called
+    }
+}
+
+/// Logs how a call ended.
+fn tell(delivery: &Delivery, called: Called) {
+    let (how, status) = match called {
+        Called::Done { status } => ("done", status),
+        Called::NotDone { .. } => ("not done", None),
+        Called::Refused { status } => ("refused", status),
+        Called::Unknown { status } => ("unknown", Some(status)),
+        Called::Unclear { .. } => ("unclear", None),
+    };
+    let (effect, destination) = (&delivery.effect, &delivery.destination);
+    match called {
+        Called::Done { .. } => {
+            tracing::info!(record.key = %effect, destination.id = %destination, status, how, "a destination was called");
+        }
+        Called::NotDone { .. } | Called::Refused { .. } | Called::Unknown { .. } | Called::Unclear { .. } => {
+            tracing::warn!(record.key = %effect, destination.id = %destination, status, how, "a destination was called");
+        }
+    }
+}
+
+impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> Carry for OneEffect<'_, S, Q, A, D> {
+    async fn carry(&self, call: Call) -> Reply {
+        match call {
+            Call::Terms(id) => Reply::Terms(self.terms(&id).await),
+            Call::Deliver(delivery) => Reply::Called(self.deliver(&delivery).await),
+            call => Remote { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Effects, from the commit to the call of their destination.
+
+use std::collections::BTreeSet;
+
+use hookonce_protocol::call::{Call, HandlerPlan, Planned, Reply};
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::destination::Called;
+use hookonce_protocol::effect::{DestinationId, EffectDraft, EffectName, Method};
+use hookonce_protocol::key::{DomainKey, RecordKind};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::Plan;
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::worker::{Settled, Worker};
+use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::batch::BatchResponse;
+use hookonce_runtime::body::compress;
+use hookonce_runtime::drive::{Carry, Remote, drive};
+use hookonce_runtime::port::Queue as _;
+use serde_json::json;
+
+use crate::support::counting::count;
+use crate::support::harness::{TestQueue, TestStore};
+use crate::support::{Harness, Script};
+
+/// A worker whose handler asks for one effect at each of these destinations.
+struct Asking<'a> {
+    store: &'a TestStore,
+    queue: &'a TestQueue,
+    destinations: &'a [&'a str],
+}
+
+impl Asking<'_> {
+    fn plan(&self, record: &Record) -> HandlerPlan {
+        let destinations = self.destinations.iter().map(|id| DestinationId::parse(id).unwrap());
+        let payload = br#"{"amount": 1.10}"#;
+        let effect = |destination: DestinationId| EffectDraft {
+            name: EffectName::parse(&format!("receipt-{destination}")).unwrap(),
+            destination,
+            method: Method::Post,
+            path: "/receipts".to_owned(),
+            content_type: "application/json".to_owned(),
+            body: compress(payload).unwrap(),
+            sha256: [1; 32],
+        };
+        HandlerPlan {
+            consumer: "receipts".to_owned(),
+            domain_key: DomainKey::of([record.key.parts().1]),
+            plan: Plan::default(),
+            effects: destinations.clone().map(effect).collect(),
+            scope: Scope { destinations: destinations.collect::<BTreeSet<_>>(), ..Scope::default() },
+        }
+    }
+}
+
+impl Carry for Asking<'_> {
+    async fn carry(&self, call: Call) -> Reply {
+        match call {
+            Call::Plan(record) => Reply::Planned(Planned::Plan(Box::new(self.plan(&record)))),
+            call => Remote { store: self.store, queue: self.queue }.carry(call).await,
+        }
+    }
+}
+
+/// Delivers an event and applies it, with one effect at each of these destinations.
+pub(crate) async fn applied(harness: &Harness, id: &str, destinations: &[&str]) {
+    assert_eq!(harness.deliver(&count(id, id)).await.status_code, 200);
+    let (messages, batch) = harness.batch().await.unwrap();
+    let script = Script::none();
+    let (store, queue) = (harness.store("WorkerFunction", &script), harness.queue("WorkerFunction", &script));
+    for message in &batch.records {
+        let decoded = Message::decode(&message.body);
+        let first = Worker::start(decoded, message.receives(), harness.timing, harness.clock.moment());
+        let asking = Asking { store: &store, queue: &queue, destinations };
+        let driven = drive(first, &asking, &harness.clock).await;
+        assert!(matches!(driven.output, Settled::Ack(_)), "{driven:?}");
+    }
+    harness.conclude(messages, Some(BatchResponse::default())).await;
+}
+
+/// A destination that honours keys for this long.
+pub(crate) fn keyed(window_hours: u32) -> serde_json::Value {
+    json!({
+        "kind": "http", "url": "https://api.example.com/v1", "class": "keyed", "key_window_hours": window_hours,
+        "key_source_url": "https://docs.example.com/idempotency", "key_header": "Idempotency-Key",
+    })
+}
+
+async fn effects(harness: &Harness) -> Vec<Record> {
+    harness.observe().await.into_values().filter(|record| record.key.kind() == RecordKind::Effect).collect()
+}
+
+#[tokio::test]
+async fn an_event_makes_one_call_and_a_repeated_hint_makes_none() {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    applied(&harness, "msg_1", &["receipts"]).await;
+    assert_eq!(harness.callee.calls().len(), 0, "the worker calls nobody");
+    harness.dispatch().await;
+    let [call] = harness.callee.calls().try_into().unwrap();
+    assert_eq!((call.path.as_str(), call.content_type.as_str()), ("/receipts", "application/json"));
+    let [record] = effects(&harness).await.try_into().unwrap();
+    assert_eq!((record.status, record.outcome), (Status::Processed, Some(Outcome::Delivered)));
+    assert_eq!(call.effect, record.key);
+    let again = Message::Ref { pk: record.key };
+    harness.stack.queue().send_each(&[again.clone(), again]).await;
+    harness.dispatch().await;
+    assert_eq!(harness.callee.calls().len(), 1);
+    assert_eq!((harness.metric("effect_delivered"), harness.metric("message_acknowledged")), (1, 2));
+}
+
+#[tokio::test]
+async fn a_destination_that_is_down_delays_its_own_effects_only_and_loses_none() {
+    let harness = Harness::new().await;
+    harness.destinations.put("down", &keyed(24));
+    harness.destinations.put("up", &keyed(24));
+    harness.callee.answers_at("down", Called::NotDone { retry_after: None });
+    for id in ["msg_1", "msg_2", "msg_3"] {
+        applied(&harness, id, &["down", "up"]).await;
+    }
+    harness.dispatch().await;
+    assert_eq!(harness.callee.done_at("up"), 3);
+    harness.callee.answers_at("down", Called::Unclear { retry_after: None });
+    harness.clock.advance(Millis::minutes(10));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    harness.callee.answers_at("down", Called::Done { status: Some(201) });
+    harness.clock.advance(Millis::minutes(10));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    assert!(effects(&harness).await.iter().all(|effect| effect.outcome == Some(Outcome::Delivered)));
+    assert_eq!((harness.callee.done_at("up"), harness.callee.done_at("down")), (3, 3));
+    assert_eq!(harness.callee.keys().len(), 6, "every repeat has the key of the first call");
+}
+
+#[tokio::test]
+async fn an_effect_waits_for_a_destination_that_is_unknown() {
+    let harness = Harness::new().await;
+    applied(&harness, "msg_1", &["receipts"]).await;
+    harness.dispatch().await;
+    assert_eq!((harness.callee.calls().len(), harness.metric("destination_unknown")), (0, 1));
+    harness.destinations.put("receipts", &json!({"kind": "http"}));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    assert_eq!((harness.callee.calls().len(), harness.metric("destination_unknown")), (0, 2));
+    harness.destinations.put("receipts", &keyed(24));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    assert_eq!(harness.callee.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_without_time_to_end_is_not_begun() {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    applied(&harness, "msg_1", &["receipts"]).await;
+    let deadline = harness.clock.now().plus(Millis::seconds(12));
+    harness.dispatch_until(deadline).await;
+    assert_eq!(harness.callee.calls().len(), 0);
+    let [record] = effects(&harness).await.try_into().unwrap();
+    assert_eq!((record.status, record.attempts), (Status::Pending, 0), "it waits uncounted");
+    assert!(record.effect.is_some_and(|effect| effect.pass.is_none() && effect.first_call_at.is_none()));
+    harness.clock.advance(Millis::minutes(10));
+    harness.redeliver().await;
+    harness.dispatch().await;
+    assert_eq!(harness.callee.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn an_effect_that_is_refused_dies_at_once_and_is_counted() {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    harness.callee.answers_at("receipts", Called::Refused { status: Some(422) });
+    applied(&harness, "msg_1", &["receipts"]).await;
+    harness.dispatch().await;
+    let [record] = effects(&harness).await.try_into().unwrap();
+    assert_eq!((record.status, record.dead_reason), (Status::Dead, Some(DeadReason::Refused)));
+    assert_eq!(harness.metric("record_dead"), 1);
+}
+
+#[tokio::test]
+async fn the_relay_sends_the_hints_that_were_lost() {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    applied(&harness, "msg_1", &["receipts"]).await;
+    assert_eq!(harness.lose_effects().await, 1);
+    harness.settle().await;
+    assert_eq!((harness.callee.calls().len(), harness.metric("effects_sent")), (1, 1));
+}

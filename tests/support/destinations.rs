@@ -1,0 +1,77 @@
+//! Destination documents in memory, and a callee that counts by key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use futures::future::BoxFuture;
+use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::timing::Moment;
+use hookonce_runtime::destination::{
+    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource,
+};
+use serde_json::Value;
+
+/// Documents by destination. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemoryDestinations(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl MemoryDestinations {
+    /// Writes the document of a destination.
+    pub(crate) fn put(&self, id: &str, document: &Value) {
+        self.0.lock().unwrap().insert(id.to_owned(), document.to_string());
+    }
+}
+
+impl DestinationSource for MemoryDestinations {
+    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+        let text = self.0.lock().unwrap().get(id.as_str()).cloned();
+        text.map(|text| DestinationDocument::parse(&text).map_err(DestinationFetchError::Invalid)).transpose()
+    }
+}
+
+/// Answers calls as a test says, and remembers them. Clones share what they remember.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Callee(Arc<Mutex<Memory>>);
+
+#[derive(Debug, Default)]
+struct Memory {
+    calls: Vec<(Delivery, Called)>,
+    answers: BTreeMap<String, Called>,
+}
+
+impl Callee {
+    /// How every call of this destination ends from now on. Until then it is done.
+    pub(crate) fn answers_at(&self, destination: &str, called: Called) {
+        self.0.lock().unwrap().answers.insert(destination.to_owned(), called);
+    }
+
+    /// Every call so far.
+    pub(crate) fn calls(&self) -> Vec<Delivery> {
+        self.0.lock().unwrap().calls.iter().map(|(delivery, _)| delivery.clone()).collect()
+    }
+
+    /// How many calls this destination has done.
+    pub(crate) fn done_at(&self, destination: &str) -> usize {
+        let memory = self.0.lock().unwrap();
+        let done = |(delivery, called): &&(Delivery, Called)| {
+            delivery.destination.as_str() == destination && matches!(called, Called::Done { .. })
+        };
+        memory.calls.iter().filter(done).count()
+    }
+
+    /// The different keys of all calls.
+    pub(crate) fn keys(&self) -> BTreeSet<String> {
+        self.calls().into_iter().map(|delivery| delivery.idempotency_key).collect()
+    }
+}
+
+impl Caller for Callee {
+    fn call<'a>(&'a self, destination: &'a Destination, delivery: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+        let mut memory = self.0.lock().unwrap();
+        let called = memory.answers.get(destination.id.as_str()).copied();
+        let called = called.unwrap_or(Called::Done { status: Some(200) });
+        memory.calls.push((delivery.clone(), called));
+        Box::pin(async move { called })
+    }
+}
