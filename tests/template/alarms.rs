@@ -68,6 +68,9 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
             (false, false) => findings.push(format!("{alarm}: it does not tell when it is over")),
             (_, true) => findings.push(format!("{alarm}: it counts events, and says that they are over")),
         }
+        if text("MetricName") == "routes_unavailable" && text("TreatMissingData") != "ignore" {
+            findings.push(format!("{alarm}: only a good read of the routes tells that they can be read again"));
+        }
         // One event in one period raises it, and a quiet period ends it.
         let value = |name| template.property(alarm, &[name]);
         let counts = value("Statistic") == "Sum" && value("Threshold") == 0 && value("EvaluationPeriods") == 1;
@@ -94,6 +97,10 @@ fn every_alarm_links_to_the_section_that_is_about_it() {
     only(
         &planted("/page/RecordsDied\n", "/page/RecordsDied\n      OKActions: [!Ref AlarmTopicArn]\n"),
         "it counts events, and says that they are over",
+    );
+    only(
+        &planted("counts 0 and ends it.\n      TreatMissingData: ignore\n", "\n      TreatMissingData: notBreaching\n"),
+        "only a good read",
     );
     let of_old = runbook() + "\nAlarm `DiskIsFull` (page).\n";
     only(&findings(&template(), &of_old), "the runbook names 31 alarms, the template has 30");

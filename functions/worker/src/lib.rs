@@ -19,7 +19,7 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::route::Routes;
+use hookonce_runtime::route::{Asked, Routes};
 use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 
 pub use hookonce_protocol::{item, key, plan, write};
@@ -48,11 +48,14 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
         let mut processed =
             self.parts.process(&Received::each(&batch), &current.routing, deadline, &died).await.into_iter();
         let mut counts = Counts::default();
-        for (metric, _) in [("routes_refused", current.refused), ("routes_unavailable", current.unavailable)]
-            .into_iter()
-            .filter(|(_, counted)| *counted)
-        {
-            counts.add(metric, 1);
+        if current.refused {
+            counts.add("routes_refused", 1);
+        }
+        match current.asked {
+            Asked::Not => {}
+            // The alarm ends with a good read, and not while nobody reads.
+            Asked::Answered => counts.add("routes_unavailable", 0),
+            Asked::InVain => counts.add("routes_unavailable", 1),
         }
         let mut response = BatchResponse::default();
         for message in batch.records {

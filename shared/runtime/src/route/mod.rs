@@ -25,7 +25,7 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::{RouteFault, RouteSetError};
 pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
-pub use source::{Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
+pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
 
 /// A route asks about the body, which is no JSON.

@@ -134,8 +134,19 @@ pub struct Current {
     pub routing: Routing,
     /// The source has a set that does not check, or has lost its set. The last good one goes on.
     pub refused: bool,
-    /// The source did not answer.
-    pub unavailable: bool,
+    /// Whether the source answered.
+    pub asked: Asked,
+}
+
+/// What became of a question to the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It was not asked: it is not time to, or there is none.
+    Not,
+    /// It answered.
+    Answered,
+    /// It did not answer.
+    InVain,
 }
 
 impl Routes {
@@ -182,14 +193,14 @@ impl Routes {
             Ok(fetched) => fetched,
             Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
         };
-        let (refused, unavailable) = match fetched {
-            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), false),
+        let (refused, asked) = match fetched {
+            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), Asked::Answered),
             Err(error) => {
                 tracing::warn!(error = %Report::new(&error), "reading the route set failed");
-                (false, true)
+                (false, Asked::InVain)
             }
         };
-        Current { routing: self.state().routing.clone(), refused, unavailable }
+        Current { routing: self.state().routing.clone(), refused, asked }
     }
 
     /// Takes over what was fetched. Says whether it is refused.
@@ -235,7 +246,7 @@ impl Routes {
 
 impl Current {
     fn of(routing: Routing) -> Self {
-        Self { routing, refused: false, unavailable: false }
+        Self { routing, refused: false, asked: Asked::Not }
     }
 }
 
