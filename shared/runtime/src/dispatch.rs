@@ -14,7 +14,7 @@ use hookonce_protocol::timing::Timing;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations};
+use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations, TURN_MAX};
 use crate::drive::{Carry, Remote, drive, duration};
 use crate::port::{Queue, Store};
 use crate::process::{Processed, Received, batch_end, hide, isolated};
@@ -95,8 +95,8 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A
     async fn deliver(&self, delivery: &Delivery) -> Called {
         // The machine calls after it asked. Without an answer nothing was called.
         let Some(destination) = self.destination.get() else { return Called::NotDone { retry_after: None } };
-        // A call that begins has all its time, and then there is time to write how it ended.
-        if Instant::now() + duration(destination.terms().timeout) > self.calls_until {
+        // A call that begins has all its time, the wait for its turn included, and then there is time to write how it ended.
+        if Instant::now() + TURN_MAX + duration(destination.terms().timeout) > self.calls_until {
             return Called::NotDone { retry_after: None };
         }
         let call = self.parts.caller.call(destination, delivery, self.parts.ambient.moment());
