@@ -1,6 +1,7 @@
 //! The scenarios. Together they make every kind of write.
 
 use futures::future::{BoxFuture, FutureExt as _};
+use hookonce_protocol::destination::Called;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::Millis;
@@ -25,6 +26,8 @@ const DEAD_LETTERS_MAX: usize = 8;
 
 const ORDER: &[&str] = &["standard_webhooks#counting#order-1"];
 
+const FORWARDED: &[&str] = &["standard_webhooks#crm#%fact#key#msg_1"];
+
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "one event, and a late copy", facts: ORDER, play: one_event },
     Scenario { name: "an event whose plan checks an item", facts: ORDER, play: checked },
@@ -43,6 +46,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a failure for good, and what an operator does", facts: &[], play: failing_for_good },
     Scenario { name: "a record that waited too long", facts: &[], play: too_old },
     Scenario { name: "dead letters", facts: &[], play: dead_letters },
+    Scenario { name: "an effect, and a copy of its hint", facts: FORWARDED, play: effect },
+    Scenario { name: "an effect that is not done, and then unclear", facts: FORWARDED, play: effect_waits },
+    Scenario { name: "an effect that is refused", facts: FORWARDED, play: effect_refused },
     Scenario {
         name: "a forced event",
         facts: &["standard_webhooks#counting#order-1", "standard_webhooks#counting#order-1"],
@@ -69,6 +75,12 @@ impl Stage {
         self.harness.clock.advance(after);
         let report = self.harness.relay_under(script).await.unwrap();
         self.note("relay", report).await;
+    }
+
+    async fn dispatch(&self, called: Called) {
+        self.harness.callee.answers_at("crm", called);
+        self.harness.dispatch().await;
+        self.note("dispatch", self.harness.callee.keys()).await;
     }
 
     async fn only_record(&self) -> Option<Record> {
@@ -150,6 +162,44 @@ fn handler_away(stage: &Stage) -> BoxFuture<'_, ()> {
         stage.work().await;
         stage.harness.redeliver().await;
         stage.work().await;
+    }
+    .boxed()
+}
+
+/// An event that is forwarded, once.
+async fn forwarded(stage: &Stage) {
+    stage.deliver(&counted("msg_1", "forward.once", "order-1")).await;
+    stage.work().await;
+}
+
+fn effect(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        forwarded(stage).await;
+        stage.harness.lose_effects().await;
+        for _ in 0..2 {
+            stage.relay(Millis::minutes(10), &Script::none()).await;
+            stage.dispatch(Called::Done { status: Some(200) }).await;
+        }
+    }
+    .boxed()
+}
+
+fn effect_waits(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        forwarded(stage).await;
+        for called in [Called::NotDone { retry_after: None }, Called::Unclear { retry_after: None }] {
+            stage.dispatch(called).await;
+            stage.harness.redeliver().await;
+        }
+        stage.dispatch(Called::Done { status: Some(200) }).await;
+    }
+    .boxed()
+}
+
+fn effect_refused(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        forwarded(stage).await;
+        stage.dispatch(Called::Refused { status: Some(422) }).await;
     }
     .boxed()
 }

@@ -10,6 +10,7 @@ use hookonce_protocol::write::Table;
 use serde_json::json;
 
 use crate::contract::{dynamodb, sqs};
+use crate::effects::keyed;
 use crate::remote::count_at_once;
 use crate::support::call_names::name_of;
 use crate::support::counting::counting;
@@ -122,7 +123,9 @@ impl Stage {
         }));
         let (routes, handler) = (MemoryRoutes::default(), json!({ "lambda": "count" }));
         let route = json!({ "name": "n", "consumer": "counting", "types": ["away.*"], "handler": handler });
-        routes.put(&json!({ "version": 1, "otherwise": "builtin", "routes": [route] }));
+        let forward = json!({ "name": "f", "consumer": "crm", "types": ["forward.*"], "forward": ["crm"] });
+        routes.put(&json!({ "version": 1, "otherwise": "builtin", "routes": [route, forward] }));
+        harness.destinations.put("crm", &keyed(24));
         harness.routes = Some(routes);
         Self { harness, transcript: Mutex::default(), replies, proxies }
     }
