@@ -14,7 +14,7 @@ use crate::process::{self, Background, Outcome, output, read, wait_for};
 const PAGE: &str = "docs/deploy.md";
 const LAPTOP: &str = "On a laptop, under an emulator of Lambda";
 const BUILD: [&str; 2] = ["What you need", "Build and deploy"];
-/// Words that mark a block as needing an account.
+/// Words that mark a command, or its block, as needing an account.
 const ACCOUNT: [&str; 4] = ["aws ", "sam deploy", "sam delete", "--stack "];
 
 /// What a guide walks through.
@@ -172,7 +172,7 @@ impl Drop for SetAside {
 fn build(page: &Page) -> Outcome {
     process::run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_python"]))?;
     let lines = BUILD.iter().flat_map(|section| page.blocks(section)).flat_map(str::lines);
-    let commands: Vec<_> = lines.filter(|line| !line.starts_with("sam deploy")).collect();
+    let commands: Vec<_> = lines.filter(|line| !ACCOUNT.iter().any(|word| line.contains(word))).collect();
     // The lint needs a region, but no credentials.
     let region = "export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=${AWS_DEFAULT_REGION:-eu-central-1}";
     process::run(&mut typed(&format!("{region}\n{}", commands.join("\n"))))
