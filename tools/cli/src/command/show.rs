@@ -1,7 +1,7 @@
 //! `hookonce show`: tells the story of one record.
 
 use clap::Args;
-use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::call::{Planned, Split, Unavailable};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
@@ -77,7 +77,9 @@ struct Story {
     trail: Option<Trail>,
     /// The records of its events, if it is an envelope or holds several events today.
     children: Vec<(RecordKey, Option<Record>)>,
-    /// What today's handlers would do with it. `None` for an envelope, and if the domain table is not known.
+    /// The records of the effects that its last commit created.
+    effects: Vec<(RecordKey, Option<Record>)>,
+    /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not known.
     plan: Option<Planned>,
 }
 
@@ -92,23 +94,24 @@ impl Story {
                 Rehearsal::without_routes(store.clone())
             }
         };
-        let envelope = record.key.kind() == RecordKind::Envelope;
         let children =
             if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
+        let effects = states(store, record.effect_keys()).await?;
         if !target.knows_domain() {
-            return Ok(Self { record, trail: None, children, plan: None });
+            return Ok(Self { record, trail: None, children, effects, plan: None });
         }
         let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
         // What was done to an expired record of the same key is another story.
         if let Some(trail) = &mut trail {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
-        let plan = if envelope || record.body.is_none() { None } else { Some(rehearsal.plan(&record).await) };
+        let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
+        let plan = if planned { Some(rehearsal.plan(&record).await) } else { None };
         let plan = match plan {
             Some(Planned::Several { own: Some(own), .. }) => Some(*own),
             plan => plan,
         };
-        Ok(Self { record, trail, children, plan })
+        Ok(Self { record, trail, children, effects, plan })
     }
 
     fn entries(&self) -> &[Entry] {
@@ -133,17 +136,17 @@ impl Story {
     }
 
     fn json(&self) -> Value {
-        let children: Value = self
-            .children
-            .iter()
-            .map(|(key, record)| json!({ "key": key.parts().1, "state": record.as_ref().map(Record::state_word) }))
-            .collect();
+        let states = |records: &[(RecordKey, Option<Record>)]| -> Value {
+            let state = |record: &Option<Record>| record.as_ref().map(Record::state_word);
+            records.iter().map(|(key, record)| json!({ "key": key.parts().1, "state": state(record) })).collect()
+        };
         let effect = self.effect();
         let writes = effect.iter().flat_map(|(_, writes)| writes);
         let writes: Value = writes.map(|(action, item)| write_or_check(action, item)).collect();
         let more = [
             ("operations", self.entries().iter().map(operation).collect()),
-            ("children", children),
+            ("children", states(&self.children)),
+            ("effects", states(&self.effects)),
             ("domain_key", json!(effect.as_ref().map(|(key, _)| key))),
             ("writes", writes),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
@@ -182,9 +185,17 @@ impl Story {
             0 => "the newest secret".to_owned(),
             index => format!("secret {index}"),
         };
-        let mut events = vec![(record.received_at, format!("received, verified with {secret}"))];
-        if let Some(parent) = &record.parent {
-            events.push((record.received_at, format!("part of the batch {}", parent.parts().1)));
+        let parent = record.parent.as_ref().map(|parent| parent.parts().1);
+        let mut events = match (&record.effect, parent) {
+            (Some(_), Some(event)) => vec![(record.received_at, format!("committed with the event {event}"))],
+            (_, parent) => {
+                let received = format!("received, verified with {secret}");
+                let batch = parent.map(|batch| format!("part of the batch {batch}"));
+                std::iter::once(received).chain(batch).map(|what| (record.received_at, what)).collect()
+            }
+        };
+        if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
+            events.push((at, "first call: the callee may have done it since".to_owned()));
         }
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
@@ -217,6 +228,10 @@ impl Story {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let record = &self.record;
         let mut facts = Vec::new();
+        if let Some(effect) = &record.effect {
+            facts.push(("effect", format!("{} to the destination {}", effect.name, effect.destination)));
+            facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
+        }
         if record.attempts > 0 {
             let code = record.last_error.as_deref().unwrap_or("no code");
             facts.push(("failed attempts", format!("{}, last error {code}", record.attempts)));
@@ -254,6 +269,10 @@ impl Story {
         if self.children.len() > CHILDREN_MAX {
             facts.push(("event", format!("... and {} more", self.children.len() - CHILDREN_MAX)));
         }
+        for (key, effect) in &self.effects {
+            let state = effect.as_ref().map_or("has expired", Record::state_word);
+            facts.push(("effect", format!("{state} {}", key.parts().1)));
+        }
         let body = record.body.as_ref().map_or("erased".to_owned(), |body| format!("{} bytes stored", body.len()));
         facts.push(("body", body));
         facts
@@ -263,6 +282,9 @@ impl Story {
 /// Whether its events may have records of their own: those of an envelope, and those of a single event out of which
 /// today's catalog reads several, unless it was settled as one.
 fn may_have_children(record: &Record) -> bool {
+    if record.key.kind() == RecordKind::Effect {
+        return false;
+    }
     match record.outcome {
         None | Some(Outcome::FannedOut) => true,
         Some(Outcome::Applied | Outcome::Duplicate | Outcome::Ignored | Outcome::Delivered) => false,
@@ -283,15 +305,17 @@ async fn children(
         return Ok(Vec::new());
     }
     keys.retain(|key| *key != envelope.key);
-    let mut children = Vec::new();
-    for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
-        let record = match found.map_err(|_| store_unavailable())? {
-            Found::Record(record) => Some(*record),
-            Found::Nothing | Found::Unreadable(_) => None,
-        };
-        children.push((key.clone(), record));
-    }
-    Ok(children)
+    states(store, keys).await
+}
+
+/// The records of these keys, without their bodies.
+async fn states(store: &DynamoStore, keys: Vec<RecordKey>) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+    let found = store.read_heads(&keys).await;
+    let record = |found: Result<Found, Unavailable>| match found.map_err(|_| store_unavailable())? {
+        Found::Record(record) => Ok(Some(*record)),
+        Found::Nothing | Found::Unreadable(_) => Ok(None),
+    };
+    keys.into_iter().zip(found).map(|(key, found)| Ok((key, record(found)?))).collect()
 }
 
 /// One entry of the audit trail, for people.

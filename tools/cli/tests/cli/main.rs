@@ -8,6 +8,7 @@ mod captures;
 mod demo;
 mod deployed;
 mod doctor;
+mod effects;
 mod endpoints;
 mod life;
 mod manual;

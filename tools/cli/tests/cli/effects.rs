@@ -1,0 +1,62 @@
+//! A forwarded event on a running stack: what `dev` prints, and the story that `show` tells of it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::{Workspace, interrupt, text};
+
+const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
+    {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
+
+/// Answers every call with 200. Ends with the test's process.
+fn receiver() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut call in listener.incoming().flatten() {
+            let _ = call.read(&mut [0; 65_536]);
+            let _ = call.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    port
+}
+
+#[test]
+fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() {
+    let workspace = Workspace::new();
+    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let url = format!("http://127.0.0.1:{}/in", receiver());
+    let destination = json!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
+    workspace.write(".hookonce/destinations/crm.json", destination.to_string().as_bytes());
+    let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let mut lines = BufReader::new(out).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut outcome = |word: &str| lines.find(|line| line["outcome"] == word).unwrap()["key"].clone();
+    let (event, effect) = (outcome("applied"), outcome("delivered"));
+    let show = |key: &Value, more: &[&str]| {
+        let shown = workspace.run(&[&["show", "stripe", key.as_str().unwrap()], more].concat());
+        assert!(shown.status.success(), "{}", text(&shown));
+        String::from_utf8(shown.stdout).unwrap()
+    };
+
+    let of_event: Value = serde_json::from_str(&show(&event, &["--json"])).unwrap();
+    assert_eq!(of_event["effects"], json!([{ "key": effect, "state": "DELIVERED" }]));
+
+    // The payload of an effect is no event: it is neither split nor planned.
+    let of_effect: Value = serde_json::from_str(&show(&effect, &["--json"])).unwrap();
+    let none = json!([]);
+    let kinds = ["children", "effects", "writes"].map(|kind| &of_effect[kind]);
+    assert_eq!((kinds, &of_effect["domain_key"]), ([&none; 3], &Value::Null));
+    let story = show(&effect, &[]);
+    assert!(
+        story.contains("forward:crm to the destination crm") && story.contains("committed with the event"),
+        "{story}"
+    );
+    assert!(!story.contains("plan today") && !story.contains("verified with"), "{story}");
+    interrupt(child);
+}
