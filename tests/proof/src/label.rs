@@ -4,6 +4,7 @@
 use std::fmt;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Planned, Reply, Split, Written};
+use hookonce_protocol::destination::{Called, Terms};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Status};
 use hookonce_protocol::write::Write;
@@ -19,6 +20,8 @@ pub enum Role {
     Relay,
     /// The dead-letter consumer with one message.
     DeadLetter,
+    /// The dispatcher with one hint of an effect.
+    Dispatcher,
     /// An operator's action.
     Operator,
 }
@@ -30,6 +33,7 @@ impl fmt::Display for Role {
             Self::Worker => "worker",
             Self::Relay => "relay",
             Self::DeadLetter => "dead-letter",
+            Self::Dispatcher => "dispatcher",
             Self::Operator => "operator",
         })
     }
@@ -76,6 +80,26 @@ pub fn committed(writes: &[Write], committed: &Committed) -> String {
             let write = failed.and_then(|index| writes.get(index));
             write.map_or_else(|| "cancelled for now".to_owned(), |write| format!("cancelled by the {}", write.purpose))
         }
+    }
+}
+
+/// What the destination's document said.
+pub fn terms<E>(terms: &Result<Option<Terms>, E>) -> &'static str {
+    match terms {
+        Err(_) => "unavailable",
+        Ok(None) => "unknown",
+        Ok(Some(_)) => "known",
+    }
+}
+
+/// The result of a call of a destination.
+pub fn called(called: &Called) -> &'static str {
+    match called {
+        Called::Done { .. } => "done",
+        Called::NotDone { .. } => "not done",
+        Called::Refused { .. } => "refused",
+        Called::Unknown { .. } => "unknown",
+        Called::Unclear { .. } => "unclear",
     }
 }
 
@@ -133,6 +157,8 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
         (Call::Split(_), Reply::Split(split)) => {
             one("split", if matches!(split, Split::Events(_)) { "events" } else { "failed" })
         }
+        (Call::Terms(_), Reply::Terms(result)) => one("terms", terms(result)),
+        (Call::Deliver(_), Reply::Called(result)) => one("call", called(result)),
         _ => Vec::new(),
     }
 }

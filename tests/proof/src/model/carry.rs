@@ -281,7 +281,7 @@ fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> An
 fn crash(world: &World, state: &mut State, place: usize, view: ProcView) -> bool {
     state.replace(place, ProcId::NONE);
     match view.role {
-        Role::Worker => finish(state, End::Returned(view.message), is_hint(world, view.message)),
+        Role::Worker | Role::Dispatcher => finish(state, End::Returned(view.message), is_hint(world, view.message)),
         Role::DeadLetter => finish(state, End::Kept(view.message), false),
         Role::Ingress | Role::Relay | Role::Operator => true,
     }
