@@ -112,6 +112,17 @@ async fn the_key_can_be_a_field_of_the_payload() {
     assert_eq!(receiver.connections(), 1);
 }
 
+/// A callee that takes forms gets them as what they are: an effect knows JSON and bytes only.
+#[tokio::test]
+async fn a_document_can_name_the_type_of_the_content() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let form = "application/x-www-form-urlencoded";
+    let destination = at(&receiver.url(""), &json!({"content_type": form}));
+    assert_eq!(HttpCaller::on_loopback().call(&destination, &delivery(), MOMENT).await, done(200));
+    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    assert_eq!(request.header("content-type"), Some(form));
+}
+
 #[tokio::test]
 async fn each_status_has_its_meaning() {
     let changes = json!({"retry_statuses": [409], "not_done_statuses": [429, 503]});
@@ -256,6 +267,32 @@ async fn an_address_that_no_destination_may_have_is_not_connected() {
     assert_eq!(receiver.connections(), 0);
     let private = at(&receiver.url(""), &json!({}));
     assert_eq!(HttpCaller::on_loopback().call(&private, &delivery(), MOMENT).await, done(200));
+}
+
+/// A person is told the cause by its name, and whether anything may have left.
+#[tokio::test]
+async fn a_call_without_an_answer_has_a_cause() {
+    let silent = Receiver::start(Reply::Silence).await;
+    let breaks = Receiver::start(Reply::Bytes(Duration::ZERO, String::new())).await;
+    let plain = Receiver::start(Reply::status(200, "", "")).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let caller = HttpCaller::on_loopback();
+    for (url, changes, cause, sent) in [
+        (silent.url(""), json!({"timeout_ms": 200}), "timeout", true),
+        (breaks.url(""), json!({}), "connection_broke", true),
+        (plain.url("").replace("http:", "https:"), json!({}), "tls", false),
+        (plain.url(""), json!({"url": "https://127.0.0.1", "allow_private": false}), "address_refused", false),
+        (format!("http://{nobody}"), json!({}), "connect", false),
+        ("http://nobody.invalid".to_owned(), json!({}), "dns", false),
+        (plain.url("/a?b=c"), json!({"key_json_pointer": "/a/b/c"}), "unsendable", false),
+    ] {
+        let unsendable = Delivery { path: "/x?y=z".to_owned(), ..delivery() };
+        let delivery = if cause == "unsendable" { unsendable } else { delivery() };
+        let attempt = caller.attempt(&at(&url, &changes), &delivery, MOMENT).await;
+        assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), (cause, sent), "{url}");
+    }
+    let attempt = caller.attempt(&at(&plain.url(""), &json!({})), &delivery(), MOMENT).await;
+    assert_eq!((attempt.called, attempt.answer.unwrap(), attempt.sent), (done(200), 200, true));
 }
 
 #[tokio::test]

@@ -85,6 +85,8 @@ pub struct HttpTarget {
     pub query: Option<String>,
     /// The document's headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The type of the content, if not the effect's own.
+    pub content_type: Option<HeaderValue>,
     /// Where the key goes, beside the header `hookonce-key`.
     pub key: Option<KeyPlace>,
     /// The secret of the signature.
@@ -276,6 +278,7 @@ impl Faults {
             SuccessCheck { pointer: success.pointer.clone(), equals: success.equals.clone() }
         });
         let headers = self.headers(document, key.as_ref());
+        let content_type = self.content_type(document);
         let (uri, origin) = self.url(document)?;
         let target = HttpTarget {
             tls: uri.scheme() == Some(&Scheme::HTTPS),
@@ -283,6 +286,7 @@ impl Faults {
             path: uri.path().to_owned(),
             query: uri.query().map(str::to_owned),
             headers,
+            content_type,
             key,
             secret: secret.flatten(),
             retry_statuses,
@@ -353,6 +357,17 @@ impl Faults {
             }
         }
         headers
+    }
+
+    fn content_type(&mut self, document: &DestinationDocument) -> Option<HeaderValue> {
+        let text = document.content_type.as_deref()?;
+        let named = text.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
+        let value =
+            HeaderValue::from_str(text).ok().filter(|_| named && text.is_ascii() && text.len() <= TEXT_BYTES_MAX);
+        if value.is_none() {
+            self.add("content_type", "it must be a media type, such as `application/x-www-form-urlencoded`");
+        }
+        value
     }
 
     /// The URL, and its origin.

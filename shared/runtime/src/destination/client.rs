@@ -55,21 +55,57 @@ impl fmt::Debug for HttpCaller {
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub enum Trouble {
+    /// The effect does not fit the destination, so there is no request.
+    #[error("an effect cannot be sent as it is: {0}")]
+    Unsendable(&'static str),
+    /// The name of the host.
     #[error("looking up the host failed")]
     Lookup(#[source] io::Error),
+    /// Every address of the host is one that no destination may have.
     #[error("the host has no address that a destination may have; a private one needs `allow_private`")]
     Address,
+    /// Nobody takes the connection.
     #[error("connecting failed")]
     Connect(#[source] io::Error),
+    /// A certificate that is not trusted, or a peer that speaks no TLS.
     #[error("the TLS handshake failed")]
     Tls(#[source] io::Error),
+    /// The build.
     #[error("this build has no TLS")]
     NoTls,
+    /// The peer broke off.
     #[error("the connection broke")]
     Exchange(#[source] hyper::Error),
+    /// The destination's time-out.
     #[error("the time is over")]
     Time,
+}
+
+impl Trouble {
+    /// The cause, as a fixed word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unsendable(_) => "unsendable",
+            Self::Lookup(_) => "dns",
+            Self::Address => "address_refused",
+            Self::Connect(_) => "connect",
+            Self::Tls(_) | Self::NoTls => "tls",
+            Self::Exchange(_) => "connection_broke",
+            Self::Time => "timeout",
+        }
+    }
+}
+
+/// One call, with what a person wants to know of it beside how it ended.
+#[derive(Debug)]
+pub struct Attempt {
+    /// How it ended.
+    pub called: Called,
+    /// The status of the answer, or why there is none.
+    pub answer: Result<u16, Trouble>,
+    /// Whether a byte of the request may have left.
+    pub sent: bool,
 }
 
 impl HttpCaller {
@@ -146,13 +182,14 @@ impl HttpCaller {
         exchange(Gated { stream: handshake.map_err(Trouble::Tls)?, gate: gate.clone() }, request, end).await
     }
 
-    async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+    /// Makes one call, and tells of it all that is known.
+    pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
         let target = &destination.target;
         let request = match request(target, delivery, moment.now) {
             Ok(request) => request,
             Err(reason) => {
-                tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
-                return Called::Refused { status: None };
+                let called = Called::Refused { status: None };
+                return Attempt { called, answer: Err(Trouble::Unsendable(reason)), sent: false };
             }
         };
         let end = Instant::now() + duration(destination.terms().timeout);
@@ -163,15 +200,32 @@ impl HttpCaller {
                 // Some servers stop their work when the caller hangs up, so the answer is read although it is dropped.
                 let body = timeout_at(end, read(body)).await.ok().flatten();
                 drop(driver);
-                judge(target, head.status.as_u16(), &head.headers, body.as_deref(), moment.now)
+                let status = head.status.as_u16();
+                let called = judge(target, status, &head.headers, body.as_deref(), moment.now);
+                Attempt { called, answer: Ok(status), sent: true }
+            }
+            Err(trouble) => {
+                let sent = !gate.close();
+                let called =
+                    if sent { Called::Unclear { retry_after: None } } else { Called::NotDone { retry_after: None } };
+                Attempt { called, answer: Err(trouble), sent }
+            }
+        }
+    }
+
+    async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+        let Attempt { called, answer, sent } = self.attempt(destination, delivery, moment).await;
+        match answer {
+            Ok(_) => {}
+            Err(Trouble::Unsendable(reason)) => {
+                tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
             }
             Err(trouble) => {
                 let error = error_reporter::Report::new(&trouble);
-                let sent = !gate.close();
                 tracing::warn!(destination.id = %destination.id, %error, request.sent = sent, "a call has no answer");
-                if sent { Called::Unclear { retry_after: None } } else { Called::NotDone { retry_after: None } }
             }
         }
+        called
     }
 }
 

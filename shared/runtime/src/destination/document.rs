@@ -40,6 +40,9 @@ pub struct DestinationDocument {
     /// Headers of every call, credentials among them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// The type of the content, in place of what the effect says: for a callee that takes forms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
     /// The secret of a signature by the Standard Webhooks specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_webhooks_secret: Option<String>,
@@ -84,6 +87,20 @@ pub enum ClassName {
     AtMostOnce,
     /// At least once.
     AtLeastOnce,
+}
+
+impl ClassName {
+    /// All promises, the strongest first.
+    pub const ALL: &[Self] = &[Self::Keyed, Self::AtMostOnce, Self::AtLeastOnce];
+
+    /// The word of a document.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::AtMostOnce => "at_most_once",
+            Self::AtLeastOnce => "at_least_once",
+        }
+    }
 }
 
 /// What the JSON of a 2xx answer must say.
@@ -134,7 +151,7 @@ fn told(faults: &[DestinationFault]) -> String {
 }
 
 /// The fields of a document.
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "$schema",
     "kind",
     "url",
@@ -145,6 +162,7 @@ const FIELDS: [&str; 18] = [
     "key_header",
     "key_json_pointer",
     "headers",
+    "content_type",
     "standard_webhooks_secret",
     "timeout_ms",
     "in_flight_max",

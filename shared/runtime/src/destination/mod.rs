@@ -28,7 +28,7 @@ pub use address::{Zone, zone};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
 pub use checked::{Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX};
 #[cfg(feature = "aws")]
-pub use client::HttpCaller;
+pub use client::{Attempt, HttpCaller, Trouble};
 pub use document::{
     ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
 };

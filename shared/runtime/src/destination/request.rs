@@ -34,7 +34,7 @@ pub(super) fn request(
     };
     let key = &delivery.idempotency_key;
     set(HOST, target.authority.as_str(), "host")?;
-    if !delivery.content_type.is_empty() {
+    if target.content_type.is_none() && !delivery.content_type.is_empty() {
         set(CONTENT_TYPE, &delivery.content_type, "content_type")?;
     }
     set(HeaderName::from_static("hookonce-key"), key, "key")?;
@@ -48,6 +48,9 @@ pub(super) fn request(
         set(HeaderName::from_static("webhook-id"), key, "key")?;
         set(HeaderName::from_static("webhook-timestamp"), &timestamp.0.to_string(), "timestamp")?;
         set(HeaderName::from_static("webhook-signature"), &secret.sign(key, timestamp, &payload), "signature")?;
+    }
+    if let Some(content_type) = &target.content_type {
+        headers.insert(CONTENT_TYPE, content_type.clone());
     }
     if !headers.contains_key(USER_AGENT) {
         headers.insert(USER_AGENT, HeaderValue::from_static("hookonce"));
