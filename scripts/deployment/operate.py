@@ -70,6 +70,28 @@ def endpoints(commands):
     run("endpoint", "index", code=NO, say="25 endpoint(s)")
 
 
+def destinations(commands):
+    run = commands.run
+    run("destination", "add", "stripe", "--secret", "-", give="sk_live_0123456789", say="destination stripe is keyed")
+    run("destination", "add", "stripe", "--secret", "-", give="sk", code=USAGE, say="already exists")
+    run("destination", "add", "own", "--url", "https://127.0.0.1/in", "--class", "at_least_once", "--signed",
+        say="generated secret")
+    run("destination", "list", say="keyed")
+    run("destination", "show", "stripe", say="<hidden>")
+    name = f"/hookonce/{STACK}/destinations/stripe"
+    stored = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
+    if stored["Type"] != "SecureString" or "sk_live_0123456789" not in stored["Value"]:
+        commands.found.append(f"the parameter of a destination is {stored}")
+    run("destination", "check", say="own: valid")
+    run("destination", "rotate", "stripe", "--secret", "-", give="sk_live_other", say="repeated with their keys")
+    run("destination", "show", "stripe", "--reveal", say="Bearer sk_live_other")
+    # It never leaves: no function may call loopback.
+    run("destination", "test", "own", "--yes", code=NO, say="no address that a destination may have")
+    run("destination", "remove", "own", code=USAGE, say="pass --yes")
+    run("destination", "remove", "own", "--yes", say="is removed")
+    run("list", "--kind", "effect", say="0 record(s)")
+
+
 def routes(commands):
     with open(os.path.join(commands.folder, "routes.json"), "w", encoding="utf-8") as file:
         json.dump(ROUTES, file)
@@ -137,6 +159,7 @@ def look(stack):
             commands.run("list", say="0 record(s)")
             commands.run("doctor", say="it lists every endpoint")
             endpoints(commands)
+            destinations(commands)
             records(commands, stack, record(commands))
             routes(commands)
             # No function runs on the mock, and its alarms have no data: a person is needed.

@@ -190,6 +190,7 @@ fn a_parameter_names_what_the_commands_need() {
             "inbox_table": "InboxTable",
             "domain_table": "DomainTable",
             "queue_url": "HintQueue",
+            "effects_queue_url": "EffectsQueue",
             "endpoint_key": "EndpointKeyArn",
             "index_shards": 16,
             "index_shards_read": 16,

@@ -20,6 +20,8 @@ mod census;
 #[cfg(feature = "aws")]
 mod cloudwatch;
 mod command;
+mod destinations;
+mod documents;
 mod endpoints;
 mod failure;
 mod fixtures;
@@ -83,6 +85,9 @@ enum Command {
     /// Manage endpoints and their secrets, here or on a deployed stack.
     #[command(subcommand)]
     Endpoint(command::endpoint::Command),
+    /// Manage destinations of effects and their secrets, here or on a deployed stack.
+    #[command(subcommand)]
+    Destination(command::destination::Command),
     /// Check, explain, deploy and show routes: which event goes to which handler.
     #[command(subcommand)]
     Route(command::route::Command),
@@ -128,6 +133,7 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
         Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
+        Command::Destination(command) => Box::pin(command::destination::run(command)).await,
         Command::Route(command) => Box::pin(command::route::run(command)).await,
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,

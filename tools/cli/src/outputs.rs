@@ -27,6 +27,8 @@ pub(crate) struct Outputs {
     pub(crate) domain_table: String,
     /// The queue of hints.
     pub(crate) queue_url: String,
+    /// The queue of hints of effects.
+    pub(crate) effects_queue_url: Option<String>,
     /// The KMS key of the endpoint documents, empty for the account's own.
     pub(crate) endpoint_key: Option<String>,
     index_shards: Option<u16>,

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use futures::{Stream, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, dead_shard, journal_shard, pending_shard};
+use hookonce_protocol::record::{
+    DeadReason, Found, Outcome, Record, Status, dead_shard, effect_shard, journal_shard, pending_shard,
+};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
@@ -71,9 +73,24 @@ impl State {
     }
 }
 
+/// What a record stands for, to a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A delivery, or one of its events.
+    Event,
+    /// A call of a destination.
+    Effect,
+}
+
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
+    /// Filter by kind. Effects are listed while they are PENDING or DEAD; without --state, both.
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// Filter by destination: effects only.
+    #[arg(long, value_name = "ID")]
+    destination: Option<String>,
     /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT.
     #[arg(long, value_name = "STATE", value_parser = State::parse)]
     pub(crate) state: Option<State>,
@@ -111,22 +128,28 @@ impl Filter {
     /// The records that an endpoint received since a moment.
     pub(crate) fn received(endpoint: &EndpointId, since: EpochMs) -> Self {
         let endpoint = Some(endpoint.to_string());
-        Self { state: None, endpoint, event_type: None, error: None, since: Some(since), until: None }
+        let (kind, since) = (Some(Kind::Event), Some(since));
+        Self { kind, destination: None, state: None, endpoint, event_type: None, error: None, since, until: None }
     }
 
     /// Whether it names anything.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { state, endpoint, event_type, error, since, until } = self;
-        state.is_none()
+        let Self { kind, destination, state, endpoint, event_type, error, since, until } = self;
+        kind.is_none()
+            && state.is_none()
             && since.is_none()
             && until.is_none()
-            && [endpoint, event_type, error].iter().all(|text| text.is_none())
+            && [destination, endpoint, event_type, error].iter().all(|text| text.is_none())
     }
 
     /// Whether a record passes.
     pub(crate) fn wants(&self, record: &Record) -> bool {
         let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let effect = record.effect.as_ref();
+        let kind = if effect.is_some() { Kind::Effect } else { Kind::Event };
         self.state.is_none_or(|state| state.fits(record))
+            && self.kind.is_none_or(|wanted| wanted == kind)
+            && same(&self.destination, effect.map_or("", |effect| effect.destination.as_str()))
             && same(&self.endpoint, record.key.parts().0)
             && same(&self.event_type, &record.event_type)
             && self.error.as_deref().is_none_or(|code| {
@@ -141,23 +164,42 @@ impl Filter {
     /// partitions are in no order.
     pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
         let until = self.until.unwrap_or_else(now);
-        let due = |partition: fn(u16) -> String| {
-            vec![(0..shards).map(|shard| IndexQuery::Due { partition: partition(shard) }).collect()]
+        let due = |partitions: &[fn(u16) -> String]| {
+            let query = |shard| partitions.iter().map(move |partition| IndexQuery::Due { partition: partition(shard) });
+            vec![(0..shards).flat_map(query).collect()]
         };
-        match self.state {
-            Some(State::Status(Status::Dead)) => due(dead_shard),
-            Some(State::Status(Status::Pending)) => due(pending_shard),
-            Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None => {
+        match (self.state, self.kind) {
+            (Some(State::Status(Status::Dead)), _) => due(&[dead_shard]),
+            (Some(State::Status(Status::Pending)), Some(Kind::Event)) => due(&[pending_shard]),
+            (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
+            (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, effect_shard]),
+            (None, _) if self.is_about_effects() => due(&[effect_shard, dead_shard]),
+            (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
                 journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards)
             }
         }
     }
 
-    /// Refuses an empty span of time.
+    /// Whether it wants effects only.
+    fn is_about_effects(&self) -> bool {
+        self.kind == Some(Kind::Effect) || self.destination.is_some()
+    }
+
+    /// Refuses an empty span of time, and effects that no index lists.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when it begins after its end.
+    /// [`Failure::Usage`] when it begins after its end, or asks for effects that came to an end.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        let ended = match self.state {
+            Some(State::Status(Status::Pending | Status::Dead)) | None => false,
+            Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) => true,
+        };
+        if self.is_about_effects() && ended {
+            return Err(Failure::usage(
+                "no index lists effects that are delivered or discarded",
+                "`hookonce show ENDPOINT KEY` of the event tells of each of its effects",
+            ));
+        }
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));
         }

@@ -95,6 +95,9 @@ pub(crate) struct RunningStack {
     pub(crate) sqs_url: String,
     /// The queue of hints.
     pub(crate) queue_url: String,
+    /// The queue of hints of effects.
+    #[serde(default)]
+    pub(crate) effects_queue_url: Option<String>,
     /// The inbox table.
     pub(crate) inbox_table: String,
     /// The domain table.
@@ -214,6 +217,15 @@ impl OpenStack {
     }
 }
 
+/// The queues of a stack.
+#[derive(Debug)]
+pub(crate) struct QueueUrls {
+    /// The queue of hints. It names its dead-letter queue, which both have.
+    pub(crate) hints: String,
+    /// The queue of hints of effects. `None` if it is not known: an earlier template does not say it.
+    pub(crate) effects: Option<String>,
+}
+
 /// What AWS knows of a named stack.
 #[cfg(feature = "aws")]
 #[derive(Debug)]
@@ -316,24 +328,28 @@ impl Target {
         self.stack.is_some() && self.table.is_some()
     }
 
-    /// The queue of the named or running stack, its dead-letter queue if that is known, and a client for both.
+    /// The queues of the named or running stack, and a client for them.
     ///
     /// # Errors
     /// [`Failure`] when no stack is named or running, or a table is named without its queue.
-    pub(crate) async fn queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+    pub(crate) async fn queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         if self.stack.is_some() || self.table.is_some() {
             return self.deployed_queues().await;
         }
         let running = self.folder.running()?;
-        Ok((clients::sqs(&running.sqs_url), running.queue_url))
+        let urls = QueueUrls { hints: running.queue_url, effects: running.effects_queue_url };
+        Ok((clients::sqs(&running.sqs_url), urls))
     }
 
     #[cfg(feature = "aws")]
-    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         let config = signed_in().await?;
-        let url = match (&self.stack, &self.queue_url) {
-            (_, Some(url)) => url.clone(),
-            (Some(stack), None) => Outputs::of(&config, stack).await?.queue_url,
+        let urls = match (&self.stack, &self.queue_url) {
+            (_, Some(url)) => QueueUrls { hints: url.clone(), effects: None },
+            (Some(stack), None) => {
+                let outputs = Outputs::of(&config, stack).await?;
+                QueueUrls { hints: outputs.queue_url, effects: outputs.effects_queue_url }
+            }
             (None, None) => {
                 return Err(Failure::usage(
                     "this also needs the queue",
@@ -341,12 +357,12 @@ impl Target {
                 ));
             }
         };
-        Ok((sqs_client(&config, CALL_MAX), url))
+        Ok((sqs_client(&config, CALL_MAX), urls))
     }
 
     #[cfg(not(feature = "aws"))]
     #[expect(clippy::unused_async, reason = "with the feature, it waits")]
-    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, String), Failure> {
+    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         Err(without_aws())
     }
 

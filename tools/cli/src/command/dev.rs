@@ -10,6 +10,7 @@ use error_reporter::Report;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
 use hookonce_local::tables::OwnTableShape;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
@@ -18,6 +19,7 @@ use hookonce_runtime::aws::DynamoStore;
 use super::endpoint;
 use super::providers::find;
 use crate::capture::Capturer;
+use crate::documents::Folder;
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::life;
@@ -103,7 +105,7 @@ fn public_url(text: &str) -> Result<String, String> {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
-    if endpoint::ids(&folder).is_empty() {
+    if Folder::<EndpointId>::of(&folder).ids().is_empty() {
         add_first_endpoints(&folder)?;
     }
     let (show_metrics, timing) = (arguments.metrics, Timing::standard());
@@ -178,6 +180,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>) -> Runn
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
         queue_url: place.resources.queue.url.clone(),
+        effects_queue_url: Some(place.resources.effects_queue.url.clone()),
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),
         tables: own_tables(&place.resources),

@@ -151,7 +151,8 @@ struct Drill {
 
 impl Drill {
     async fn of(&self, record: &Record) -> Result<Finding, Failure> {
-        if record.body.is_none() || record.status == Status::Discarded {
+        // The payload of an effect is no event, and no handler sees it.
+        if record.body.is_none() || record.status == Status::Discarded || record.effect.is_some() {
             return Ok(Finding::Skipped);
         }
         if record.key.kind() == RecordKind::Envelope {

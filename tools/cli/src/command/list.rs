@@ -129,6 +129,8 @@ pub(crate) fn summary(record: &Record) -> Value {
         "duplicates": record.duplicate_count,
         "generation": record.generation,
         "last_error": record.last_error,
+        "effect": record.effect.as_ref().map(|effect| effect.name.as_str()),
+        "destination": record.effect.as_ref().map(|effect| effect.destination.as_str()),
         "parent": record.parent.as_ref().map(|parent| parent.parts().1.to_owned()),
     })
 }
@@ -142,11 +144,12 @@ fn print(records: &[Record]) {
     let mut table = output::table(&["received", "state", "endpoint", "type", "tries", "dups", "error", "key"]);
     for record in records {
         let (endpoint, key) = record.key.parts();
+        let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
         table.add_row([
             output::moment(record.received_at).as_str(),
             record.state_word(),
             endpoint,
-            &record.event_type,
+            effect.as_deref().unwrap_or(&record.event_type),
             &tries(record).to_string(),
             &record.duplicate_count.to_string(),
             error_of(record).unwrap_or("-"),

@@ -69,13 +69,13 @@ struct Counts {
     duplicates: i64,
     tries: i64,
     resends: i64,
-    by: [BTreeMap<String, u64>; 4],
+    by: [BTreeMap<String, u64>; 5],
     minutes: BTreeMap<i64, u64>,
     oldest_pending: Option<EpochMs>,
     oldest_dead: Option<EpochMs>,
 }
 
-const BY: [&str; 4] = ["state", "endpoint", "type", "error"];
+const BY: [&str; 5] = ["state", "endpoint", "type", "error", "destination"];
 
 impl Counts {
     fn add(&mut self, record: &Record) {
@@ -83,7 +83,9 @@ impl Counts {
         self.duplicates += record.duplicate_count;
         self.tries += tries(record);
         self.resends += record.resends;
-        let words = [Some(record.state_word()), Some(record.key.parts().0), Some(&record.event_type), error_of(record)];
+        let destination = record.effect.as_ref().map(|effect| effect.destination.as_str());
+        let (endpoint, event_type) = (record.key.parts().0, record.event_type.as_str());
+        let words = [Some(record.state_word()), Some(endpoint), Some(event_type), error_of(record), destination];
         for (counts, word) in self.by.iter_mut().zip(words) {
             let Some(word) = word else { continue };
             let known = counts.len() < KINDS_MAX || counts.contains_key(word);

@@ -5,6 +5,8 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use error_reporter::Report;
 use hookonce_protocol::call::{DueQuery, DueState};
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::IndexQuery;
@@ -29,6 +31,9 @@ const RELAY_AWAY: Millis = Millis::minutes(10);
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
 const OVERDUE: Millis = Millis::minutes(10);
+
+/// How many of the latest dead records of a shard are looked at, to say how many are effects.
+const DEAD_LOOKED_AT: usize = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -60,9 +65,15 @@ struct Due {
 #[derive(Debug)]
 struct Glance {
     pending: Result<Due, Failure>,
+    /// Effects that wait for a call.
+    effects: Result<Due, Failure>,
     dead: Result<Due, Failure>,
+    /// How many of the dead records are effects.
+    dead_effects: Result<DeadEffects, Failure>,
     /// `None` for a restored copy, which has none.
     queue: Result<Option<Depth>, Failure>,
+    /// `None` if the stack does not say which it is.
+    effects_queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
     #[cfg(feature = "aws")]
@@ -77,15 +88,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
-    let ((pending, dead), (queue, dead_letters)) = futures::join!(records(target, now), depths(target));
+    let (Records { pending, effects, dead, dead_effects }, Depths { queue, effects_queue, dead_letters }) =
+        futures::join!(records(target, now), depths(target));
     // Nothing at all is known: no stack runs or is named so.
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
         return Err(failure.clone());
     }
     let report = Glance {
         pending,
+        effects,
         dead,
+        dead_effects,
         queue,
+        effects_queue,
         dead_letters,
         #[cfg(feature = "aws")]
         aws,
@@ -108,12 +123,55 @@ fn is_usage(known: &Result<Due, Failure>) -> bool {
     matches!(known, Err(Failure::Usage { .. }))
 }
 
+/// How many of the dead records are effects.
+#[derive(Debug, Default)]
+struct DeadEffects {
+    count: u64,
+    /// Whether there were too many dead records to look at all.
+    at_least: bool,
+}
+
+/// What the index says.
+struct Records {
+    pending: Result<Due, Failure>,
+    effects: Result<Due, Failure>,
+    dead: Result<Due, Failure>,
+    dead_effects: Result<DeadEffects, Failure>,
+}
+
 /// The records that are due, and the dead ones.
-async fn records(target: &Target, now: EpochMs) -> (Result<Due, Failure>, Result<Due, Failure>) {
+async fn records(target: &Target, now: EpochMs) -> Records {
     match target.open().await {
-        Ok(stack) => futures::join!(due(&stack, DueState::Pending, now), due(&stack, DueState::Dead, now)),
-        Err(failure) => (Err(failure.clone()), Err(failure)),
+        Ok(stack) => {
+            let due = |state| due(&stack, state, now);
+            let (pending, effects, dead, dead_effects) = futures::join!(
+                due(DueState::Pending),
+                due(DueState::Effect),
+                due(DueState::Dead),
+                dead_effects(&stack)
+            );
+            Records { pending, effects, dead, dead_effects }
+        }
+        Err(failure) => Records {
+            pending: Err(failure.clone()),
+            effects: Err(failure.clone()),
+            dead: Err(failure.clone()),
+            dead_effects: Err(failure),
+        },
     }
+}
+
+/// Looks at the latest dead records of each shard: their keys say which are effects.
+async fn dead_effects(stack: &OpenStack) -> Result<DeadEffects, Failure> {
+    let mut effects = DeadEffects::default();
+    for shard in 0..stack.shards_read {
+        let query = IndexQuery::Due { partition: dead_shard(shard) };
+        let page = stack.store.index_page(&query, None, DEAD_LOOKED_AT).await.map_err(|_| store_unavailable())?;
+        let count = page.keys.iter().filter(|key| key.kind() == RecordKind::Effect).count();
+        effects.count += u64::try_from(count).unwrap_or(0);
+        effects.at_least |= page.next.is_some();
+    }
+    Ok(effects)
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.
@@ -129,21 +187,47 @@ async fn due(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<Due, Fa
     Ok(Due { count, oldest })
 }
 
-/// The depths of the queue and of its dead-letter queue. Those of the stack say nothing of a restored copy.
-async fn depths(target: &Target) -> (Result<Option<Depth>, Failure>, Result<Option<Depth>, Failure>) {
+/// What the queues say.
+struct Depths {
+    queue: Result<Option<Depth>, Failure>,
+    effects_queue: Result<Option<Depth>, Failure>,
+    dead_letters: Result<Option<Depth>, Failure>,
+}
+
+/// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
+async fn depths(target: &Target) -> Depths {
     if target.is_copy() && target.queue_url.is_none() {
-        return (Ok(None), Ok(None));
+        return Depths { queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
     }
     let found = async {
-        let (sqs, url) = target.queues().await?;
-        let (depth, dead_letter_queue) = queue(&sqs, &url).await?;
-        Ok((sqs, depth, dead_letter_queue))
+        let (sqs, urls) = target.queues().await?;
+        let (depth, dead_letter_queue) = queue(&sqs, &urls.hints).await?;
+        Ok::<_, Failure>((sqs, urls, depth, dead_letter_queue))
     };
-    match found.await {
-        Ok((sqs, depth, Some(name))) => (Ok(Some(depth)), dead_letters(&sqs, &name).await.map(Some)),
-        Ok((_, depth, None)) => (Ok(Some(depth)), Ok(None)),
-        Err::<_, Failure>(failure) => (Err(failure.clone()), Err(failure)),
-    }
+    let (sqs, urls, depth, dead_letter_queue) = match found.await {
+        Ok(found) => found,
+        Err(failure) => {
+            return Depths {
+                queue: Err(failure.clone()),
+                effects_queue: Err(failure.clone()),
+                dead_letters: Err(failure),
+            };
+        }
+    };
+    let effects_queue = async {
+        match &urls.effects {
+            Some(url) => queue(&sqs, url).await.map(|(depth, _)| Some(depth)),
+            None => Ok(None),
+        }
+    };
+    let dead_letters = async {
+        match &dead_letter_queue {
+            Some(name) => dead_letters(&sqs, name).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let (effects_queue, dead_letters) = futures::join!(effects_queue, dead_letters);
+    Depths { queue: Ok(Some(depth)), effects_queue, dead_letters }
 }
 
 /// The depth of a queue, and the name of its dead-letter queue.
@@ -180,8 +264,10 @@ impl Glance {
     fn unknown(&self) -> Vec<Need> {
         let parts = [
             ("pending", self.pending.as_ref().err()),
+            ("effects", self.effects.as_ref().err()),
             ("dead", self.dead.as_ref().err()),
             ("queue", self.queue.as_ref().err()),
+            ("effects_queue", self.effects_queue.as_ref().err()),
             ("dead_letters", self.dead_letters.as_ref().err()),
         ];
         #[cfg(feature = "aws")]
@@ -206,8 +292,9 @@ impl Glance {
             needs.push((
                 "records_died".to_owned(),
                 format!(
-                    "{} record(s) are DEAD: `hookonce list --state DEAD`, docs/runbook.md#records-died",
-                    dead.count
+                    "{} record(s) are DEAD{}: `hookonce list --state DEAD`, docs/runbook.md#records-died",
+                    dead.count,
+                    self.of_them_effects()
                 ),
             ));
         }
@@ -218,6 +305,17 @@ impl Glance {
                 format!(
                     "a record has been due for {}: the relay does not run or cannot keep up, \
                      docs/runbook.md#the-oldest-due-record-is-old",
+                    output::between(oldest, now)
+                ),
+            ));
+        }
+        let oldest = self.effects.as_ref().ok().and_then(|due| due.oldest);
+        if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
+            needs.push((
+                "effects_overdue".to_owned(),
+                format!(
+                    "an effect has been due for {}: relay or dispatcher do not run or cannot keep up, \
+                     docs/runbook.md#the-dispatcher-fails",
                     output::between(oldest, now)
                 ),
             ));
@@ -233,6 +331,16 @@ impl Glance {
         needs
     }
 
+    /// How many of the dead records are effects, in words.
+    fn of_them_effects(&self) -> String {
+        match &self.dead_effects {
+            Ok(DeadEffects { count: count @ 1.., at_least }) => {
+                format!(", {}{count} of them effects", if *at_least { "at least " } else { "" })
+            }
+            Ok(DeadEffects { count: 0, .. }) | Err(_) => String::new(),
+        }
+    }
+
     fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
         let depth =
             |depth: &Depth| json!({ "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed });
@@ -244,10 +352,16 @@ impl Glance {
         let aws = None::<serde_json::Value>;
         json!({
             "pending": pending.map(|due| due.count),
+            "effects": self.effects.as_ref().ok().map(|due| json!({
+                "pending": due.count,
+                "oldest_due_age_ms": age(due),
+                "dead": self.dead_effects.as_ref().ok().map(|effects| effects.count),
+            })),
             "dead": dead.map(|due| due.count),
             "oldest_due_age_ms": pending.and_then(age),
             "oldest_dead_age_ms": dead.and_then(age),
             "queue": self.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "aws": aws,
             "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
@@ -259,19 +373,30 @@ impl Glance {
             format!("{} visible, {} in flight, {} delayed", depth.visible, depth.in_flight, depth.delayed)
         };
         let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
-        let waits = pending.map(|due| {
+        let effects = self.effects.as_ref().ok();
+        let waits = |due: &Due| {
             let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
             due.oldest.map_or("none is due".to_owned(), oldest)
-        });
-        let died =
-            dead.and_then(|due| due.oldest).map(|at| format!("the oldest died {} ago", output::between(at, now)));
+        };
+        let died = dead.and_then(|due| due.oldest);
+        let died = died.map(|at| format!("the oldest died {} ago{}", output::between(at, now), self.of_them_effects()));
         let is_copy = matches!(self.queue, Ok(None));
-        let [queue, letters] = [&self.queue, &self.dead_letters].map(|it| it.as_ref().ok().and_then(Option::as_ref));
+        let queues = [&self.queue, &self.effects_queue, &self.dead_letters];
+        let [queue, effects_queue, letters] = queues.map(|it| it.as_ref().ok().and_then(Option::as_ref));
         let mut table = output::table(&[]);
         let number = |known: Option<u64>| known.map_or("not known".to_owned(), |known| known.to_string());
-        table.add_row(["PENDING".to_owned(), number(pending.map(|due| due.count)), waits.unwrap_or_default()]);
+        table.add_row([
+            "PENDING".to_owned(),
+            number(pending.map(|due| due.count)),
+            pending.map(waits).unwrap_or_default(),
+        ]);
+        let count = number(effects.map(|due| due.count));
+        table.add_row(["effects PENDING".to_owned(), count, effects.map(waits).unwrap_or_default()]);
         table.add_row(["DEAD".to_owned(), number(dead.map(|due| due.count)), died.unwrap_or_default()]);
-        for (name, known) in [("queue", queue), ("dead letters", letters)].into_iter().filter(|_| !is_copy) {
+        for (name, known) in [("queue", queue), ("effects queue", effects_queue), ("dead letters", letters)]
+            .into_iter()
+            .filter(|_| !is_copy)
+        {
             let count = number(known.map(|depth| depth.visible));
             table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
         }

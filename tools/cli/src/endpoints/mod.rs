@@ -1,42 +1,32 @@
-//! Endpoint documents and where they are kept: in a folder of this machine, or in Parameter Store.
+//! Endpoint documents, and the index of their ids that a deployed stack has.
 
-mod folder;
 #[cfg(feature = "aws")]
-mod parameters;
+mod index;
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clap::Args;
 use error_reporter::Report;
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
 use hookonce_runtime::index::{Drift, Rebuilt};
 
-use self::folder::Folder;
-pub(crate) use self::folder::{ids, read, read_all, store};
+#[cfg(feature = "aws")]
+use crate::documents::Parameters;
+use crate::documents::{DocumentStore, Folder};
+pub(crate) use crate::documents::{Place, Stored, missing};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::target::DataFolder;
+use crate::output;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
-
-/// A document as it is stored.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
-    /// Its JSON.
-    pub(crate) text: String,
-    /// Its number in the store, one more with each write. A folder has no numbers.
-    pub(crate) version: i64,
-    /// When it was last written.
-    pub(crate) changed_at: EpochMs,
-}
+use crate::target::{DataFolder, write};
 
 impl Stored {
     /// The document.
@@ -62,13 +52,8 @@ pub(crate) struct Listing {
     pub(crate) is_complete: bool,
 }
 
-/// Where endpoint documents are kept. The commands know nothing else of it.
-///
-/// Each write names what it starts from, and finds out whether another process was first, as far as the service allows.
-pub(crate) trait EndpointStore: Send + Sync {
-    /// The document of an endpoint, if there is one.
-    fn get<'a>(&'a self, id: &'a EndpointId) -> BoxFuture<'a, Result<Option<Stored>, Failure>>;
-
+/// Where endpoint documents are kept.
+pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
     /// The documents, valid or not, and what the index says of them. Leaves out endpoints above this number, or a few more.
     fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
 
@@ -79,67 +64,39 @@ pub(crate) trait EndpointStore: Send + Sync {
 
     /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.
     fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>>;
-
-    /// Refuses a document that is too large to be stored here.
-    fn fits(&self, text: &str) -> Result<(), Failure>;
-
-    /// Writes the document of a new endpoint. False if there is one already, with another text.
-    fn create<'a>(&'a self, id: &'a EndpointId, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>>;
-
-    /// Writes another document in the place of the one that was read.
-    fn replace<'a>(&'a self, id: &'a EndpointId, read: &'a Stored, text: &'a str)
-    -> BoxFuture<'a, Result<(), Failure>>;
-
-    /// Removes the document that was read.
-    fn remove<'a>(&'a self, id: &'a EndpointId, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-/// Whose endpoints a command acts on.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
-    #[command(flatten)]
-    pub(crate) folder: DataFolder,
-    /// Name of a deployed stack.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stack: Option<String>,
+/// Looking up a file that is not there costs nothing, so a folder has no index.
+impl EndpointStore for Folder<EndpointId> {
+    fn look(&self, _endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>> {
+        let listing = |documents| Listing { documents, drift: Drift::default(), is_complete: true };
+        async move { self.all().await.map(listing) }.boxed()
+    }
+
+    fn list<'a>(&'a self, _ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn rebuild_index<'a>(&'a self, _interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
+        ready(Ok(Rebuilt { kept: 0, is_complete: true })).boxed()
+    }
 }
 
 impl Place {
-    /// How to name the place again on the command line.
-    pub(crate) fn option(&self) -> String {
-        self.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
-    }
-
-    /// The documents of the named stack, or of this machine.
+    /// The endpoints of the named stack, or of this machine.
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
     pub(crate) async fn open(&self) -> Result<Box<dyn EndpointStore>, Failure> {
         match &self.stack {
-            None => Ok(Box::new(Folder(self.folder.clone()))),
+            None => Ok(Box::new(Folder::of(&self.folder))),
             #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(parameters::Parameters::open(stack).await?)),
+            Some(stack) => Ok(Box::new(Parameters::open(stack).await?)),
             #[cfg(not(feature = "aws"))]
             Some(_) => Err(without_aws()),
         }
     }
-}
-
-/// The failure for an endpoint that is not there.
-pub(crate) fn missing(id: &EndpointId) -> Failure {
-    Failure::usage(
-        format!("there is no endpoint {id}"),
-        "list them with `hookonce endpoint list`, or add it with `hookonce endpoint add`",
-    )
-}
-
-/// The failure when another process changed an endpoint first.
-fn overtaken(id: &EndpointId) -> Failure {
-    Failure::usage(
-        format!("endpoint {id} was changed by someone else after it was read; nothing was written"),
-        "look at it with `hookonce endpoint show`, then run the command again",
-    )
 }
 
 /// Checks an endpoint's id.
@@ -210,4 +167,38 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
     let prefixed = provider.facts().secret_prefix.as_ref().map(|prefix| format!("{prefix}{base64}"));
     let fits = |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok();
     prefixed.into_iter().chain([hex, base64]).find(fits)
+}
+
+/// Reads the document of a local endpoint.
+///
+/// # Errors
+/// [`Failure::Usage`] when there is none, or it is not valid.
+pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocument, Failure> {
+    let path = folder.endpoints().path(id);
+    let text = std::fs::read_to_string(&path).map_err(|_| missing(id))?;
+    EndpointDocument::parse(&text).map_err(|error| {
+        let what = format!("{}: {}", path.display(), Report::new(&error));
+        Failure::usage(what, "fix the file, or remove the endpoint")
+    })
+}
+
+/// All local endpoints, by id. Leaves out each one that is not valid, and prints why.
+pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocument> {
+    let read = |id: EndpointId| match read(folder, &id) {
+        Ok(document) => Some((id, document)),
+        Err(failure) => {
+            output::failure(&failure);
+            None
+        }
+    };
+    Folder::of(folder).ids().into_iter().filter_map(read).collect()
+}
+
+/// Checks and stores a local document, over any other.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid, or cannot be written.
+pub(crate) fn store(folder: &DataFolder, id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
+    check(id, document)?;
+    write(&folder.endpoints().path(id), &text_of(document))
 }

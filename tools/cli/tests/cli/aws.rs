@@ -383,6 +383,7 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("InboxTable", "inbox"),
         ("DomainTable", "domain"),
         ("HintQueue", "http://127.0.0.1:9/queue"),
+        ("EffectsQueue", "http://127.0.0.1:9/effects"),
         ("EndpointKeyArn", ""),
         ("IndexShards", "16"),
         ("IndexShardsRead", "16"),

@@ -7,6 +7,7 @@ mod aws;
 mod captures;
 mod demo;
 mod deployed;
+mod destinations;
 mod doctor;
 mod effects;
 mod endpoints;

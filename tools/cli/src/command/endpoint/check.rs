@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Checks every document that is stored.
 async fn check_all(place: &Place) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
-    let all = place.open().await?.look(usize::MAX).await?.documents;
+    let all = place.open().await?.all().await?;
     let tenant_elsewhere = |(id, stored): (&EndpointId, &Stored)| {
         stored.document(id).ok()?.tenant.filter(|tenant| tenant.as_str() != id.as_str())
     };

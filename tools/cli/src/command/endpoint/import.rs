@@ -69,7 +69,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             tell(&tally, false, arguments.json);
             return Ok(stopped());
         }
-        looked = store.look(usize::MAX) => looked?.documents,
+        found = store.all() => found?,
     };
     let mut fresh = Vec::new();
     for (id, document) in &documents {

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::providers::find;
 use crate::endpoints::{EndpointStore, Listing, Place, check_tenant, missing, text_of};
-pub(crate) use crate::endpoints::{fresh, ids, parse_id, read, read_all, store};
+pub(crate) use crate::endpoints::{fresh, parse_id, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -75,7 +75,7 @@ pub(crate) struct Add {
 }
 
 /// Parses a word into one of these values.
-fn word<T: Copy + Send + Sync + 'static>(
+pub(crate) fn word<T: Copy + Send + Sync + 'static>(
     values: &'static [T],
     as_str: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> + use<T> {
@@ -274,7 +274,7 @@ async fn index(arguments: &Index) -> Result<Exit, Failure> {
 async fn list(arguments: &List) -> Result<Exit, Failure> {
     let store = arguments.place.open().await?;
     let mut endpoints = Vec::new();
-    for (id, stored) in store.look(usize::MAX).await?.documents {
+    for (id, stored) in store.all().await? {
         match stored.document(&id) {
             Ok(document) => endpoints.push((id, document)),
             // A broken document stands in nobody's way.

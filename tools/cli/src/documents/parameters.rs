@@ -1,9 +1,11 @@
-//! The endpoint documents of a deployed stack: one `SecureString` parameter each, and the index of their ids.
+//! The documents of a deployed stack: one `SecureString` parameter each.
 //!
 //! Parameter Store refuses to create what exists, but has no other conditional write. A change therefore reads the version
 //! first, and finds in the version after its write whether another one came in between.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use aws_sdk_ssm::Client;
@@ -14,17 +16,13 @@ use aws_sdk_ssm::types::{Parameter, ParameterTier, ParameterType};
 use error_reporter::Report;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{SdkConfig, timeouts};
-use hookonce_runtime::index::{self, IndexStore, Rebuilt, SHARDS, StoredText};
 use tokio::time::MissedTickBehavior;
 
-use super::{EndpointStore, Listing, Stored, missing, overtaken};
+use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::account::{refused, signed_in};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::outputs::{DEPLOY_AGAIN, Outputs};
 
 /// How long one call may take, with its retries. Throttled calls wait and come again.
@@ -44,64 +42,83 @@ const PAGE: usize = 10;
 /// The time from one page to the next. An account has 40 reads a second, and the functions need them more.
 const PAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// The parameters below a stack's path.
-#[derive(Default)]
-struct Below {
-    endpoints: Vec<(EndpointId, Parameter)>,
-    /// The texts of the index, by shard.
-    texts: BTreeMap<u8, String>,
-    is_complete: bool,
+/// The parameters of one family below a stack's path.
+pub(crate) struct Below<I> {
+    /// The documents.
+    pub(crate) documents: Vec<(I, Stored)>,
+    /// The values of all other parameters, by the last part of their names.
+    pub(crate) others: BTreeMap<String, String>,
+    /// Whether these are all.
+    pub(crate) is_complete: bool,
 }
 
-/// The parameters of one stack.
-pub(super) struct Parameters {
+/// The parameters of one family of documents of one stack.
+pub(crate) struct Parameters<I> {
     client: Client,
-    stack: String,
+    /// The stack's name.
+    pub(crate) stack: String,
     /// Without the slash at its end.
     path: String,
     /// `None` for the account's own key.
     key: Option<String>,
+    family: PhantomData<fn() -> I>,
 }
 
-impl Parameters {
+impl<I: DocumentId> Parameters<I> {
     /// The parameters of a stack.
-    pub(super) async fn open(stack: &str) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or AWS does not answer.
+    pub(crate) async fn open(stack: &str) -> Result<Self, Failure> {
         let config = signed_in().await?;
         let outputs = Outputs::of(&config, stack).await?;
         let Some(key) = outputs.endpoint_key else {
             return Err(Failure::usage(
-                "this stack does not say which key encrypts its endpoints: its template is older than this command",
+                format!(
+                    "this stack does not say which key encrypts its {}: its template is older than this command",
+                    I::FOLDER
+                ),
                 DEPLOY_AGAIN,
             ));
         };
         Ok(Self {
             client: client(&config),
             stack: stack.to_owned(),
-            path: format!("/hookonce/{stack}/endpoints"),
+            path: format!("/hookonce/{stack}/{}", I::FOLDER),
             key: Some(key).filter(|key| !key.is_empty()),
+            family: PhantomData,
         })
     }
 
-    fn name(&self, id: &EndpointId) -> String {
-        format!("{}/{id}", self.path)
-    }
-
-    fn shard_name(&self, shard: u8) -> String {
-        format!("{}/{}", self.path, index::parameter(shard))
+    /// The full name of a parameter.
+    pub(crate) fn name(&self, last: &dyn Display) -> String {
+        format!("{}/{last}", self.path)
     }
 
     /// Reads a parameter, or one of its versions, if there is one.
-    async fn read(&self, name: &str, version: Option<i64>) -> Result<Option<Parameter>, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure`] when Parameter Store refuses or does not answer.
+    pub(crate) async fn read(&self, name: &str, version: Option<i64>) -> Result<Option<Stored>, Failure> {
         let name = version.map_or_else(|| name.to_owned(), |version| format!("{name}:{version}"));
         match self.client.get_parameter().name(name).with_decryption(true).send().await {
-            Ok(answer) => Ok(answer.parameter),
+            Ok(answer) => Ok(answer.parameter.map(stored)),
             Err(error) if ["ParameterNotFound", "ParameterVersionNotFound"].contains(&code(&error)) => Ok(None),
             Err(error) => Err(failed("ssm:GetParameter", error)),
         }
     }
 
     /// Writes a parameter and returns its version. `None` if it exists and must not.
-    async fn write(&self, name: &str, text: &str, kind: ParameterType, over: bool) -> Result<Option<i64>, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure`] when Parameter Store refuses or does not answer.
+    pub(crate) async fn write(
+        &self,
+        name: &str,
+        text: &str,
+        kind: ParameterType,
+        over: bool,
+    ) -> Result<Option<i64>, Failure> {
         let secret = kind == ParameterType::SecureString;
         let put = self.client.put_parameter().name(name).value(text).r#type(kind).overwrite(over);
         let put = put.set_key_id(self.key.clone().filter(|_| secret));
@@ -118,75 +135,70 @@ impl Parameters {
         put_outcome(put.send().await)
     }
 
-    /// All parameters below the path, with their values. Leaves out endpoints above this number, or a few more.
-    async fn below(&self, decrypt: bool, endpoints_max: usize) -> Result<Below, Failure> {
+    /// All parameters below the path, with their values. Leaves out documents above this number, or a few more.
+    ///
+    /// # Errors
+    /// [`Failure`] when Parameter Store refuses or does not answer.
+    pub(crate) async fn below(&self, decrypt: bool, documents_max: usize) -> Result<Below<I>, Failure> {
         let asked = self.client.get_parameters_by_path().path(&self.path).with_decryption(decrypt);
         let mut pages = asked.max_results(i32::try_from(PAGE).unwrap_or(1)).into_paginator().send();
-        let mut below = Below::default();
+        let mut below = Below { documents: Vec::new(), others: BTreeMap::new(), is_complete: false };
         let mut clock = tokio::time::interval(PAGE_PAUSE);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while below.endpoints.len() < endpoints_max {
+        while below.documents.len() < documents_max {
             clock.tick().await;
             let Some(page) = pages.next().await else {
                 below.is_complete = true;
-                return Ok(below);
+                break;
             };
             let page = page.map_err(|error| failed("ssm:GetParametersByPath", error))?;
             below.add(page.parameters.unwrap_or_default());
-        }
-        // Somewhere in the pages that are left out stand texts of the index.
-        for shard in 0..SHARDS {
-            if !below.texts.contains_key(&shard) {
-                let text = self.read(&self.shard_name(shard), None).await?.and_then(|parameter| parameter.value);
-                below.texts.extend(text.map(|text| (shard, text)));
-            }
         }
         Ok(below)
     }
 
     /// Refuses if the parameter is not the version that was read.
-    async fn unchanged(&self, id: &EndpointId, read: &Stored) -> Result<(), Failure> {
+    async fn unchanged(&self, id: &I, read: &Stored) -> Result<(), Failure> {
         let now = self.read(&self.name(id), None).await?.ok_or_else(|| missing(id))?;
-        if now.version() == read.version { Ok(()) } else { Err(overtaken(id)) }
+        if now.version == read.version { Ok(()) } else { Err(overtaken(id)) }
     }
 
-    async fn create_one(&self, id: &EndpointId, text: &str) -> Result<bool, Failure> {
+    async fn create_one(&self, id: &I, text: &str) -> Result<bool, Failure> {
         fits(text)?;
         if self.write(&self.name(id), text, ParameterType::SecureString, false).await?.is_some() {
             return Ok(true);
         }
         // The reply to our own write may have been lost, and the client sent it again.
         let found = self.read(&self.name(id), None).await?;
-        Ok(found.is_some_and(|found| found.value() == Some(text)))
+        Ok(found.is_some_and(|found| found.text == text))
     }
 
-    async fn replace_one(&self, id: &EndpointId, read: &Stored, text: &str) -> Result<(), Failure> {
+    async fn replace_one(&self, id: &I, read: &Stored, text: &str) -> Result<(), Failure> {
         fits(text)?;
         self.unchanged(id, read).await?;
         let written = self.overwrite(id, read, text).await;
-        let advice = format!(". `hookonce endpoint show {id} --reveal --stack {}` prints what is in force", self.stack);
+        let advice =
+            format!(". `hookonce {} show {id} --reveal --stack {}` prints what is in force", I::NOUN, self.stack);
         written.map_err(|failure| failure.with("; the write was sent, so the new secret may be in force", &advice))
     }
 
     /// Writes over what was read, and finds out whether somebody else wrote or removed it meanwhile.
-    async fn overwrite(&self, id: &EndpointId, read: &Stored, text: &str) -> Result<(), Failure> {
-        let name = self.name(id);
+    async fn overwrite(&self, id: &I, read: &Stored, text: &str) -> Result<(), Failure> {
+        let (name, noun) = (self.name(id), I::NOUN);
         let written = self.write(&name, text, ParameterType::SecureString, true).await?.unwrap_or(read.version + 1);
         // A parameter that is removed and written again counts from 1.
         if written <= read.version {
             return Err(Failure::usage(
-                format!("endpoint {id} was removed by someone else at the same moment, and this write brought it back"),
-                format!("if it must go, remove it again: `hookonce endpoint remove {id} --stack {}`", self.stack),
+                format!("{noun} {id} was removed by someone else at the same moment, and this write brought it back"),
+                format!("if it must go, remove it again: `hookonce {noun} remove {id} --stack {}`", self.stack),
             ));
         }
         for version in read.version + 1..written {
             let other = self.read(&name, Some(version)).await?;
             // Our own write counts twice if its first reply was lost.
-            if other.is_none_or(|other| other.value() != Some(text)) {
+            if other.is_none_or(|other| other.text != text) {
                 return Err(Failure::usage(
-                    format!(
-                        "endpoint {id} was changed by someone else at the same moment: version {version} of {name}"
-                    ),
+                    format!("{noun} {id} was changed by someone else at the same moment: version {version} of {name}"),
                     format!(
                         "compare it with version {written}, which is in force now: \
                          aws ssm get-parameter --with-decryption --name {name}:{version}"
@@ -198,66 +210,40 @@ impl Parameters {
     }
 }
 
-impl Below {
+impl<I: DocumentId> Below<I> {
     fn add(&mut self, parameters: Vec<Parameter>) {
         for parameter in parameters {
             let Some(last) = parameter.name().and_then(|name| name.rsplit('/').next()) else { continue };
-            // The index stands beside the endpoints, and its names are no ids.
-            if let Some(shard) = (0..SHARDS).find(|shard| index::parameter(*shard) == last) {
-                self.texts.extend(parameter.value.map(|text| (shard, text)));
-            } else if let Ok(id) = EndpointId::parse(last) {
-                self.endpoints.push((id, parameter));
+            match I::of(last) {
+                Some(id) => self.documents.push((id, stored(parameter))),
+                None => self.others.extend(parameter.value.clone().map(|text| (last.to_owned(), text))),
             }
         }
     }
 }
 
-impl EndpointStore for Parameters {
-    fn get<'a>(&'a self, id: &'a EndpointId) -> BoxFuture<'a, Result<Option<Stored>, Failure>> {
-        async { Ok(self.read(&self.name(id), None).await?.map(stored)) }.boxed()
+impl<I: DocumentId> DocumentStore<I> for Parameters<I> {
+    fn get<'a>(&'a self, id: &'a I) -> BoxFuture<'a, Result<Option<Stored>, Failure>> {
+        async { self.read(&self.name(id), None).await }.boxed()
     }
 
-    fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>> {
-        let looked = async move {
-            let Below { endpoints, texts, is_complete } = self.below(true, endpoints_max).await?;
-            let ids: Vec<_> = endpoints.iter().map(|(id, _)| id.clone()).collect();
-            let mut drift = index::drift(&texts, &ids);
-            if !is_complete {
-                // The endpoints that were left out are listed, too.
-                drift.orphaned = 0;
-            }
-            let documents = endpoints.into_iter().map(|(id, parameter)| (id, stored(parameter))).collect();
-            Ok(Listing { documents, drift, is_complete })
-        };
-        looked.boxed()
-    }
-
-    fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
-        index::list(self, ids, System.moment().now).boxed()
-    }
-
-    fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
-        index::rebuild(self, System.moment().now, || !interrupt.came()).boxed()
+    fn all(&self) -> BoxFuture<'_, Result<BTreeMap<I, Stored>, Failure>> {
+        async { Ok(self.below(true, usize::MAX).await?.documents.into_iter().collect()) }.boxed()
     }
 
     fn fits(&self, text: &str) -> Result<(), Failure> {
         fits(text)
     }
 
-    fn create<'a>(&'a self, id: &'a EndpointId, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
+    fn create<'a>(&'a self, id: &'a I, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
         self.create_one(id, text).boxed()
     }
 
-    fn replace<'a>(
-        &'a self,
-        id: &'a EndpointId,
-        read: &'a Stored,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Failure>> {
+    fn replace<'a>(&'a self, id: &'a I, read: &'a Stored, text: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
         self.replace_one(id, read, text).boxed()
     }
 
-    fn remove<'a>(&'a self, id: &'a EndpointId, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
+    fn remove<'a>(&'a self, id: &'a I, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
         let remove = async {
             self.unchanged(id, read).await?;
             match self.client.delete_parameter().name(self.name(id)).send().await {
@@ -268,44 +254,6 @@ impl EndpointStore for Parameters {
             }
         };
         remove.boxed()
-    }
-}
-
-impl IndexStore for Parameters {
-    type Error = Failure;
-
-    async fn ids(&self) -> Result<Vec<EndpointId>, Failure> {
-        Ok(self.below(false, usize::MAX).await?.endpoints.into_iter().map(|(id, _)| id).collect())
-    }
-
-    async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Failure> {
-        let found = self.read(&self.shard_name(shard), None).await?;
-        let text = |found: Parameter| StoredText {
-            version: found.version(),
-            written_at: changed_at(&found),
-            text: found.value.unwrap_or_default(),
-        };
-        Ok(found.map(text))
-    }
-
-    async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Failure> {
-        let name = self.shard_name(shard);
-        let found = self.read(&name, Some(version)).await?;
-        found.and_then(|found| found.value).ok_or_else(|| {
-            Failure::unavailable(
-                format!("version {version} of {name}, which another command wrote, cannot be read"),
-                format!(
-                    "run the command again; then `hookonce endpoint index --stack {}` says what the index lacks",
-                    self.stack
-                ),
-            )
-        })
-    }
-
-    async fn write(&self, shard: u8, text: &str) -> Result<i64, Failure> {
-        let name = self.shard_name(shard);
-        let written = self.write(&name, text, ParameterType::String, true).await?;
-        written.ok_or_else(|| Failure::unavailable(format!("{name} was not written"), "run the command again"))
     }
 }
 
@@ -330,7 +278,7 @@ fn fits(text: &str) -> Result<(), Failure> {
     }
     Err(Failure::usage(
         format!("the document has {} bytes, and a parameter holds {ADVANCED_BYTES_MAX} at most", text.len()),
-        "remove older secrets, or split the source ranges over several endpoints",
+        "make it shorter: remove older secrets, source ranges or headers",
     ))
 }
 

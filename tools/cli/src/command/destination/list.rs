@@ -1,0 +1,72 @@
+//! `hookonce destination list`: the destinations of a stack, or the ready-made documents.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::destinations::ready::{Ready, all};
+use crate::destinations::{read, shown_url};
+use crate::documents::Place;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// List the ready-made documents instead: what they are based on, and what they need.
+    #[arg(long, conflicts_with_all = ["stack", "data"])]
+    ready: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.ready {
+        ready(arguments.json);
+        return Ok(Exit::Done);
+    }
+    let mut destinations = Vec::new();
+    for (id, stored) in arguments.place.destinations().await?.all().await? {
+        match read(&id, &stored) {
+            Ok(document) => destinations.push((id, document, stored.changed_at)),
+            // A broken document stands in nobody's way.
+            Err(failure) => output::failure(&failure),
+        }
+    }
+    if arguments.json {
+        let row = |(id, document, changed_at): &(_, hookonce_runtime::destination::DestinationDocument, _)| {
+            let hookonce_protocol::time::EpochMs(changed_at) = *changed_at;
+            json!({ "id": id, "kind": document.kind, "class": document.class,
+                "url": document.url.as_deref().map(shown_url), "changed_at_ms": changed_at })
+        };
+        output::json(&destinations.iter().map(row).collect::<Vec<_>>());
+        return Ok(Exit::Done);
+    }
+    let mut table = output::table(&["id", "class", "url", "last written"]);
+    for (id, document, changed_at) in &destinations {
+        let class = document.class.map_or("-", |class| class.as_str());
+        let url = document.url.as_deref().map_or_else(|| "-".to_owned(), shown_url);
+        table.add_row([id.as_str(), class, &url, &output::local_moment(*changed_at)]);
+    }
+    output::print(&table);
+    Ok(Exit::Done)
+}
+
+fn ready(as_json: bool) {
+    if as_json {
+        let row = |ready: &Ready| {
+            json!({ "id": ready.id, "name": ready.name, "because": ready.because, "source": ready.source,
+                "note": ready.note, "url_from": ready.url_from, "credential": ready.credential.what(),
+                "document": ready.document })
+        };
+        return output::json(&all().iter().map(row).collect::<Vec<_>>());
+    }
+    let mut table = output::table(&["id", "class", "because", "needs"]);
+    for ready in all() {
+        let class = ready.document.class.map_or("-", |class| class.as_str());
+        table.add_row([ready.id.as_str(), class, &ready.because, ready.credential.what()]);
+    }
+    output::print(&table);
+    output::note("\n`hookonce destination add ID --secret -` adds one; docs/destinations.md names the page of each.");
+}

@@ -1,0 +1,182 @@
+//! `hookonce destination test`: one call, and what its answer means.
+//!
+//! The call is made as the dispatcher makes it, with a key of its own, and nothing repeats it. By default it is a POST of a
+//! small payload that means nothing to most callees, so a refusal shows that address, TLS and credential are right. It comes
+//! from this machine: whether the functions can reach a private address is not shown.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use error_reporter::Report;
+use hookonce_protocol::destination::{Called, Class, Delivery};
+use hookonce_protocol::effect::{DestinationId, Method};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::body;
+use hookonce_runtime::destination::{Attempt, Destination, HttpCaller, Trouble};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::endpoint::word;
+use crate::destinations::{check, parse_id, read};
+use crate::documents::{Place, missing};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// The methods that an effect can have.
+const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];
+
+/// What is sent without `--file`: as JSON, and as a form.
+const PROBE: &str = r#"{"hookonce":"test"}"#;
+const PROBE_FORM: &str = "hookonce=test";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Destination id.
+    id: String,
+    /// Payload to send. Without it, one that means nothing.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Method.
+    #[arg(long, default_value = "POST", value_parser = word(&METHODS, Method::as_str))]
+    method: Method,
+    /// What follows the address, such as /v1/ping.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    path: String,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.id)?;
+    let stored = arguments.place.destinations().await?.get(&id).await?.ok_or_else(|| missing(&id))?;
+    let destination = check(&id, &read(&id, &stored)?)?;
+    let delivery = delivery(&id, &destination, &arguments)?;
+    let host = destination.target.authority.host().to_owned();
+    if !arguments.yes {
+        output::note(&format!(
+            "this makes one real {} to {host}, which may have an effect there",
+            delivery.method.as_str()
+        ));
+        if !output::confirm("Send it?") {
+            return Err(Failure::usage("nobody agreed to that", "pass --yes to send it"));
+        }
+    }
+    // A stack on AWS never calls loopback.
+    let caller = if arguments.place.stack.is_some() { HttpCaller::new() } else { HttpCaller::on_loopback() };
+    let started = System.moment();
+    let attempt = caller.attempt(&destination, &delivery, started).await;
+    let duration_ms = System.moment().now.0.saturating_sub(started.now.0).max(0);
+    let class = destination.terms().class;
+    let (outcome, then) = (word_of(attempt.called), then(class, attempt.called));
+    let done = matches!(attempt.called, Called::Done { .. });
+    if arguments.json {
+        output::json(&json!({
+            "destination": id, "method": delivery.method.as_str(), "host": host, "key": delivery.idempotency_key,
+            "status": attempt.answer.as_ref().ok(), "trouble": attempt.answer.as_ref().err().map(Trouble::word),
+            "sent": attempt.sent, "outcome": outcome, "then": then, "duration_ms": duration_ms,
+        }));
+    } else {
+        print(&arguments, &delivery, &attempt, &host, then, duration_ms);
+    }
+    Ok(if done { Exit::Done } else { Exit::No })
+}
+
+fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments) -> Result<Delivery, Failure> {
+    let is_form = destination.target.content_type.as_ref().is_some_and(|content_type| content_type == FORM);
+    let payload = match &arguments.file {
+        Some(file) => std::fs::read(file)
+            .map_err(|error| Failure::usage(format!("reading {} failed: {error}", file.display()), "check the path"))?,
+        None if is_form => PROBE_FORM.into(),
+        None => PROBE.into(),
+    };
+    let is_json = serde_json::from_slice::<Value>(&payload).is_ok();
+    let key = Uuid::new_v4().to_string();
+    let endpoint = EndpointId::parse("hookonce-test").map_err(|error| Failure::usage(error.to_string(), ""))?;
+    Ok(Delivery {
+        effect: RecordKey::delivery(&endpoint, &key),
+        event: RecordKey::delivery(&endpoint, &key),
+        destination: id.clone(),
+        idempotency_key: key,
+        method: arguments.method,
+        path: arguments.path.clone(),
+        content_type: if is_json { "application/json" } else { "application/octet-stream" }.to_owned(),
+        body: body::compress(&payload).map_err(|error| Failure::usage(error.to_string(), "send a smaller payload"))?,
+        hops: 0,
+    })
+}
+
+/// How a call ended, in the words of the documentation.
+fn word_of(called: Called) -> &'static str {
+    match called {
+        Called::Done { .. } => "done",
+        Called::NotDone { .. } => "not_done",
+        Called::Refused { .. } => "refused",
+        Called::Unknown { .. } | Called::Unclear { .. } => "unclear",
+    }
+}
+
+/// What becomes of an effect whose first call ends so.
+fn then(class: Class, called: Called) -> &'static str {
+    match (called, class) {
+        (Called::Done { .. }, _) => "the effect is DELIVERED",
+        (Called::NotDone { .. }, _) => "the effect is called again later, and no attempt is counted",
+        (Called::Refused { .. }, _) => "the effect is DEAD as REFUSED",
+        (Called::Unknown { .. }, _) | (Called::Unclear { .. }, Class::AtMostOnce) => {
+            "the effect is DEAD as UNKNOWN_OUTCOME"
+        }
+        (Called::Unclear { .. }, Class::Keyed { .. }) => {
+            "the effect is called again with the same key, within its window"
+        }
+        (Called::Unclear { .. }, Class::AtLeastOnce) => "the effect is called again with the same key",
+    }
+}
+
+fn print(arguments: &Arguments, delivery: &Delivery, attempt: &Attempt, host: &str, then: &str, duration_ms: i64) {
+    let mut table = output::table(&[]);
+    table.add_row(["call", &format!("{} {host}, key {}", delivery.method.as_str(), delivery.idempotency_key)]);
+    let answer = match &attempt.answer {
+        Ok(status) => format!("{status} after {duration_ms}ms"),
+        Err(trouble) => format!("none: {}", Report::new(trouble)),
+    };
+    table.add_row(["answer", &answer]);
+    let left = if attempt.sent { "" } else { "; nothing has left this machine" };
+    table.add_row(["means", &format!("{}{left}", word_of(attempt.called).replace('_', " "))]);
+    table.add_row(["then", then]);
+    output::print(&table);
+    if let Some(advice) = advice(attempt, arguments.file.is_none()) {
+        output::note(&format!("  try: {advice}"));
+    }
+}
+
+/// What to do about an answer.
+fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
+    Some(match &attempt.answer {
+        Ok(401 | 403) => "the callee does not take the credential: `hookonce destination rotate`",
+        Ok(404 | 405) => "this address takes no such call: pass --path and --method of one that it knows",
+        Ok(300..=399) => "a redirect is never followed: put the address that it leads to into the document",
+        Ok(400 | 422) if is_probe => {
+            "the callee was reached and does not know this payload: pass --file, --path and --method of a real call"
+        }
+        Ok(500..=599) => "the callee failed: look there, and send it again",
+        Ok(_) => return None,
+        Err(Trouble::Lookup(_)) => "check the name of the host in the document's url",
+        Err(Trouble::Address) => {
+            "the host leads to an address that no destination may have; --allow-private permits private ones"
+        }
+        Err(Trouble::Connect(_)) => "check host and port, and whether a firewall is between",
+        Err(Trouble::Tls(_) | Trouble::NoTls) => {
+            "the certificate must be of a known authority, for the host of the url, and not expired"
+        }
+        Err(Trouble::Exchange(_)) => "the callee broke off: look there whether the call was done",
+        Err(Trouble::Time) => "raise timeout_ms in the document, or look whether the callee is slow",
+        Err(Trouble::Unsendable(_)) => "path, payload and document do not fit together: docs/effects.md",
+    })
+}

@@ -1,0 +1,156 @@
+//! Destination documents: reading, checking, and showing them without their secrets.
+
+pub(crate) mod ready;
+mod waiting;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use error_reporter::Report;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_runtime::destination::{Destination, DestinationDocument};
+
+pub(crate) use self::waiting::{Waiting, waiting};
+#[cfg(feature = "aws")]
+use crate::documents::Parameters;
+use crate::documents::{DocumentStore, Folder, Place, Stored};
+use crate::failure::Failure;
+#[cfg(not(feature = "aws"))]
+use crate::target::without_aws;
+
+/// What stands for a secret.
+pub(crate) const HIDDEN: &str = "<hidden>";
+
+/// How many steps of a URL's path are shown, and how long they may be. What comes later, or is longer, may be a secret: that
+/// of Slack, Discord and Telegram is.
+const STEPS_SHOWN: usize = 2;
+const STEP_BYTES_SHOWN: usize = 20;
+
+/// Headers whose values anybody may know.
+const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
+
+impl Place {
+    /// The destinations of the named stack, or of this machine.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or AWS does not answer.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    pub(crate) async fn destinations(&self) -> Result<Box<dyn DocumentStore<DestinationId>>, Failure> {
+        match &self.stack {
+            None => Ok(Box::new(Folder::of(&self.folder))),
+            #[cfg(feature = "aws")]
+            Some(stack) => Ok(Box::new(Parameters::open(stack).await?)),
+            #[cfg(not(feature = "aws"))]
+            Some(_) => Err(without_aws()),
+        }
+    }
+}
+
+/// Checks the id of a destination.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid.
+pub(crate) fn parse_id(id: &str) -> Result<DestinationId, Failure> {
+    DestinationId::parse(id)
+        .map_err(|error| Failure::usage(error.to_string(), "choose another id, such as stripe-main"))
+}
+
+/// The document of a text, of what this names.
+///
+/// # Errors
+/// [`Failure::Usage`] with the place and the reason of each fault.
+pub(crate) fn parse(what: &str, text: &str) -> Result<DestinationDocument, Failure> {
+    DestinationDocument::parse(text).map_err(|error| {
+        Failure::usage(format!("{what}: {}", Report::new(&error)), "schemas/destination.json describes every field")
+    })
+}
+
+/// Checks a document as the dispatcher does.
+///
+/// # Errors
+/// [`Failure::Usage`] with the field and the reason of each fault.
+pub(crate) fn check(id: &DestinationId, document: &DestinationDocument) -> Result<Destination, Failure> {
+    Destination::new(id.clone(), document).map_err(|error| {
+        Failure::usage(format!("destination {id}: {error}"), "docs/effects.md says what the fields promise")
+    })
+}
+
+/// The document of what is stored.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid.
+pub(crate) fn read(id: &DestinationId, stored: &Stored) -> Result<DestinationDocument, Failure> {
+    parse(&format!("destination {id}"), &stored.text)
+}
+
+/// A document as it is stored.
+pub(crate) fn text_of(document: &DestinationDocument) -> String {
+    // Plain data always serialises.
+    serde_json::to_string_pretty(document).unwrap_or_default()
+}
+
+/// Generates a secret of the Standard Webhooks specification.
+pub(crate) fn make_signing_secret() -> String {
+    let random: [u8; 32] = rand::random();
+    format!("whsec_{}", STANDARD.encode(random))
+}
+
+/// Hides what may be secret.
+pub(crate) fn hide(document: &mut DestinationDocument) {
+    let open = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        OPEN_HEADERS.contains(&name.as_str()) || name.ends_with("-version")
+    };
+    let headers = document.headers.iter_mut().filter(|(name, _)| !open(name)).map(|(_, value)| value);
+    for value in headers.chain(&mut document.standard_webhooks_secret) {
+        HIDDEN.clone_into(value);
+    }
+    document.url = document.url.as_deref().map(shown_url);
+}
+
+/// A URL without what may be secret in it.
+pub(crate) fn shown_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?<hidden>"));
+    let mut parts = rest.split('/');
+    let mut shown = format!("{scheme}://{}", parts.next().unwrap_or_default());
+    for (index, step) in parts.enumerate() {
+        if step.is_empty() || (index < STEPS_SHOWN && step.len() < STEP_BYTES_SHOWN) {
+            shown.push('/');
+            shown.push_str(step);
+        } else {
+            shown.push_str("/<hidden>");
+            break;
+        }
+    }
+    shown + query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_the_secret_that_some_services_keep_in_it() {
+        for (url, shown) in [
+            ("https://api.stripe.com/v1", "https://api.stripe.com/v1"),
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/"),
+            ("https://hooks.slack.com/services/T0/B0/xyz", "https://hooks.slack.com/services/T0/<hidden>"),
+            ("https://discord.com/api/webhooks/1/token", "https://discord.com/api/webhooks/<hidden>"),
+            ("https://api.telegram.org/bot123:AAAAAAAAAAAAAAAAAAAAA", "https://api.telegram.org/<hidden>"),
+            ("https://a.example/in?token=hush", "https://a.example/in?<hidden>"),
+        ] {
+            assert_eq!(shown_url(url), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_holds_no_secret() {
+        let text = r#"{"kind": "http", "url": "https://a.example/b/c/hush", "class": "at_least_once",
+            "headers": {"authorization": "hush", "X-Api-Key": "hush", "Accept": "text/plain", "stripe-version": "2"},
+            "standard_webhooks_secret": "whsec_hush"}"#;
+        let mut document = parse("a", text).unwrap();
+        hide(&mut document);
+        let shown = text_of(&document);
+        assert!(!shown.contains("hush") && shown.contains("text/plain") && shown.contains(r#""2""#), "{shown}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The index of a stack's endpoint ids: parameters beside those of the endpoints, whose names are no ids.
+
+use aws_sdk_ssm::types::ParameterType;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hookonce_protocol::key::EndpointId;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::index::{self, IndexStore, Rebuilt, SHARDS, StoredText};
+
+use super::{EndpointStore, Listing};
+use crate::documents::{Below, Parameters, Stored};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+impl EndpointStore for Parameters<EndpointId> {
+    fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>> {
+        let looked = async move {
+            let Below { documents, mut others, is_complete } = self.below(true, endpoints_max).await?;
+            let mut texts = std::collections::BTreeMap::new();
+            for shard in 0..SHARDS {
+                let text = match others.remove(&index::parameter(shard)) {
+                    // Somewhere in the pages that are left out stand texts of the index.
+                    None if !is_complete => {
+                        let found = self.read(&self.name(&index::parameter(shard)), None).await?;
+                        found.map(|found| found.text)
+                    }
+                    text => text,
+                };
+                texts.extend(text.map(|text| (shard, text)));
+            }
+            let ids: Vec<_> = documents.iter().map(|(id, _)| id.clone()).collect();
+            let mut drift = index::drift(&texts, &ids);
+            if !is_complete {
+                // The endpoints that were left out are listed, too.
+                drift.orphaned = 0;
+            }
+            Ok(Listing { documents: documents.into_iter().collect(), drift, is_complete })
+        };
+        looked.boxed()
+    }
+
+    fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
+        index::list(self, ids, System.moment().now).boxed()
+    }
+
+    fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
+        index::rebuild(self, System.moment().now, || !interrupt.came()).boxed()
+    }
+}
+
+impl IndexStore for Parameters<EndpointId> {
+    type Error = Failure;
+
+    async fn ids(&self) -> Result<Vec<EndpointId>, Failure> {
+        Ok(self.below(false, usize::MAX).await?.documents.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn newest(&self, shard: u8) -> Result<Option<StoredText>, Failure> {
+        let found = self.read(&self.name(&index::parameter(shard)), None).await?;
+        let text =
+            |found: Stored| StoredText { version: found.version, written_at: found.changed_at, text: found.text };
+        Ok(found.map(text))
+    }
+
+    async fn overwritten(&self, shard: u8, version: i64) -> Result<String, Failure> {
+        let name = self.name(&index::parameter(shard));
+        let found = self.read(&name, Some(version)).await?;
+        found.map(|found| found.text).ok_or_else(|| {
+            Failure::unavailable(
+                format!("version {version} of {name}, which another command wrote, cannot be read"),
+                format!(
+                    "run the command again; then `hookonce endpoint index --stack {}` says what the index lacks",
+                    self.stack
+                ),
+            )
+        })
+    }
+
+    async fn write(&self, shard: u8, text: &str) -> Result<i64, Failure> {
+        let name = self.name(&index::parameter(shard));
+        let written = self.write(&name, text, ParameterType::String, true).await?;
+        written.ok_or_else(|| Failure::unavailable(format!("{name} was not written"), "run the command again"))
+    }
+}

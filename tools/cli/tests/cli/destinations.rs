@@ -1,0 +1,308 @@
+//! `hookonce destination`, here and on a deployed stack: ready-made documents, documents of one's own, and what a call says.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+use std::thread;
+
+use serde_json::{Value, json as object};
+
+use crate::aws::{Aws, written_by_the_template};
+use crate::support::{Workspace, json, root, text, wait_until};
+
+/// Exit code, and all that was printed.
+fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String) {
+    let output = workspace.run(&[&["destination"], arguments].concat());
+    (output.status.code().unwrap(), text(&output))
+}
+
+fn give(workspace: &Workspace, arguments: &[&str], input: &str) -> (i32, String) {
+    let output = workspace.run_with_input(&[&["destination"], arguments].concat(), input);
+    (output.status.code().unwrap(), text(&output))
+}
+
+fn stored(workspace: &Workspace, id: &str) -> Value {
+    serde_json::from_str(&workspace.read(&format!(".hookonce/destinations/{id}.json"))).unwrap()
+}
+
+/// Answers every call with this status. Ends with the test's process.
+fn receiver(status: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut call in listener.incoming().flatten() {
+            let _ = call.read(&mut [0; 65_536]);
+            let _ = call.write_all(
+                format!("HTTP/1.1 {status} It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").as_bytes(),
+            );
+        }
+    });
+    port
+}
+
+/// A port where nobody listens any more.
+fn nobody() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
+    let workspace = Workspace::new();
+    for (arguments, said) in [
+        (&["add", "stripe"][..], "pass `--secret -`"),
+        (&["add", "stripe", "--secret", "sk_live_hush"], "every process of this machine can read it"),
+        (&["add", "pay", "--ready", "nobody", "--secret", "-"], "no ready-made document"),
+        (&["add", "adyen", "--secret", "-"], "no API key came"),
+    ] {
+        let (code, printed) = run(&workspace, arguments);
+        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{printed}");
+    }
+    let (code, printed) = give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n");
+    assert!(code == 2 && printed.contains("pass --url URL"), "{printed}");
+
+    let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n");
+    assert!(code == 0 && printed.contains("destination stripe is keyed"), "{printed}");
+    assert!(printed.contains("https://docs.stripe.com/api/idempotent_requests"), "{printed}");
+    let document = stored(&workspace, "stripe");
+    assert_eq!(document["headers"]["authorization"], "Bearer sk_live_hush");
+    assert_eq!((&document["class"], &document["key_window_hours"]), (&object!("keyed"), &object!(24)));
+    let path = workspace.path(".hookonce/destinations/stripe.json");
+    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "other");
+    assert!(code == 2 && printed.contains("already exists"), "{printed}");
+    assert_eq!(stored(&workspace, "stripe"), document);
+    let second = ["add", "stripe-eu", "--ready", "stripe", "--secret", "-", "--account", "eu"];
+    assert_eq!(give(&workspace, &second, "sk_live_eu").0, 0);
+    assert_eq!(stored(&workspace, "stripe-eu")["account"], "eu");
+    let choice = ["add", "slack", "--secret", "-", "--class", "at_least_once"];
+    assert_eq!(give(&workspace, &choice, "xoxb-hush").0, 0);
+    assert_eq!(stored(&workspace, "slack")["class"], "at_least_once");
+    for shown in [&["list"][..], &["list", "--json"], &["show", "stripe"], &["show", "stripe", "--json"], &["check"]] {
+        let (code, printed) = run(&workspace, shown);
+        assert!(code == 0 && printed.contains("stripe") && !printed.contains("hush"), "{printed}");
+    }
+    assert!(run(&workspace, &["show", "stripe", "--reveal"]).1.contains("sk_live_hush"));
+}
+
+#[test]
+fn a_destination_of_ones_own_is_checked_field_by_field() {
+    let workspace = Workspace::new();
+    let url = ["--url", "https://api.example.com/v1"];
+    for (arguments, said) in [
+        (&["--class", "keyed"][..], "key_window_hours: `keyed` needs it"),
+        (&["--class", "exactly_once"], "invalid value 'exactly_once'"),
+        (&[], "class: say `keyed`"),
+        (&["--class", "at_least_once", "--header", "Authorization=Bearer hush"], "pass `--header authorization=-`"),
+        (&["--class", "at_least_once", "--secret", "-"], "no secret came"),
+        (&["--class", "at_least_once", "--url", "http://api.example.com"], "plain http needs `allow_private`"),
+    ] {
+        let all = if arguments.contains(&"--url") { arguments.to_vec() } else { [&url[..], arguments].concat() };
+        let (code, printed) = run(&workspace, &[&["add", "own"], &all[..]].concat());
+        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{said}: {printed}");
+    }
+    let own = ["add", "own", "--class", "at_least_once", "--header", "x-api-key=-", "--header", "accept=text/plain"];
+    assert_eq!(give(&workspace, &[&own[..], &url].concat(), "hush").0, 0);
+    assert_eq!(stored(&workspace, "own")["headers"], object!({"accept": "text/plain", "x-api-key": "hush"}));
+
+    let signed =
+        workspace.run(&[&["destination", "add", "shop", "--class", "at_least_once", "--signed"], &url[..]].concat());
+    let secret = String::from_utf8(signed.stdout.clone()).unwrap().trim().to_owned();
+    assert!(secret.starts_with("whsec_"), "{}", text(&signed));
+    assert_eq!(stored(&workspace, "shop")["standard_webhooks_secret"], secret.as_str());
+
+    let file = workspace.write("own.json", br#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#);
+    assert_eq!(run(&workspace, &["add", "file", "--file", &file]).0, 0);
+    for (document, code, said) in [
+        (r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#, 0, "valid"),
+        (r#"{"kind": "http", "url": "https://u:hush@a.example", "class": "at_most_once"}"#, 1, "url: its host"),
+        (r#"{"kind": "http", "colour": "hush"}"#, 1, "colour: no destination has this field"),
+        ("{\n\"kind\": \"http\",\n hush}", 1, "line 3"),
+    ] {
+        let file = workspace.write("check.json", document.as_bytes());
+        let (is, printed) = run(&workspace, &["check", &file]);
+        assert!(is == code && printed.contains(said) && !printed.contains("hush"), "{document}: {printed}");
+    }
+    // What stands in a file that a person edited stands in nobody's way, and does not reach the terminal.
+    workspace.write(".hookonce/destinations/bad.json", b"{\"kind\": \"http\", \"\x1b[31m\": 1}");
+    let (code, printed) = run(&workspace, &["check"]);
+    assert!(code == 1 && printed.contains("bad: not valid") && printed.contains("own: valid"), "{printed}");
+    assert!(!printed.contains('\u{1b}'), "{printed:?}");
+    assert_eq!(run(&workspace, &["remove", "bad"]).0, 0);
+}
+
+/// One call, its answer, and what would become of an effect.
+#[test]
+fn a_test_makes_one_call_and_says_what_its_answer_means() {
+    let workspace = Workspace::new();
+    let add = |id: &str, class: &str, url: &str, more: &[&str]| {
+        let added = run(&workspace, &[&["add", id, "--class", class, "--url", url], more].concat());
+        assert_eq!(added.0, 0, "{}", added.1);
+    };
+    let local = |port: u16| format!("http://127.0.0.1:{port}/in");
+    for (id, class, status) in [
+        ("done", "at_least_once", 200),
+        ("refused", "at_least_once", 400),
+        ("denied", "at_least_once", 401),
+        ("slow", "at_least_once", 429),
+        ("open", "at_least_once", 500),
+        ("once", "at_most_once", 500),
+    ] {
+        add(id, class, &local(receiver(status)), &["--allow-private"]);
+    }
+    add("nobody", "at_most_once", &local(nobody()), &["--allow-private"]);
+    add("dns", "at_most_once", "https://nobody.invalid", &[]);
+    add("guard", "at_most_once", &format!("https://127.0.0.1:{}", nobody()), &[]);
+    add("tls", "at_most_once", &format!("https://127.0.0.1:{}", receiver(200)), &["--allow-private"]);
+    let (code, printed) = run(&workspace, &["test", "done"]);
+    assert!(code == 2 && printed.contains("one real POST to 127.0.0.1") && printed.contains("pass --yes"), "{printed}");
+    for (id, code, status, trouble, outcome, then) in [
+        ("done", 0, object!(200), Value::Null, "done", "DELIVERED"),
+        ("refused", 1, object!(400), Value::Null, "refused", "REFUSED"),
+        ("slow", 1, object!(429), Value::Null, "not_done", "called again later"),
+        ("open", 1, object!(500), Value::Null, "unclear", "called again with the same key"),
+        ("once", 1, object!(500), Value::Null, "unclear", "UNKNOWN_OUTCOME"),
+        ("nobody", 1, Value::Null, object!("connect"), "not_done", "called again later"),
+        ("dns", 1, Value::Null, object!("dns"), "not_done", "called again later"),
+        ("guard", 1, Value::Null, object!("address_refused"), "not_done", "called again later"),
+        ("tls", 1, Value::Null, object!("tls"), "not_done", "called again later"),
+    ] {
+        let tested = workspace.run(&["destination", "test", id, "--yes", "--json"]);
+        let said = json(&tested);
+        assert_eq!((tested.status.code(), &said["status"], &said["trouble"]), (Some(code), &status, &trouble), "{id}");
+        assert_eq!(said["outcome"], outcome, "{id}");
+        assert!(said["then"].as_str().unwrap().contains(then), "{id}: {said}");
+    }
+    for (id, said) in
+        [("refused", "does not know this payload"), ("denied", "destination rotate"), ("tls", "certificate")]
+    {
+        let (_, printed) = run(&workspace, &["test", id, "--yes"]);
+        assert!(printed.contains(said), "{id}: {printed}");
+    }
+}
+
+#[test]
+fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
+    let workspace = Workspace::new();
+    assert_eq!(give(&workspace, &["add", "stripe", "--secret", "-"], "sk_1").0, 0);
+    let (code, printed) = run(&workspace, &["rotate", "stripe"]);
+    assert!(code == 2 && printed.contains("only the callee can make this secret"), "{printed}");
+    let (code, printed) = give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_2\n");
+    assert!(code == 0 && printed.contains("repeated with their keys") && !printed.contains("sk_2"), "{printed}");
+    assert_eq!(stored(&workspace, "stripe")["headers"]["authorization"], "Bearer sk_2");
+    assert!(give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_2").1.contains("nothing was written"));
+    let (_, printed) = give(&workspace, &["rotate", "stripe", "--secret", "-", "--account", "new"], "sk_3");
+    assert!(printed.contains("UNKNOWN_OUTCOME"), "{printed}");
+    assert_eq!(stored(&workspace, "stripe")["account"], "new");
+
+    assert_eq!(give(&workspace, &["add", "discord", "--secret", "-"], "1/token").0, 0);
+    let whole = "https://discord.com/api/webhooks/2/other";
+    assert_eq!(give(&workspace, &["rotate", "discord", "--url", "--secret", "-"], whole).0, 0);
+    assert_eq!(stored(&workspace, "discord")["url"], whole);
+    let (code, printed) = give(&workspace, &["rotate", "discord", "--secret", "-"], "x");
+    assert!(code == 2 && printed.contains("which secret is meant"), "{printed}");
+}
+
+/// The page of ready-made documents says what the command knows.
+#[test]
+fn the_page_lists_every_ready_made_document() {
+    let listed = json(&Workspace::new().run(&["destination", "list", "--ready", "--json"]));
+    let mut table = String::from("| name | class | key | why | note |\n|---|---|---|---|---|\n");
+    for ready in listed.as_array().unwrap() {
+        let document = &ready["document"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let place = [("key_header", "header"), ("key_json_pointer", "field")].into_iter();
+        let place = place.filter_map(|(field, kind)| Some(format!("{kind} `{}`", document[field].as_str()?))).next();
+        let key = place.map_or_else(String::new, |place| format!("{place}, {} h", document["key_window_hours"]));
+        let (class, because) = (text(&document["class"]), text(&ready["because"]));
+        let row = [
+            format!("`{}`", text(&ready["id"])),
+            format!("`{class}`"),
+            key,
+            format!("[{because}]({})", text(&ready["source"])),
+            text(&ready["note"]),
+        ];
+        table.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    let page = fs::read_to_string(root().join("docs/destinations.md")).unwrap();
+    assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");
+}
+
+/// An account with an empty stack.
+fn deployed() -> (Aws, Workspace) {
+    (Aws::with_stack(&written_by_the_template(&[("EndpointKeyArn", KEY)])), Workspace::new())
+}
+
+const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
+const NAME: &str = "/hookonce/inbox/destinations/own";
+
+#[test]
+fn a_destination_of_a_stack_is_managed_with_the_same_words() {
+    let (aws, workspace) = deployed();
+    let run = |arguments: &[&str]| -> Output {
+        let arguments = [&["destination"], arguments, &["--stack", "inbox"]].concat();
+        workspace.run_with_environment(&arguments, &aws.signed_in())
+    };
+    let url = ["--url", "https://127.0.0.1/v1", "--class", "at_least_once", "--allow-private"];
+    let added = run(&[&["add", "own", "--signed"], &url[..]].concat());
+    let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
+    assert!(added.status.success() && secret.starts_with("whsec_"), "{}", text(&added));
+    {
+        let account = aws.account();
+        let stored = account.parameters[NAME].last().unwrap();
+        assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
+        assert!(stored.value.contains(&secret));
+    }
+    let again = run(&[&["add", "own"], &url[..]].concat());
+    assert!(again.status.code() == Some(2) && text(&again).contains("already exists"), "{}", text(&again));
+    assert_eq!(json(&run(&["list", "--json"]))[0]["id"], "own");
+    assert!(!text(&run(&["show", "own"])).contains(&secret));
+    assert!(text(&run(&["show", "own", "--reveal"])).contains(&secret));
+    assert!(run(&["check"]).status.success());
+    assert!(run(&["rotate", "own"]).status.success());
+    assert!(!aws.account().value(NAME).unwrap().contains(&secret), "another secret is in force");
+    // The functions of a stack never call loopback, so the test of its destination does not either.
+    let tested = json(&run(&["test", "own", "--yes", "--json"]));
+    assert_eq!(tested["trouble"], "address_refused");
+    let asked = run(&["remove", "own"]);
+    assert!(asked.status.code() == Some(2) && text(&asked).contains("pass --yes"), "{}", text(&asked));
+    assert!(run(&["remove", "own", "--yes"]).status.success());
+    assert!(aws.account().value(NAME).is_none());
+    assert_eq!(run(&["show", "own"]).status.code(), Some(2));
+}
+
+const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
+    {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
+
+#[test]
+fn effects_that_wait_are_listed_and_keep_their_destination() {
+    let workspace = Workspace::new();
+    fs::create_dir_all(workspace.path(".hookonce")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let url = format!("http://127.0.0.1:{}", nobody());
+    let crm = ["add", "crm", "--class", "at_least_once", "--allow-private", "--url", &url];
+    assert_eq!(run(&workspace, &crm).0, 0);
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    assert!(workspace.run(&["trigger", "stripe.invoice.paid"]).status.success());
+    let list = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
+    wait_until("an effect waits", || list(&["--kind", "effect"])[0]["state"] == "PENDING");
+
+    let effect = &list(&["--kind", "effect", "--destination", "crm"])[0];
+    assert_eq!((&effect["effect"], &effect["destination"]), (&object!("forward:crm"), &object!("crm")));
+    assert_eq!(list(&["--destination", "other"]), object!([]));
+    assert_eq!(list(&["--kind", "event", "--state", "PENDING"]), object!([]));
+    assert_eq!(list(&["--kind", "event"])[0]["effect"], Value::Null);
+    let delivered = workspace.run(&["list", "--kind", "effect", "--state", "DELIVERED"]);
+    assert!(delivered.status.code() == Some(2) && text(&delivered).contains("hookonce show"), "{}", text(&delivered));
+    let status = json(&workspace.run(&["status", "--json"]));
+    assert_eq!(status["effects"]["pending"], 1, "{status}");
+    assert!(status["effects_queue"]["visible"].is_u64(), "{status}");
+    let stats = json(&workspace.run(&["stats", "--kind", "effect", "--json"]));
+    assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
+
+    let (code, printed) = run(&workspace, &["remove", "crm"]);
+    assert!(code == 2 && printed.contains("1 effect(s) wait for it, 0 of which"), "{printed}");
+    assert_eq!(run(&workspace, &["remove", "crm", "--yes"]).0, 0);
+}
