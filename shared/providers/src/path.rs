@@ -137,6 +137,12 @@ mod tests {
     }
 
     #[test]
+    fn a_path_has_a_limited_number_of_steps() {
+        assert!(Path::parse(&format!("${}", ".a".repeat(PATH_SEGMENTS_MAX))).is_ok());
+        assert!(Path::parse(&format!("${}", ".a".repeat(PATH_SEGMENTS_MAX + 1))).unwrap_err().contains("12 steps"));
+    }
+
+    #[test]
     fn a_path_finds_what_is_there_and_nothing_else() {
         let root = Node::parse(br#"{"a":[{"b":null},{"b":"x"}]}"#).unwrap();
         let found = |path: &str| Path::parse(path).unwrap().find(root).unwrap().map(|node| node.text().to_owned());

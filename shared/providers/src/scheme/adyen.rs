@@ -178,16 +178,27 @@ impl SchemeTools for AdyenScheme {
 mod tests {
     use super::*;
 
-    /// The signed text of an item with these fields.
-    fn signed(psp: &str, original: &str, account: &str, reference: &str) -> Result<String, Refusal> {
+    /// A body with this number of items, all with these fields.
+    fn body(items: usize, psp: &str, original: &str, account: &str, reference: &str) -> String {
         let item = serde_json::json!({
             "pspReference": psp, "originalReference": original, "merchantAccountCode": account,
             "merchantReference": reference, "amount": { "value": 100, "currency": "EUR" }, "eventCode": "CAPTURE",
             "success": "true", "additionalData": { "hmacSignature": "AA==" },
         });
-        let body = serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
-        let items = super::items(body.as_bytes())?;
-        Ok(items[0].message.clone())
+        let items = vec![serde_json::json!({ "NotificationRequestItem": item }); items];
+        serde_json::json!({ "notificationItems": items }).to_string()
+    }
+
+    /// The signed text of an item with these fields.
+    fn signed(psp: &str, original: &str, account: &str, reference: &str) -> Result<String, Refusal> {
+        Ok(items(body(1, psp, original, account, reference).as_bytes())?[0].message.clone())
+    }
+
+    #[test]
+    fn the_number_of_items_is_limited() {
+        let read = |count| items(body(count, "psp", "", "shop", "order").as_bytes()).map(|items| items.len());
+        assert_eq!(read(SIGNATURES_MAX), Ok(SIGNATURES_MAX));
+        assert_eq!(read(SIGNATURES_MAX + 1), Err(Refusal::SignatureMalformed));
     }
 
     #[test]

@@ -144,6 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_number_of_signatures_is_limited() {
+        let text = vec!["key|00"; SIGNATURES_MAX + 1].join("&");
+        assert_eq!(signatures(&text, None).unwrap().len(), SIGNATURES_MAX);
+        assert_eq!(signatures(&text, Some("another")), Err(Refusal::SignatureMalformed));
+    }
+
+    #[test]
     fn a_challenge_is_never_a_payload() {
         for challenge in
             ["20f9f8ed05f77439fe955c977e4c8a53", "00000000000000000000", "ffffffffffffffffffffffffffffffff"]

@@ -181,6 +181,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_number_of_signed_headers_is_limited() {
+        let read = |others: usize| {
+            let others: Vec<String> = (0..others).map(|number| format!("x-{number}")).collect();
+            let names = [&[SIGNED_HEADERS.to_owned(), TIMESTAMP.to_owned()], &others[..]].concat();
+            let value = |name: &String| if name == SIGNED_HEADERS { names.join(",") } else { "1".to_owned() };
+            let headers: Vec<_> = names.iter().map(|name| (name.clone(), value(name).into_bytes())).collect();
+            let request = Request { method: "POST", url: "", headers: &headers, body: b"" };
+            signed_headers(&request).map(|signed| signed.len())
+        };
+        assert_eq!(read(SIGNED_HEADERS_MAX - 2), Ok(SIGNED_HEADERS_MAX));
+        assert_eq!(read(SIGNED_HEADERS_MAX - 1), Err(Refusal::SignatureMalformed));
+    }
+
+    #[test]
     fn a_path_is_escaped_as_the_sdk_does() {
         for (url, path) in [
             ("https://example.com/hook", "/hook"),

@@ -129,6 +129,17 @@ fn a_delivery_without_an_id_is_kept_under_the_hash_of_its_body() {
     assert_eq!(event.fallback, Some(Fallback::IdTooLong), "the same id in another body is the same event");
 }
 
+/// A type becomes an attribute of the record, and a word in logs and routes.
+#[test]
+fn a_type_that_is_too_long_is_unknown() {
+    let stripe = Catalog::built_in().provider("stripe").unwrap();
+    for (bytes, event_type) in [(4_096, "x".repeat(4_096)), (4_097, "unknown".to_owned())] {
+        let body = format!(r#"{{"id":"evt_1","type":"{}"}}"#, "x".repeat(bytes));
+        let delivery = delivered(valid("stripe"), stripe, body.as_bytes(), &BTreeSet::new()).unwrap();
+        assert_eq!(delivery.contents().events()[0].event_type, event_type, "{bytes} bytes");
+    }
+}
+
 /// Anyone may have a word signed with the secret of an endpoint of X, so a signed word is not a delivery.
 #[test]
 fn a_word_that_strangers_may_have_signed_is_no_delivery() {

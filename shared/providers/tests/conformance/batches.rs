@@ -261,6 +261,24 @@ fn more_events_than_anyone_sends_are_kept_as_one() {
     let parts = split("meta_whatsapp", &body);
     assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)));
     assert_stable("meta_whatsapp", &parts);
+
+    let change = format!(r#"{{"value":{{"messages":[{}]}}}}"#, vec![r#"{"id":"wamid.A"}"#; 5_001].join(","));
+    let in_two_places = format!(r#"{{"entry":[{{"changes":[{change},{change}]}}]}}"#);
+    let lines = vec![r#"{"log_id":"a"}"#; 10_001].join("\n");
+    for (provider, body) in [("meta_whatsapp", in_two_places), ("auth0", lines)] {
+        let parts = split(provider, &body);
+        assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)), "{provider}");
+    }
+}
+
+/// Each event gets its own copy of what surrounds it. A small body may therefore ask for a lot of memory.
+#[test]
+fn events_that_take_too_much_memory_are_kept_as_one() {
+    let around = "x".repeat(64 * 1024 * 1024);
+    let body =
+        format!(r#"{{"around":"{around}","entry":[{{"changes":[{{"value":{{"messages":[{{"id":"a"}}]}}}}]}}]}}"#);
+    let parts = split("meta_whatsapp", &body);
+    assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooLarge)));
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ),
         ("[facts]", "[answers]\nretry_please.status = 410\n[facts]", "answers.retry_please"),
         ("[facts]", "[answers]\nretry_please.after_seconds = 0\n[facts]", "answers.retry_please"),
+        ("[facts]", "[answers]\nretry_please.after_seconds = 3601\n[facts]", "answers.retry_please"),
         ("[facts]", "[answers]\naccepted = { status = 302 }\n[facts]", "answers.accepted"),
         ("[facts]", "[answers]\naccepted = { status = 204 }\n[facts]", "answers.accepted"),
         ("[facts]", "[[items]]\npath = \"$.a\"\nkey = [\"sha256\"]\nevent = []\n[facts]", "items[0].path"),

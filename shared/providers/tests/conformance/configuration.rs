@@ -68,6 +68,14 @@ fn an_unknown_empty_or_padded_setting_is_refused_by_its_name() {
 }
 
 #[test]
+fn an_environment_is_one_of_two_words() {
+    let paypal = |word: &str| configured("paypal", &[], &[("webhook_id", "4JH86294D6297924G"), ("environment", word)]);
+    assert_eq!((paypal("sandbox"), paypal("production")), (Ok(()), Ok(())));
+    let error = ConfigurationError::SettingMalformed { name: "environment".to_owned() };
+    assert_eq!(paypal("Sandbox"), Err(error));
+}
+
+#[test]
 fn a_padded_or_guessable_secret_is_refused_by_its_index() {
     let too_short = |index| Err(ConfigurationError::SecretTooShort { index, bytes_min: 16 });
     for padded in [format!("{SECRET}\n"), format!(" {SECRET}"), format!("{SECRET}\u{a0}")] {

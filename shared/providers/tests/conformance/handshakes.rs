@@ -64,6 +64,20 @@ fn meta_is_answered_with_its_challenge() {
     }
 }
 
+/// Who knows the verify token may choose what comes back, but not how much of it, and no second header.
+#[test]
+fn a_challenge_is_echoed_only_if_it_is_short_and_printable() {
+    let asked = |challenge: &str| {
+        let url =
+            format!("https://example.com/hook?hub.mode=subscribe&hub.challenge={challenge}&hub.verify_token=token");
+        ask("meta_whatsapp", "GET", &url, &[], &[("verify_token", "token")]).map(|answer| answer.body.len())
+    };
+    assert_eq!(asked(&"1".repeat(2_048)), Ok(2_048));
+    for challenge in [&"1".repeat(2_049), "1%0d%0aset-cookie:a", "%00", "%7f"] {
+        assert_eq!(asked(challenge), Err(Refusal::Malformed), "{challenge}");
+    }
+}
+
 #[test]
 fn meta_with_another_token_is_refused() {
     let settings = [("verify_token", "token")];
