@@ -97,6 +97,26 @@ async fn a_call_carries_the_key_and_the_documents_headers() {
     }
 }
 
+/// The libraries of the specification made the signatures, and `clients` asks them to verify the same cases.
+#[tokio::test]
+async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
+    let cases: Value = serde_json::from_str(include_str!("../cases/signatures.json")).unwrap();
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let moment = Moment { now: EpochMs(cases["timestamp"].as_i64().unwrap() * 1_000), entropy: 0 };
+    for case in cases["calls"].as_array().unwrap() {
+        let (key, payload) = (cases["key"].as_str().unwrap(), case["body"].as_str().unwrap());
+        let destination = at(&receiver.url(""), &json!({"standard_webhooks_secret": case["secret"]}));
+        let body = body::compress(payload.as_bytes()).unwrap();
+        let sent = Delivery { idempotency_key: key.to_owned(), body, ..delivery() };
+        assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, moment).await, done(200));
+        let request = receiver.requests().pop().unwrap();
+        assert_eq!(request.body, payload.as_bytes(), "{case}");
+        assert_eq!(request.header("webhook-id"), Some(key));
+        assert_eq!(request.header("webhook-timestamp"), Some(cases["timestamp"].to_string().as_str()));
+        assert_eq!(request.header("webhook-signature"), case["signature"].as_str(), "{case}");
+    }
+}
+
 #[tokio::test]
 async fn the_key_can_be_a_field_of_the_payload() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;

@@ -4,6 +4,7 @@ mod calls;
 mod circles;
 mod documents;
 mod secure;
+mod stripe;
 
 use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationError};

@@ -18,7 +18,7 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::destination::Destinations;
+use hookonce_runtime::destination::{Caller, Destinations};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::handler::Handlers;
@@ -90,8 +90,10 @@ pub(crate) struct Harness {
     pub(crate) routes: Option<MemoryRoutes>,
     /// Where effects may go.
     pub(crate) destinations: MemoryDestinations,
-    /// Stands for every destination.
+    /// Stands for every destination, unless there is a `caller`.
     pub(crate) callee: Callee,
+    /// Makes the calls over the network.
+    pub(crate) caller: Option<Arc<dyn Caller>>,
     used: Mutex<BTreeMap<&'static str, Used>>,
     /// Queue and receipt of each message that was received and not deleted.
     held: Mutex<Vec<(String, String)>>,
@@ -125,6 +127,7 @@ impl Harness {
             routes: None,
             destinations: MemoryDestinations::default(),
             callee: Callee::default(),
+            caller: None,
             used: Mutex::default(),
             held: Mutex::default(),
             history: Mutex::default(),
@@ -228,7 +231,7 @@ impl Harness {
             queue: Faulty::new(queue, script),
             ambient: self.clock.clone(),
             destinations: Destinations::new(self.destinations.clone()),
-            caller: Arc::new(self.callee.clone()),
+            caller: self.caller.clone().unwrap_or_else(|| Arc::new(self.callee.clone())),
             timing: self.timing,
         };
         DispatcherFunction::new(parts, self.telemetry("dispatcher"))

@@ -47,7 +47,7 @@ impl Received {
     }
 }
 
-/// A receiver that answers every request alike.
+/// A receiver, which keeps every request.
 #[derive(Debug, Clone)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
@@ -61,15 +61,20 @@ struct Seen {
 }
 
 impl Receiver {
-    /// Starts a receiver.
+    /// Starts a receiver that answers every request alike.
     pub(crate) async fn start(reply: Reply) -> Self {
+        Self::answering(move |_| reply.clone()).await
+    }
+
+    /// Starts a receiver that answers each request as this says.
+    pub(crate) async fn answering(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
-        let seen = Arc::clone(&receiver.seen);
+        let (seen, answer) = (Arc::clone(&receiver.seen), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 seen.lock().unwrap().connections += 1;
-                tokio::spawn(serve(stream, Arc::clone(&seen), reply.clone()));
+                tokio::spawn(serve(stream, Arc::clone(&seen), Arc::clone(&answer)));
             }
         });
         receiver
@@ -91,8 +96,9 @@ impl Receiver {
     }
 }
 
-async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>, reply: Reply) {
+async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>, answer: Arc<impl Fn(&Received) -> Reply>) {
     let Some(received) = receive(&mut stream).await else { return };
+    let reply = answer(&received);
     seen.lock().unwrap().requests.push(received);
     match reply {
         Reply::Bytes(after, bytes) => {
