@@ -23,6 +23,8 @@ const ELASTICMQ: (&str, &str, &str) = ("org.elasticmq", "elasticmq-server_2.13",
 /// Where DynamoDB Local and ElasticMQ listen.
 const DYNAMODB_PORT: u16 = 8_000;
 const SQS_PORT: u16 = 9_324;
+/// An address in the servers' network that is not loopback's. A function calls no destination on loopback.
+pub(crate) const PRIVATE_ADDRESS: &str = "10.0.0.1";
 
 /// What is downloaded, what is written, and what one call remembers for the next.
 const HOME: &str = "target/backends";
@@ -333,7 +335,9 @@ fn network_of(process: impl std::fmt::Display) -> Option<String> {
 fn make_network() -> Outcome<(u32, String)> {
     let log = home("network.log");
     let mut unshare = unshare();
-    unshare.args(["bash", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
+    let up =
+        format!("ip link set lo up && ip address add {PRIVATE_ADDRESS}/32 dev lo && echo up && exec sleep infinity");
+    unshare.args(["bash", "-c", &up]);
     let holder = Background::start(&unshare, &log)?;
     wait_for("a network namespace", &log, || !fs::read_to_string(&log).unwrap_or_default().is_empty())?;
     let said = read(&log)?;

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line program")]
 
 mod backends;
+mod effects;
 mod emulator;
 mod guide;
 mod kill;

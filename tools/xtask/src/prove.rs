@@ -6,8 +6,8 @@ use std::process::Command as Program;
 use clap::{Args, Subcommand};
 
 use crate::backends::Servers;
-use crate::kill;
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
+use crate::{effects, kill};
 
 /// Parts that another program runs.
 const OTHERS: &str = "\
@@ -32,6 +32,12 @@ pub(crate) enum Part {
         /// Let handlers in this language plan; their processes are killed, too
         #[arg(long, value_name = "LANGUAGE")]
         handler: Option<kill::Language>,
+    },
+    /// Effects, from the release binaries to a callee that misbehaves: faults on every wire, processes killed at random
+    Effects {
+        /// A fifth of the events and of the kills
+        #[arg(long)]
+        short: bool,
     },
     /// Every remote call times every fault, and every ordered pair of those
     Grid {
@@ -63,6 +69,7 @@ impl Part {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
             Self::Kill { length, handler } => kill::test(length.long, handler),
+            Self::Effects { short } => effects::test(short),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::Grid { real: true, .. } => grid_on_servers(),
