@@ -219,6 +219,7 @@ def alarms(stack):
 def outputs(stack):
     value = json.loads(client("ssm").get_parameter(Name=f"/hookonce/{STACK}/outputs")["Parameter"]["Value"])
     expected = {"inbox_table": stack.ids["InboxTable"], "domain_table": stack.ids["DomainTable"], "queue_url": stack.ids["HintQueue"],
+                "webhook_url": f"https://{ANSWERS['DomainName']}/webhooks/",
                 "endpoint_key": ANSWERS["EndpointKeyArn"], "index_shards": 16, "index_shards_read": 16,
                 "delivery_retention_days": 35, "effect_retention_days": 95}
     yield "StackOutputs", "value", {name: value.get(name) for name in expected}, expected

@@ -191,6 +191,7 @@ fn a_parameter_names_what_the_commands_need() {
             "domain_table": "DomainTable",
             "queue_url": "HintQueue",
             "effects_queue_url": "EffectsQueue",
+            "webhook_url": template.at(&["Outputs", "WebhookUrl", "Value"]),
             "endpoint_key": "EndpointKeyArn",
             "index_shards": 16,
             "index_shards_read": 16,

@@ -78,6 +78,8 @@ enum Command {
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
     Trigger(command::trigger::Arguments),
+    /// Hand an operation of your own to a Standard Webhooks endpoint, under an idempotency key.
+    Submit(command::submit::Arguments),
     /// Check the signature of a request, and explain failures.
     Verify(command::verify::Arguments),
     /// List the providers in the catalog, or show one.
@@ -130,6 +132,7 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
+        Command::Submit(arguments) => Box::pin(command::submit::run(arguments)).await,
         Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,

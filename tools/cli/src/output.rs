@@ -92,6 +92,14 @@ pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
     }
 }
 
+/// A line that shows that the command waits. Nothing if nobody watches.
+pub(crate) fn spinner(message: &str) -> ProgressBar {
+    let bar = if is_watched() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{spinner} {msg}  {elapsed}");
+    let bar = bar.with_message(shown(message));
+    if let Ok(style) = style { bar.with_style(style) } else { bar }
+}
+
 /// Writes a stored body: byte for byte into a file or a pipe, and to a terminal as text that it only shows.
 pub(crate) fn bytes(bytes: &[u8]) {
     if std::io::stdout().is_terminal() {

@@ -29,6 +29,8 @@ pub(crate) struct Outputs {
     pub(crate) queue_url: String,
     /// The queue of hints of effects.
     pub(crate) effects_queue_url: Option<String>,
+    /// The address for providers, up to the endpoint's id. `None` if an earlier template made the stack.
+    pub(crate) webhook_url: Option<String>,
     /// The KMS key of the endpoint documents, empty for the account's own.
     pub(crate) endpoint_key: Option<String>,
     index_shards: Option<u16>,

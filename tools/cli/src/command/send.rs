@@ -99,12 +99,7 @@ impl Destination {
         let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend(given);
         let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
-        if !reqwest::Url::parse(&delivery.url).is_ok_and(|url| url.has_host()) {
-            return Err(Failure::usage(
-                format!("{:?} is not a URL", delivery.url),
-                "for instance --url http://127.0.0.1:8787/webhooks/stripe",
-            ));
-        }
+        check_url(&delivery.url)?;
         let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
         let copies = futures::stream::iter(0..self.copies).map(|_| sender.deliver(&delivery));
         let delivered: Vec<_> = copies.buffered(self.concurrency.max(1)).collect().await;
@@ -164,13 +159,25 @@ impl Destination {
     }
 }
 
-fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+/// Reads a file, or standard input for `-`.
+pub(crate) fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     if file != Path::new("-") {
         return std::fs::read(file);
     }
     let mut body = Vec::new();
     std::io::stdin().read_to_end(&mut body)?;
     Ok(body)
+}
+
+/// Checks a URL to deliver to.
+///
+/// # Errors
+/// [`Failure::Usage`] when it names no host.
+pub(crate) fn check_url(url: &str) -> Result<(), Failure> {
+    if reqwest::Url::parse(url).is_ok_and(|url| url.has_host()) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{url:?} is not a URL"), "for instance --url http://127.0.0.1:8787/webhooks/stripe"))
 }
 
 /// Reads `NAME:VALUE`.

@@ -309,7 +309,10 @@ async fn children(
 }
 
 /// The records of these keys, without their bodies.
-async fn states(store: &DynamoStore, keys: Vec<RecordKey>) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+pub(crate) async fn states(
+    store: &DynamoStore,
+    keys: Vec<RecordKey>,
+) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
     let found = store.read_heads(&keys).await;
     let record = |found: Result<Found, Unavailable>| match found.map_err(|_| store_unavailable())? {
         Found::Record(record) => Ok(Some(*record)),

@@ -18,12 +18,16 @@ use hookonce_runtime::endpoint::Endpoint;
 use hookonce_runtime::index::{Drift, Rebuilt};
 
 #[cfg(feature = "aws")]
+use crate::account::signed_in;
+#[cfg(feature = "aws")]
 use crate::documents::Parameters;
 use crate::documents::{DocumentStore, Folder};
 pub(crate) use crate::documents::{Place, Stored, missing};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
+#[cfg(feature = "aws")]
+use crate::outputs::Outputs;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
 use crate::target::{DataFolder, write};
@@ -83,6 +87,26 @@ impl EndpointStore for Folder<EndpointId> {
 }
 
 impl Place {
+    /// The address of its endpoints, up to their ids.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running, or AWS does not answer.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    pub(crate) async fn webhook_url(&self) -> Result<String, Failure> {
+        match &self.stack {
+            None => Ok(format!("{}/webhooks/", self.folder.running()?.url)),
+            #[cfg(feature = "aws")]
+            Some(stack) => Outputs::of(&signed_in().await?, stack).await?.webhook_url.ok_or_else(|| {
+                Failure::usage(
+                    format!("the stack {stack} does not say at which address its endpoints are"),
+                    "pass --url with the output WebhookUrl and the endpoint's id, or deploy the stack again from this release's template.yaml",
+                )
+            }),
+            #[cfg(not(feature = "aws"))]
+            Some(_) => Err(without_aws()),
+        }
+    }
+
     /// The endpoints of the named stack, or of this machine.
     ///
     /// # Errors

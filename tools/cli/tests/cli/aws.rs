@@ -384,6 +384,7 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("DomainTable", "domain"),
         ("HintQueue", "http://127.0.0.1:9/queue"),
         ("EffectsQueue", "http://127.0.0.1:9/effects"),
+        ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
         ("EndpointKeyArn", ""),
         ("IndexShards", "16"),
         ("IndexShardsRead", "16"),

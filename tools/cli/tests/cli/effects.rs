@@ -12,7 +12,7 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
 
 /// Answers every call with 200. Ends with the test's process.
-fn receiver() -> u16 {
+pub(crate) fn receiver() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {

@@ -23,6 +23,7 @@ mod readme;
 mod restores;
 mod routes;
 mod runbook;
+mod submits;
 mod support;
 mod terminal;
 mod triggers;

@@ -1,0 +1,336 @@
+//! `hookonce submit`: hands an operation of one's own to a Standard Webhooks endpoint, under an idempotency key.
+//!
+//! It is an ordinary delivery: signed with the endpoint's secret, sent through the gateway, stored by one conditional
+//! write. The key is the `webhook-id`, so a second submission is a duplicate, and its record says what became of the first.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_providers::{Catalog, Settings};
+use hookonce_runtime::aws::DynamoStore;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::list::{summary, tries};
+use super::providers::find;
+use super::send;
+use super::show::states;
+use crate::endpoints::{Place, parse_id};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
+use crate::target::Target;
+
+/// The provider whose scheme everybody can sign by.
+const PROVIDER: &str = "standard_webhooks";
+
+/// The header that holds the key.
+const KEY_HEADER: &str = "webhook-id";
+
+/// The longest key, in bytes. Longer ones would be stored as their hash.
+const KEY_BYTES_MAX: usize = 512;
+
+/// How often `--wait` looks at the record.
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Endpoint of the provider standard_webhooks.
+    #[arg(long, value_name = "ID")]
+    endpoint: String,
+    /// Idempotency key: the same for every repeat of one operation, and for no other operation.
+    #[arg(long, value_parser = parse_key)]
+    key: String,
+    /// Type of the event that the operation becomes, such as job.requested.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: String,
+    /// File with the operation's data, as JSON; - reads standard input.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// URL of the endpoint [default: that of the stack].
+    #[arg(long)]
+    url: Option<String>,
+    /// Wait until it is settled, with its effects, but no longer than this.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
+        value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What the operation becomes: the payload that Standard Webhooks recommends. It has no time of its own, so that the same
+/// submission always has the same bytes.
+#[derive(Debug, Serialize)]
+struct Payload<'a> {
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    data: &'a RawValue,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let id = parse_id(&arguments.endpoint)?;
+    let body = body(&arguments)?;
+    let sha256: [u8; 32] = Sha256::digest(&body).into();
+    let delivery = delivery(&arguments, &id, body).await?;
+    let delivered = Sender::new(&delivery.url, ATTEMPTS_MAX).deliver(&delivery).await.map_err(|error| {
+        let hint = format!("`hookonce endpoint check{}` checks the secret of {id}", arguments.place.option());
+        Failure::usage(format!("nothing was sent: {error}"), hint)
+    })?;
+    let answer = Answer::of(&delivered, &delivery.url)?;
+    let found = match (answer, arguments.wait) {
+        (Answer::Refused, _) | (Answer::Accepted, None) => None,
+        (Answer::Accepted | Answer::Duplicate, wait) => Some(follow(&arguments, &id, sha256, wait).await?),
+    };
+    let submission = Submission { arguments: &arguments, delivered: &delivered, found };
+    if arguments.json {
+        output::json(&submission.json());
+    } else {
+        submission.print();
+    }
+    submission.exit(answer)
+}
+
+/// Checks an idempotency key.
+fn parse_key(text: &str) -> Result<String, String> {
+    // A full stop separates the key from the rest of what is signed.
+    let fits = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
+    if fits && (1..=KEY_BYTES_MAX).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("a key has 1 to {KEY_BYTES_MAX} visible ASCII characters, and no full stop"))
+}
+
+fn body(arguments: &Arguments) -> Result<Vec<u8>, Failure> {
+    let file = arguments.file.display();
+    let data = send::read(&arguments.file)
+        .map_err(|error| Failure::usage(format!("reading {file} failed: {error}"), "check the path"))?;
+    let data: &RawValue = serde_json::from_slice(&data).map_err(|error| {
+        Failure::usage(format!("{file} is not JSON: {error}"), "write the operation's data as one JSON value")
+    })?;
+    // Text and JSON always serialise.
+    Ok(serde_json::to_vec(&Payload { event_type: &arguments.event_type, data }).unwrap_or_default())
+}
+
+async fn delivery(arguments: &Arguments, id: &EndpointId, body: Vec<u8>) -> Result<Delivery, Failure> {
+    let place = &arguments.place;
+    // Without a stack there may be no endpoint either, so this says what to do first.
+    let url = match &arguments.url {
+        Some(url) => url.clone(),
+        None => format!("{}{id}", place.webhook_url().await?),
+    };
+    send::check_url(&url)?;
+    let add = format!("hookonce endpoint add {id} --provider {PROVIDER}{}", place.option());
+    let Some(stored) = place.open().await?.get(id).await? else {
+        return Err(Failure::usage(format!("there is no endpoint {id}"), add));
+    };
+    let document = stored.document(id)?;
+    if document.provider != PROVIDER {
+        return Err(Failure::usage(
+            format!("only {} signs for the endpoint {id}: submit takes endpoints of {PROVIDER}", document.provider),
+            add.replacen(id.as_str(), "jobs", 1) + ", then --endpoint jobs",
+        ));
+    }
+    Ok(Delivery {
+        url,
+        provider: find(Catalog::built_in(), PROVIDER)?,
+        secret: document.secrets.into_iter().next().unwrap_or_default(),
+        settings: Settings::none(),
+        headers: vec![(KEY_HEADER.to_owned(), arguments.key.clone())],
+        body,
+        clock_offset_seconds: 0,
+    })
+}
+
+/// How the gateway answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Accepted,
+    Duplicate,
+    Refused,
+}
+
+impl Answer {
+    /// # Errors
+    /// [`Failure::Unavailable`] when nobody can tell whether it was taken. The same submission may be made again.
+    fn of(delivered: &Delivered, url: &str) -> Result<Self, Failure> {
+        match (delivered.status, delivered.word.as_str()) {
+            (Some(200..300), "accepted") => Ok(Self::Accepted),
+            (Some(200..300), "duplicate") => Ok(Self::Duplicate),
+            (Some(200..300), _) => Err(Failure::usage(
+                format!("{url} answered, but not as an endpoint of hookonce: nothing shows that it was stored"),
+                "check --url",
+            )),
+            (Some(400..500), word) if word != "too_many_requests" => Ok(Self::Refused),
+            (status, word) => Err(Failure::unavailable(
+                match status {
+                    Some(_) => format!("{url} answered {word}: it may be stored or not"),
+                    None => format!("{url} did not answer: it may be stored or not"),
+                },
+                "run the same command again: the same key takes effect once",
+            )),
+        }
+    }
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+struct Story {
+    /// `None` if it is not written yet, or has expired.
+    record: Option<Record>,
+    effects: Vec<(RecordKey, Option<Record>)>,
+    /// Whether the record has the bytes that were submitted. Everything else holds only if it does.
+    same_body: bool,
+}
+
+impl Story {
+    async fn read(store: &DynamoStore, key: &RecordKey, sha256: [u8; 32]) -> Result<Self, Failure> {
+        let record = states(store, vec![key.clone()]).await?.into_iter().find_map(|(_, record)| record);
+        let keys = record.as_ref().map(Record::effect_keys).unwrap_or_default();
+        let effects = states(store, keys).await?;
+        let same_body = record.as_ref().is_none_or(|record| record.body_sha256 == sha256);
+        Ok(Self { record, effects, same_body })
+    }
+
+    fn is_settled(&self) -> bool {
+        let settled = |record: &Record| record.status != Status::Pending;
+        let effects = self.effects.iter().all(|(_, effect)| effect.as_ref().is_none_or(settled));
+        !self.same_body || (self.record.as_ref().is_some_and(settled) && effects)
+    }
+
+    /// What a person must look at. `None` if everything was done, or may still be.
+    fn trouble(&self) -> Option<&'static str> {
+        if !self.same_body {
+            return Some("the key belongs to another body; this one was not taken");
+        }
+        let stuck = |record: &&Record| matches!(record.status, Status::Dead | Status::Discarded);
+        let record = self.record.as_ref()?;
+        if stuck(&record) || self.effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(|it| stuck(&it)) {
+            return Some("it was given up");
+        }
+        (record.outcome == Some(Outcome::Ignored)).then_some("no handler and no route wants it")
+    }
+}
+
+/// Reads what became of it, until it is settled if a person waits for that.
+async fn follow(
+    arguments: &Arguments,
+    id: &EndpointId,
+    sha256: [u8; 32],
+    wait: Option<Duration>,
+) -> Result<Story, Failure> {
+    let stored = |failure: Failure| failure.with("; what became of the operation is unknown, but it is stored", "");
+    let place = &arguments.place;
+    let target = Target::named(place.folder.clone(), place.stack.clone());
+    let store = target.store().await.map_err(stored)?;
+    let key = RecordKey::delivery(id, &arguments.key);
+    let Some(wait) = wait else { return Story::read(&store, &key, sha256).await.map_err(stored) };
+    let bar = output::spinner(&format!("waiting for {}", arguments.key));
+    let settled = tokio::time::timeout(wait, async {
+        loop {
+            let story = Story::read(&store, &key, sha256).await.map_err(stored)?;
+            if story.is_settled() {
+                return Ok(story);
+            }
+            bar.tick();
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    });
+    let settled = settled.await;
+    bar.finish_and_clear();
+    settled.unwrap_or_else(|_| {
+        Err(Failure::unavailable(
+            format!("it is stored, and not settled after {}", humantime::format_duration(wait)),
+            format!("hookonce show {id} {}{}, or the same command again", arguments.key, place.option()),
+        ))
+    })
+}
+
+/// What is told of a submission.
+struct Submission<'a> {
+    arguments: &'a Arguments,
+    delivered: &'a Delivered,
+    found: Option<Story>,
+}
+
+impl Submission<'_> {
+    fn json(&self) -> Value {
+        let story = self.found.as_ref();
+        let state = |(key, record): &(RecordKey, Option<Record>)| json!({ "key": key.parts().1, "state": record.as_ref().map(Record::state_word) });
+        json!({
+            "endpoint": self.arguments.endpoint,
+            "key": self.arguments.key,
+            "status": self.delivered.status,
+            "answer": self.delivered.word,
+            "same_body": story.map(|story| story.same_body),
+            "record": story.and_then(|story| story.record.as_ref()).map(summary),
+            "effects": story.map(|story| story.effects.iter().map(state).collect::<Vec<_>>()),
+        })
+    }
+
+    fn print(&self) {
+        output::line(&format!("{}  {}", self.delivered.word, self.arguments.key));
+        let Some(story) = &self.found else { return };
+        let mut table = output::table(&[]);
+        let mut row =
+            |name: &str, state: &str, more: String| table.add_row([format!("  {name}"), state.to_owned(), more]);
+        match &story.record {
+            None => row("event", "unknown", "its record is not written yet, or has expired".to_owned()),
+            Some(record) => row("event", record.state_word(), told(record)),
+        }
+        for (key, effect) in &story.effects {
+            let state = effect.as_ref().map_or("EXPIRED", Record::state_word);
+            row("effect", state, effect.as_ref().map_or_else(|| key.parts().1.to_owned(), told));
+        }
+        output::print(&table);
+    }
+
+    fn exit(&self, answer: Answer) -> Result<Exit, Failure> {
+        let Arguments { endpoint, key, place, .. } = self.arguments;
+        if answer == Answer::Refused {
+            output::note("it was refused, and nothing was stored: docs/errors explains each code");
+            return Ok(Exit::No);
+        }
+        let Some(trouble) = self.found.as_ref().and_then(Story::trouble) else { return Ok(Exit::Done) };
+        output::note(trouble);
+        output::note(&format!("  try: hookonce show {endpoint} {key}{}", place.option()));
+        Ok(Exit::No)
+    }
+}
+
+/// What else is worth a word of a record: its attempts, its effect's name, why it died.
+fn told(record: &Record) -> String {
+    let name = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
+    let attempts = Some(format!("{} attempt(s)", tries(record)));
+    let error = record.dead_reason.map(DeadReason::as_str).or(record.last_error.as_deref()).map(str::to_owned);
+    [name, attempts, error].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_visible_and_has_no_full_stop() {
+        for key in ["order-17", "a", "2026/11#x", &"k".repeat(512)] {
+            assert_eq!(parse_key(key).as_deref(), Ok(key));
+        }
+        for key in ["", "a.b", "a b", "a\n", "é", &"k".repeat(513)] {
+            assert!(parse_key(key).is_err(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn the_data_keeps_every_digit() {
+        let data: &RawValue = serde_json::from_str(" {\"n\": 1.10}\n").unwrap();
+        let payload = serde_json::to_string(&Payload { event_type: "a\"b", data }).unwrap();
+        assert_eq!(payload, r#"{"type":"a\"b","data":{"n": 1.10}}"#);
+    }
+}

@@ -1,0 +1,164 @@
+//! `submit`: one operation under one key, however often it is submitted, and what its record says of it.
+
+use std::process::Output;
+
+use serde_json::{Value, json as object};
+
+use crate::aws::{Aws, outputs_of};
+use crate::effects::receiver;
+use crate::support::{Running, Workspace, json, text};
+
+const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
+    {"name": "jobs", "consumer": "jobs", "endpoints": ["jobs"], "types": ["job.requested"], "forward": ["runner"]},
+    {"name": "lost", "consumer": "jobs", "endpoints": ["jobs"], "types": ["job.lost"], "forward": ["nowhere"]}]}"#;
+
+/// A stack with the endpoint `jobs`, whose events of the type `job.requested` are forwarded.
+fn stack() -> (Workspace, Running) {
+    let workspace = Workspace::new();
+    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let url = format!("http://127.0.0.1:{}/in", receiver());
+    let destination = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
+    workspace.write(".hookonce/destinations/runner.json", destination.to_string().as_bytes());
+    workspace.write("job.json", br#"{"total": 1.10}"#);
+    let added = workspace.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]);
+    assert!(added.status.success(), "{}", text(&added));
+    let running = workspace.dev(&["dev", "--port", "0"]);
+    (workspace, running)
+}
+
+const JOB: [&str; 9] =
+    ["submit", "--endpoint", "jobs", "--key", "job-1", "--type", "job.requested", "--file", "job.json"];
+
+fn submit(workspace: &Workspace, more: &[&str]) -> Output {
+    workspace.run(&[&JOB, more].concat())
+}
+
+#[test]
+fn the_same_operation_takes_effect_once_and_its_repeat_tells_the_outcome() {
+    let (workspace, _running) = stack();
+    let first = submit(&workspace, &["--wait", "--json"]);
+    let told = json(&first);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    assert_eq!((&told["answer"], &told["same_body"]), (&object!("accepted"), &object!(true)));
+
+    let again = submit(&workspace, &["--json"]);
+    let told = json(&again);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
+    assert_eq!((&told["answer"], &told["same_body"]), (&object!("duplicate"), &object!(true)));
+    let record = ["state", "outcome", "tries", "duplicates", "type"].map(|name| told["record"][name].clone());
+    assert_eq!(object!(record), object!(["PROCESSED", "APPLIED", 1, 1, "job.requested"]), "{told}");
+    assert_eq!(told["effects"][0]["state"], "DELIVERED", "{told}");
+    assert_eq!(told["effects"].as_array().unwrap().len(), 1);
+
+    let said = submit(&workspace, &[]);
+    let said = String::from_utf8(said.stdout).unwrap();
+    let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["duplicate", "job-1"]);
+    assert_eq!(lines[1], ["event", "APPLIED", "1", "attempt(s)"]);
+    assert_eq!(lines[2], ["effect", "DELIVERED", "forward:runner", "to", "runner,", "1", "attempt(s)"]);
+    assert_eq!(lines.len(), 3, "{said}");
+}
+
+#[test]
+fn the_same_key_with_another_body_is_no_success() {
+    let (workspace, _running) = stack();
+    assert!(submit(&workspace, &["--wait"]).status.success());
+    workspace.write("job.json", br#"{"total": 1.1}"#);
+    let other = submit(&workspace, &["--json", "--wait"]);
+    assert_eq!(other.status.code(), Some(1), "{}", text(&other));
+    assert_eq!((&json(&other)["answer"], &json(&other)["same_body"]), (&object!("duplicate"), &object!(false)));
+    assert!(text(&other).contains("the key belongs to another body; this one was not taken"), "{}", text(&other));
+    let body = workspace.run(&["show", "jobs", "job-1", "--body"]);
+    assert_eq!(body.stdout, br#"{"type":"job.requested","data":{"total": 1.10}}"#, "{}", text(&body));
+}
+
+#[test]
+fn what_nobody_does_and_what_is_not_done_yet_have_exit_codes_of_their_own() {
+    let (workspace, _running) = stack();
+    let submit = |key: &str, event_type: &str, more: &str| {
+        let order = ["submit", "--endpoint", "jobs", "--key", key, "--type", event_type, "--file", "job.json", more];
+        workspace.run(&order)
+    };
+    let ignored = submit("job-2", "job.unheard", "--wait");
+    assert_eq!(ignored.status.code(), Some(1), "{}", text(&ignored));
+    assert!(text(&ignored).contains("no handler and no route wants it"), "{}", text(&ignored));
+    // Its destination is not there, so its effect waits.
+    let waits = submit("job-3", "job.lost", "--wait=100ms");
+    assert_eq!(waits.status.code(), Some(3), "{}", text(&waits));
+    assert!(text(&waits).contains("it is stored, and not settled after 100ms"), "{}", text(&waits));
+    assert!(text(&waits).contains("hookonce show jobs job-3"), "{}", text(&waits));
+}
+
+#[test]
+fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
+    let (workspace, _running) = stack();
+    let variables = workspace.environment();
+    let gateway: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    let url = format!("{}/webhooks/", gateway["url"].as_str().unwrap());
+    let aws = Aws::with_stack(&outputs_of(&variables, &[("WebhookUrl", &url)]));
+    aws.account().put("/hookonce/inbox/endpoints/jobs", &workspace.read(".hookonce/endpoints/jobs.json"));
+    let mut variables = variables;
+    variables.extend(aws.environment(&[]));
+    // A folder without a stack.
+    let elsewhere = Workspace::new();
+    elsewhere.write("job.json", b"[1]");
+    let submit = |more: &[&str]| {
+        elsewhere.run_with_environment(&[&JOB[..], &["--stack", "inbox", "--json"], more].concat(), &variables)
+    };
+    let first = submit(&["--wait"]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    let again = json(&submit(&[]));
+    assert_eq!((&again["answer"], &again["record"]["outcome"]), (&object!("duplicate"), &object!("APPLIED")));
+
+    // The outputs of an earlier template do not say where the gateway is.
+    let earlier = outputs_of(&variables, &[]).replace("webhook_url", "later");
+    aws.account().put("/hookonce/inbox/outputs", &earlier);
+    let unknown = submit(&[]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
+    assert!(text(&unknown).contains("pass --url"), "{}", text(&unknown));
+    let given = submit(&["--url", &format!("{url}jobs")]);
+    assert_eq!(json(&given)["answer"], "duplicate", "{}", text(&given));
+}
+
+#[test]
+fn what_cannot_be_submitted_says_what_to_do() {
+    let (workspace, _running) = stack();
+    workspace.write("text", b"not JSON");
+    workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]);
+    let refused = |changes: &[(&str, &str)], exit: i32, said: &str| {
+        let mut order = JOB;
+        for (from, to) in changes {
+            order.iter_mut().filter(|word| *word == from).for_each(|word| *word = *to);
+        }
+        let output = workspace.run(&order);
+        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
+        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+    };
+    refused(&[("jobs", "other")], 2, "hookonce endpoint add other --provider standard_webhooks");
+    refused(&[("jobs", "shop")], 2, "hookonce endpoint add jobs --provider standard_webhooks, then --endpoint jobs");
+    refused(&[("job-1", "a.b")], 2, "no full stop");
+    refused(&[("job.json", "text")], 2, "is not JSON");
+    refused(&[("job.json", "none")], 2, "reading none failed");
+    let stopped = Workspace::new();
+    stopped.write("job.json", b"1");
+    let alone = submit(&stopped, &[]);
+    assert!(alone.status.code() == Some(3) && text(&alone).contains("hookonce dev"), "{}", text(&alone));
+
+    let away = submit(&workspace, &["--url", "http://127.0.0.1:9/webhooks/jobs"]);
+    assert_eq!(away.status.code(), Some(3), "{}", text(&away));
+    assert!(text(&away).contains("run the same command again: the same key takes effect once"), "{}", text(&away));
+    // Whoever answers 200 there is no endpoint.
+    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver())]);
+    assert_eq!(stranger.status.code(), Some(2), "{}", text(&stranger));
+    assert!(text(&stranger).contains("not as an endpoint of hookonce"), "{}", text(&stranger));
+    // Another secret than the one that the running stack reads.
+    let elsewhere = Workspace::new();
+    elsewhere.write("job.json", b"1");
+    elsewhere.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]);
+    let gateway: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    let url = format!("{}/webhooks/jobs", gateway["url"].as_str().unwrap());
+    let forged = submit(&elsewhere, &["--url", &url]);
+    assert_eq!(forged.status.code(), Some(1), "{}", text(&forged));
+    assert!(text(&forged).contains("signature_mismatch"), "{}", text(&forged));
+}
