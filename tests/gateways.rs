@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::samples::{bytes, json as recorded};
-use crate::support::{Harness, Script, word};
+use crate::support::{Delivery, Harness, Script, word};
 
 fn event(name: &str) -> Value {
     recorded(&format!("gateway/{name}.json"))
@@ -336,4 +336,31 @@ proptest! {
             (status, _) => prop_assert_eq!(status, 400),
         }
     }
+}
+
+/// `docs/submit.md` shows how little of a gateway's event is enough to invoke the function directly.
+#[tokio::test]
+async fn the_event_of_the_page_on_submissions_is_taken() {
+    let harness = Harness::new().await;
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/submit.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, event) = page.split_once("```json\n").unwrap();
+    let (event, _) = event.split_once("```").unwrap();
+    let event = event.replace("/webhooks/jobs", "/webhooks/standard_webhooks");
+    let mut event: Value = serde_json::from_str(&event).unwrap();
+    let body = r#"{"type":"job.requested","data":{"n":1.10}}"#;
+    let delivery = Delivery::new("standard_webhooks", body).header("webhook-id", "order-1042");
+    let signed = delivery.signed_headers(harness.clock.seconds());
+    for (name, value) in event["headers"].as_object_mut().unwrap() {
+        *value = json!(signed.iter().find(|(signed, _)| signed == name).unwrap().1);
+    }
+    event["body"] = json!(body);
+    for expected in ["accepted", "duplicate"] {
+        let answer = harness.webhook(&Script::none()).handle(event.clone()).await;
+        assert_eq!(word(&answer), (200, expected.to_owned()));
+    }
+    event["body"] = json!(body.replace("1.10", "1.1"));
+    let forged = harness.webhook(&Script::none()).handle(event).await;
+    assert_eq!(word(&forged), (401, "signature_mismatch".to_owned()), "whoever may invoke it must still sign");
+    assert_eq!(harness.tables().await.records.len(), 1);
 }

@@ -1,5 +1,6 @@
 //! Routes, end to end: what a set says is what happens, and a set that is not known or not good changes nothing.
 
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::operator::Operated;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
@@ -7,9 +8,12 @@ use hookonce_protocol::trail::Operation as Ordered;
 use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::operate;
-use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
+use hookonce_runtime::route::{
+    Decision, Fit, HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument,
+};
 use serde_json::{Value, json};
 
+use crate::handlers::event;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::delivery::{gateway_event, secret};
 use crate::support::harness::Worker;
@@ -518,11 +522,38 @@ fn the_schema_describes_the_types() {
     assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
     assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
 
-    let text = std::fs::read_to_string(folder.join("docs/routes.md")).unwrap();
-    let examples: Vec<_> = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(!examples.is_empty(), "the page has an example");
-    for example in examples.into_iter().filter(|example| example.contains("\"version\"")) {
-        let set = RouteSet::parse(example, offered(&["payments", "messages", "builds"]));
-        assert!(set.is_ok(), "{:?}: {example}", set.err());
+    assert!(!sets_of("docs/routes.md").is_empty(), "the page has an example");
+}
+
+/// The route sets that a page shows, in their order.
+fn sets_of(page: &str) -> Vec<RouteSet> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = std::fs::read_to_string(folder.join(page)).unwrap();
+    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let read = |example: &str| {
+        let set = RouteSet::parse(example, offered(&["payments", "messages", "builds", "receipts"]));
+        set.unwrap_or_else(|faults| panic!("{page}: {faults:?}: {example}"))
+    };
+    blocks.filter(|example| example.contains("\"routes\"")).map(read).collect()
+}
+
+/// The recipe for webhooks to customers: one route for each, which forwards nothing to another one.
+#[test]
+fn each_customer_of_the_recipe_gets_its_own_events() {
+    let sets = sets_of("docs/effects.md");
+    let [_, customers] = sets.as_slice() else { panic!("{} sets", sets.len()) };
+    for (customer, index) in [("acme", Some(0)), ("umbrella", Some(1)), ("other", None)] {
+        let body = json!({ "type": "order.shipped", "customer": customer }).to_string();
+        let event = event(&Delivery::new("standard_webhooks", body).to("orders"));
+        let mut fits = [("acme", Fit::When("customer".to_owned())), ("umbrella", Fit::When("customer".to_owned()))];
+        if let Some(index) = index {
+            fits[index].1 = Fit::Fits;
+        }
+        assert_eq!(customers.explain(&event), fits, "{customer}");
+        let forward = match customers.decide(&event) {
+            Decision::Handle(handling) => handling.reach.forward.iter().map(DestinationId::as_str).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(forward, index.map(|_| customer).into_iter().collect::<Vec<_>>());
     }
 }

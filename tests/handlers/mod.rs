@@ -102,7 +102,7 @@ fn events(delivery: &Delivery) -> Vec<Event> {
 }
 
 /// The one event of a delivery.
-fn event(delivery: &Delivery) -> Event {
+pub(crate) fn event(delivery: &Delivery) -> Event {
     let mut events = events(delivery);
     assert_eq!(events.len(), 1);
     events.remove(0)
