@@ -402,6 +402,7 @@ pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) ->
         ("InboxTable", value("HOOKONCE_INBOX_TABLE")),
         ("DomainTable", value("HOOKONCE_DOMAIN_TABLE")),
         ("HintQueue", value("HOOKONCE_QUEUE_URL")),
+        ("EffectsQueue", value("HOOKONCE_EFFECTS_QUEUE_URL")),
     ];
     written_by_the_template(&[more, &own[..]].concat())
 }

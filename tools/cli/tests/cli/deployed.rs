@@ -211,7 +211,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
     let told = status();
     assert_eq!(told.status.code(), Some(3), "{}", text(&told));
-    let needs = ["alarm:WorkerFails", "pending_unknown", "dead_unknown", "caller_unknown"];
+    let needs = ["alarm:WorkerFails", "pending_unknown", "effects_unknown", "dead_unknown", "caller_unknown"];
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&Value::Null, &object!(0)));
     aws.account().parameters.clear();
