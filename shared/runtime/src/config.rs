@@ -494,9 +494,8 @@ mod tests {
     fn every_fault_is_named_at_once() {
         let mut environment = complete();
         environment.remove("HOOKONCE_QUEUE_URL");
-        environment.insert("HOOKONCE_LEASE_SECONDS".to_owned(), "soon".to_owned());
+        environment.insert("HOOKONCE_MESSAGE_BYTES_MAX".to_owned(), "1048577".to_owned());
         environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
-        environment.remove("HOOKONCE_EFFECTS_QUEUE_URL");
         environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
         environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
         let routes = Environment::from([("HOOKONCE_ROUTES".to_owned(), "ssm:routes".to_owned())]);
@@ -504,7 +503,7 @@ mod tests {
         assert!(faults.iter().any(|fault| fault.contains("HOOKONCE_ROUTES must be")), "{faults:?}");
         environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
         environment.insert("HOOKONCE_INDEX_SHARDS".to_owned(), "64".to_owned());
-        environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "1025".to_owned());
+        environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "many".to_owned());
         let destinations = Environment::from([("HOOKONCE_DESTINATIONS".to_owned(), "destinations".to_owned())]);
         let ConfigError(faults) = DispatcherConfig::read(&destinations).unwrap_err();
         let expected =
@@ -513,7 +512,7 @@ mod tests {
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
-            "HOOKONCE_LEASE_SECONDS must be",
+            "HOOKONCE_MESSAGE_BYTES_MAX must be a whole number from 1024 to 1048576",
             "HOOKONCE_INBOX_TABEL is not a variable",
             "HOOKONCE_ENDPOINTS must be",
             "HOOKONCE_LOG must be",

@@ -169,3 +169,68 @@ impl<C: Carry> Carry for UntilDeadline<'_, C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::key::{EndpointId, RecordKey};
+    use hookonce_protocol::message::Message;
+    use hookonce_protocol::purpose::Purpose;
+    use hookonce_protocol::write::{Action, Condition, Table, Write};
+
+    use super::*;
+
+    /// Carries out every call, but not at once, and counts them.
+    #[derive(Default)]
+    struct Carrier(Mutex<usize>);
+
+    impl Carry for Carrier {
+        async fn carry(&self, call: Call) -> Reply {
+            *self.0.lock().unwrap() += 1;
+            tokio::task::yield_now().await;
+            match call {
+                Call::Send(_) => Reply::Sent(Ok(())),
+                _ => Reply::Written(Written::Applied),
+            }
+        }
+    }
+
+    fn key() -> RecordKey {
+        RecordKey::delivery(&EndpointId::parse("stripe").unwrap(), "evt_1")
+    }
+
+    fn write() -> Write {
+        let (action, condition) = (Action::Update(Vec::new()), Condition(Vec::new()));
+        Write { purpose: Purpose::Claim, table: Table::Inbox, key: key().as_str().into(), action, condition }
+    }
+
+    /// The reply to a call with this much time left, and whether the call was made.
+    async fn carried(left: Duration, call: Call) -> (Reply, bool) {
+        let carrier = Carrier::default();
+        let deadline = Deadline(Instant::now() + left);
+        let reply = UntilDeadline { carrier: &carrier, deadline }.carry(call).await;
+        (reply, *carrier.0.lock().unwrap() == 1)
+    }
+
+    #[tokio::test]
+    async fn a_hint_is_not_tried_when_hardly_any_time_is_left() {
+        let hint = || Call::Send(Message::Ref { pk: key() });
+        assert_eq!(carried(Duration::from_hours(1), hint()).await, (Reply::Sent(Ok(())), true));
+        let short = HINT_MIN.saturating_sub(Duration::from_millis(1));
+        assert_eq!(carried(short, hint()).await, (Reply::Sent(Err(Unavailable)), false));
+    }
+
+    #[tokio::test]
+    async fn a_claim_and_a_read_leave_the_time_to_send() {
+        let reserved = SEND_RESERVE.saturating_sub(Duration::from_millis(1));
+        let (applied, unknown) = (Reply::Written(Written::Applied), Reply::Written(Written::Unavailable));
+        assert_eq!(carried(Duration::from_hours(1), Call::Write(write())).await, (applied.clone(), true));
+        assert_eq!(carried(reserved, Call::Write(write())).await, (unknown, true));
+        assert_eq!(carried(Duration::from_hours(1), Call::Read(key())).await, (applied, true));
+        assert_eq!(carried(reserved, Call::Read(key())).await, (Reply::Done, true));
+    }
+
+    #[tokio::test]
+    async fn a_count_is_dropped_at_the_end() {
+        assert_eq!(carried(Duration::ZERO, Call::WriteBestEffort(write())).await, (Reply::Done, true));
+    }
+}

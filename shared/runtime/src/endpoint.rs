@@ -414,3 +414,84 @@ fn pause(moment: Moment, pauses: u32, left: Duration) -> Duration {
     let drawn = PAUSE_MIN + duration(drawn.uniform(Millis(bound)));
     drawn.min((left / LAST_TRIES).max(PAUSE_MIN))
 }
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::timing::Timing;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn id(text: &str) -> EndpointId {
+        EndpointId::parse(text).unwrap()
+    }
+
+    fn document(changes: &Value) -> EndpointDocument {
+        let mut document = json!({ "provider": "stripe", "secrets": ["whsec_a_signing_secret"] });
+        document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        EndpointDocument::parse(&document.to_string()).unwrap()
+    }
+
+    fn endpoint(changes: &Value) -> Result<Endpoint, EndpointError> {
+        Endpoint::new(id("stripe"), document(changes), Catalog::built_in())
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_refused() {
+        for (field, good, bad) in [
+            ("tolerance_seconds", [1, 3_600], [0, 3_601]),
+            ("body_bytes_max", [1, BODY_BYTES_MAX], [0, BODY_BYTES_MAX + 1]),
+        ] {
+            for number in good {
+                assert!(endpoint(&json!({ field: number })).is_ok(), "{field} {number}");
+            }
+            for number in bad {
+                assert!(
+                    matches!(endpoint(&json!({ field: number })), Err(EndpointError::OutOfRange)),
+                    "{field} {number}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_document_judges_like_another_until_a_secret_a_setting_or_the_tolerance_changes() {
+        let is_alike = |changes: Value| endpoint(&json!({})).unwrap().judges_like(&endpoint(&changes).unwrap());
+        assert!(is_alike(json!({ "tenant": "shop", "body_bytes_max": 1 })));
+        assert!(!is_alike(json!({ "secrets": ["whsec_another_secret_"] })));
+        assert!(!is_alike(json!({ "settings": { "public_url": "https://example.com/hook" } })));
+        assert!(!is_alike(json!({ "tolerance_seconds": 1 })));
+    }
+
+    /// Has a document for each id that begins with `known`, and no index.
+    struct Source;
+
+    impl EndpointSource for Source {
+        async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
+            let known = id.as_str().starts_with("known").then(|| document(&json!({})));
+            Ok(EndpointRead { document: Ok(known), index: shards.iter().map(|shard| (*shard, None)).collect() })
+        }
+    }
+
+    /// Looks up this many ids, one a second.
+    async fn look_up(endpoints: &Endpoints<Source>, prefix: &str, count: usize) {
+        let deadline = Deadline::of(&Timing::standard());
+        for second in 0..i64::try_from(count).unwrap() {
+            let moment = Moment { now: EpochMs(second * 1_000), entropy: 0 };
+            endpoints.get(&id(&format!("{prefix}-{second}")), moment, deadline, deadline).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn the_cache_is_limited_and_ids_of_strangers_push_no_endpoint_out() {
+        let endpoints = Endpoints::new(Source, Catalog::built_in());
+        let cached = |name: &str| endpoints.0.cached(&id(name)).is_some();
+        look_up(&endpoints, "known", 1).await;
+        look_up(&endpoints, "invented", CACHE_ENTRIES_MAX - 1).await;
+        assert!(cached("known-0") && cached("invented-0"), "it is full, and no more");
+        look_up(&endpoints, "further", 1).await;
+        assert!(cached("known-0") && cached("further-0") && !cached("invented-0"));
+        look_up(&endpoints, "known", CACHE_ENTRIES_MAX + 1).await;
+        assert!(endpoints.0.state().cache.len() <= CACHE_ENTRIES_MAX);
+    }
+}
