@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
 use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, Fault, PlanError, Scope};
 use hookonce_protocol::claim::Claim;
@@ -240,8 +242,15 @@ fn what_dynamodb_refuses_is_refused_before_it() {
     let nested = |levels: usize| (0..levels).fold(json!({ "S": "x" }), |inner, _| json!({ "L": [inner] }));
     assert_eq!(put("a", nested(31)), "");
     assert_eq!(put("a", nested(32)), "writes[0]: attribute `a` holds more than 32 levels of lists, maps and values");
-    let secret = put("a name\nof a provider", json!({ "SS": [] }));
-    assert_eq!(secret, format!("writes[0]: attribute (not shown) {set}"), "nothing that a provider may have sent");
+    for (name, shown) in [
+        ("a name\nof a provider", "(not shown, 20 bytes)"),
+        ("ada@example.com", "(not shown, 15 bytes)"),
+        ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "`sk_...` (32 bytes)"),
+        ("paid", "`pai...` (4 bytes)"),
+        ("sum", "`sum`"),
+    ] {
+        assert_eq!(put(name, json!({ "SS": [] })), format!("writes[0]: attribute {shown} {set}"));
+    }
 }
 
 #[test]
@@ -266,9 +275,16 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     let fits = ITEM_BYTES_MAX - "pk".len() - "e#item#k".len() - "a".len();
     assert_eq!(put("a", json!({ "S": "x".repeat(fits) })), "");
     assert!(put("a", json!({ "S": "x".repeat(fits + 1) })).contains("the item has more than 409600 bytes"));
+    // A set is as large as its members.
+    let set = |members: usize| json!({ "SS": (0..members).map(|member| format!("{member:08}")).collect::<Vec<_>>() });
+    assert_eq!(put("a", set(fits / 8)), "");
+    assert!(put("a", set(fits / 8 + 1)).contains("the item has more than 409600 bytes"));
+    let blobs = |members: u32| json!({ "BS": (0..members).map(|member| STANDARD.encode(member.to_be_bytes())).collect::<Vec<_>>() });
+    assert_eq!(put("a", blobs(u32::try_from(fits / 4).unwrap())), "");
+    assert!(put("a", blobs(u32::try_from(fits / 4).unwrap() + 1)).contains("the item has more than 409600 bytes"));
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "8" } });
     let key = json!({ "table": "orders", "key": order, "action": { "update": [{ "set": ["order", { "N": "9" }] }] } });
-    assert_eq!(said(&key), "writes[0] in table orders: attribute `order` is part of the key, and cannot change");
+    assert_eq!(said(&key), "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change");
 }
 
 #[test]

@@ -31,8 +31,8 @@ const EFFECT_HEAD_BYTES_MAX: usize = 4_096;
 const _: () =
     assert!(EFFECT_BYTES_MAX + EFFECT_PATH_BYTES_MAX + CONTENT_TYPE_BYTES_MAX + EFFECT_HEAD_BYTES_MAX < ITEM_BYTES_MAX);
 
-/// The longest name of an attribute that an error shows, in bytes.
-const SHOWN_BYTES_MAX: usize = 64;
+/// How much of the name of an attribute an error shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 3;
 
 /// What a handler may write, and what it has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -152,15 +152,19 @@ pub enum Fault {
     Value(Shown, ValueFault),
 }
 
-/// The name of an attribute, as an error shows it. A handler may have made it of what a provider sent, so a long one and
-/// one with other characters than letters, digits and signs is not shown.
+/// The name of an attribute, as an error shows it: how it begins, and its length. A handler may have made it of what a
+/// provider sent, such as an address or a token, and errors reach logs. The write's place in the plan says the rest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shown(String);
 
 impl From<&str> for Shown {
     fn from(name: &str) -> Self {
-        let plain = name.len() <= SHOWN_BYTES_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
-        Self(if plain { format!("`{name}`") } else { "(not shown)".to_owned() })
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+        Self(match name.get(..SHOWN_BYTES_MAX) {
+            _ if !plain => format!("(not shown, {} bytes)", name.len()),
+            Some(beginning) if name.len() > SHOWN_BYTES_MAX => format!("`{beginning}...` ({} bytes)", name.len()),
+            Some(_) | None => format!("`{name}`"),
+        })
     }
 }
 

@@ -322,9 +322,10 @@ impl Value {
             Self::Number(number) => number.size_bytes(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Flag(_) | Self::Null(_) => 1,
-            Self::TextSet(texts) => texts.0.iter().map(|text| text.len() + 1).sum::<usize>() + 3,
-            Self::NumberSet(numbers) => numbers.0.iter().map(|number| number.size_bytes() + 1).sum::<usize>() + 3,
-            Self::BytesSet(blobs) => blobs.0.iter().map(|blob| blob.len() + 1).sum::<usize>() + 3,
+            // Unlike a list, a set costs nothing beside its members.
+            Self::TextSet(texts) => texts.0.iter().map(String::len).sum(),
+            Self::NumberSet(numbers) => numbers.0.iter().map(Number::size_bytes).sum(),
+            Self::BytesSet(blobs) => blobs.0.iter().map(Vec::len).sum(),
             Self::List(values) => values.iter().map(|value| value.size_bytes() + 1).sum::<usize>() + 3,
             Self::Map(values) => size_bytes(values) + values.len() + 3,
         }
