@@ -44,9 +44,20 @@ def a_check_of_ones_own(items: Items) -> Plan:
     return plan
 
 
+def sets_under_typed_keys(items: Items) -> Plan:
+    cart, plan = TableKey("carts", {"id": b"\x00\xff"}), Plan()
+    lines: Value = frozenset({3, Decimal("2.50")})
+    order = plan.put(ORDER, {"lines": lines}).as_seen(items, "lines")
+    order.newer_than(items, "version", 9007199254740994, tie="skip")
+    changes: dict[str, Value] = {"seen": frozenset({b"\x00"}), "tags": frozenset({"😀", "\uffee", "b"})}
+    plan.update(cart, set=changes).as_seen(items, "seen").newer_than(items, "version", "b", tie="skip")
+    return plan
+
+
 BUILT: dict[str, Callable[[Items], Plan]] = {
     "every kind of write and condition": every_kind,
     "a check of an item of one's own, as it was read": a_check_of_ones_own,
+    "sets of every type under typed keys, with a version": sets_under_typed_keys,
 }
 
 

@@ -286,6 +286,8 @@ function compared(version: number | bigint | string, known: Value): number {
 function whole(amount: number | bigint): number {
   // JavaScript may pass anything, and `Number` makes 0 of null.
   const number = typeof amount === "number" || typeof amount === "bigint" ? Number(amount) : NaN;
-  if (!Number.isSafeInteger(number)) throw new RangeError("add takes whole numbers of at most 53 bits");
+  if (!Number.isSafeInteger(number)) {
+    throw new RangeError("add takes whole numbers up to 9007199254740991 (53 bits); another one would be rounded");
+  }
   return number;
 }

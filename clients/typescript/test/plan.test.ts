@@ -56,9 +56,20 @@ function checkOfOnesOwn(items: Items): Plan {
   return plan;
 }
 
+function setsUnderTypedKeys(items: Items): Plan {
+  const plan = new Plan();
+  const cart = new TableKey("carts", { id: new Uint8Array([0, 255]) });
+  const order = plan.put(ORDER, { lines: new Set([3, new Decimal("2.50")]) });
+  order.asSeen(items, "lines").newerThan(items, "version", 9007199254740994n, "skip");
+  const set = { seen: new Set([new Uint8Array([0])]), tags: new Set(["😀", "\uffee", "b"]) };
+  plan.update(cart, { set }).asSeen(items, "seen").newerThan(items, "version", "b", "skip");
+  return plan;
+}
+
 const BUILT: { [name: string]: (items: Items) => Plan } = {
   "every kind of write and condition": everyKind,
   "a check of an item of one's own, as it was read": checkOfOnesOwn,
+  "sets of every type under typed keys, with a version": setsUnderTypedKeys,
 };
 
 test("plans have the form that the cases show", () => {
@@ -144,7 +155,12 @@ test("what would lose something is refused", () => {
   const lossy = [undefined, NaN, 2 ** 53, new Set(), new Set([1, "a"]), new Date(), new Map(), () => 1, { a: undefined }];
   for (const value of lossy) assert.throws(() => encode(value as Value), String(value));
   for (const text of ["", "1,5", "0x10", "Infinity"]) assert.throws(() => new Decimal(text), RangeError);
-  for (const amount of [1.5, 2n ** 53n]) assert.throws(() => new Plan().update(BALANCE, { add: { minor: amount } }), RangeError);
+  for (const amount of [1.5, 2 ** 53, 2n ** 53n, -(2n ** 53n), 2n ** 64n]) {
+    assert.throws(() => new Plan().update(BALANCE, { add: { minor: amount } }), /another one would be rounded/);
+  }
+  const largest = new Plan();
+  largest.update(BALANCE, { add: { minor: 2n ** 53n - 1n } });
+  assert.match(JSON.stringify(largest), /\["minor",9007199254740991\]/);
 });
 
 test("a code is a fixed word, and says whether another attempt can succeed", () => {
