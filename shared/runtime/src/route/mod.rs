@@ -11,6 +11,7 @@ mod set;
 mod source;
 mod stored;
 mod unique;
+mod value_index;
 
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ pub fn assign<'a>(
                         .map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_reach(&handling.reach))
                 }
                 Some(Taker::Remote(target)) => return remote(target, handling, fact),
-                None => return forward(handling, fact, event, provider.is_some_and(Provider::key_is_signed)),
+                None => return forward(handling, fact, event, provider),
             }
         }
     };
@@ -110,24 +111,35 @@ fn remote<'a>(
     Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, reach, fact }))
 }
 
-/// A forwarded event is one fact. Where its key is not signed, the body names it: whoever holds one signed body could
-/// send it again under another key, and it would be forwarded twice.
 fn forward<'a>(
     handling: &Handling,
     fact: Option<DomainKey>,
     event: &Event,
-    key_is_signed: bool,
+    provider: Option<&Provider>,
 ) -> Result<Assigned<'a>, HandlerError> {
-    let domain_key = fact.unwrap_or_else(|| {
-        DomainKey::across_types(if key_is_signed {
-            ["key", &event.key].map(str::to_owned)
-        } else {
-            ["sha256".to_owned(), hex(&Sha256::digest(&event.body).into())]
-        })
-    });
+    let domain_key = fact.unwrap_or_else(|| own_fact(event, provider));
     if !domain_key.is_named() {
         return Err(HandlerError::permanent(FACT_MISSING));
     }
     let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
     Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))
+}
+
+/// A forwarded event is one fact by itself. Its key names it where the provider signs the key.
+///
+/// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be forwarded
+/// twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the body holds that
+/// signature. What is signed has one body, the first that came with it, so the event's own id in it is the fact.
+fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {
+    DomainKey::across_types(match provider {
+        Some(provider) if provider.key_is_signed() => ["key".to_owned(), event.key.clone()],
+        Some(provider) if provider.binds_bodies() => ["id".to_owned(), own_id(event, provider).unwrap_or_default()],
+        Some(_) | None => ["sha256".to_owned(), hex(&Sha256::digest(&event.body).into())],
+    })
+}
+
+/// The id that the provider gave the event. None if the event has none.
+fn own_id(event: &Event, provider: &Provider) -> Option<String> {
+    let part = provider.split(&event.body, &event.headers).into_iter().next()?;
+    part.fallback.is_none().then(|| part.key.as_str().to_owned())
 }
