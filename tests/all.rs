@@ -28,6 +28,7 @@ mod regressions;
 mod relay;
 mod remote;
 mod repetitions;
+mod route_decisions;
 mod routes;
 mod samples;
 mod strangers;

@@ -139,6 +139,23 @@ impl Pattern {
         }
     }
 
+    /// Tells each field whose list holds exact values only, by the names that lead to it.
+    pub(super) fn each_exact(&self, path: &mut Vec<String>, tell: &mut dyn FnMut(&[String], &[&Value])) {
+        for (name, field) in &self.fields {
+            path.push(name.clone());
+            match field {
+                Field::Object(pattern) => pattern.each_exact(path, tell),
+                Field::Leaf(matchers) => {
+                    let exact = |matcher| if let &Matcher::Exact(ref value) = matcher { Some(value) } else { None };
+                    if let Some(values) = matchers.iter().map(exact).collect::<Option<Vec<_>>>() {
+                        tell(path, &values);
+                    }
+                }
+            }
+            path.pop();
+        }
+    }
+
     /// The first field that does not fit, as a path in the pattern.
     pub(super) fn misfit(&self, body: &Value) -> Option<String> {
         let mut roots = Vec::new();
@@ -314,8 +331,17 @@ fn any_leaf(value: &Value, fits: &dyn Fn(&Value) -> bool) -> bool {
     }
 }
 
+/// Each leaf that a value is or has in its arrays.
+pub(super) fn each_leaf<'a>(value: &'a Value, found: &mut dyn FnMut(&'a Value)) {
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| each_leaf(element, found)),
+        Value::Object(_) => {}
+        leaf @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => found(leaf),
+    }
+}
+
 /// The objects that a value is or has in its arrays.
-fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
+pub(super) fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
     match value {
         Value::Object(object) => found.push(object),
         Value::Array(elements) => elements.iter().for_each(|element| objects(element, found)),
@@ -324,7 +350,7 @@ fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
 }
 
 /// The objects that these objects have under a name.
-fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, Value>> {
+pub(super) fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, Value>> {
     let mut found = Vec::new();
     for value in all.iter().filter_map(|object| object.get(name)) {
         objects(value, &mut found);
@@ -336,6 +362,7 @@ fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, 
 mod tests {
     use serde_json::json;
 
+    use super::super::value_index::ValueIndex;
     use super::*;
 
     fn compiled(pattern: &Value) -> Result<Pattern, String> {
@@ -413,6 +440,8 @@ mod tests {
             let pattern_of = compiled(&pattern).unwrap();
             assert_eq!(pattern_of.fits(&body), fits, "{pattern} on {body}");
             assert_eq!(pattern_of.misfit(&body).is_none(), fits, "{pattern} on {body}");
+            let possible = ValueIndex::of([Some(&pattern_of)].into_iter()).possible(&body).contains(0);
+            assert!(possible || !fits, "the index leaves out {pattern} on {body}");
         }
     }
 

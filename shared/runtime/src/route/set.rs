@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
+use super::value_index::{RouteBits, ValueIndex};
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
 use crate::tables::OWN_TABLES_MAX;
@@ -45,6 +46,7 @@ pub struct RouteSet {
     otherwise: Otherwise,
     by_endpoint: Index,
     by_type: Index,
+    by_value: ValueIndex,
 }
 
 #[derive(Debug)]
@@ -198,7 +200,8 @@ impl RouteSet {
         }
         let by_endpoint = Index::of(routes.iter().map(|route| &route.endpoints));
         let by_type = Index::of(routes.iter().map(|route| &route.types));
-        Self { routes, otherwise: document.otherwise, by_endpoint, by_type }
+        let by_value = ValueIndex::of(routes.iter().map(|route| route.when.as_ref()));
+        Self { routes, otherwise: document.otherwise, by_endpoint, by_type, by_value }
     }
 
     /// What happens to events that no route takes.
@@ -234,18 +237,22 @@ impl RouteSet {
     /// Decides about an event: the first route that fits takes it.
     pub fn decide(&self, event: &Event) -> Decision<'_> {
         let body = Body { event, json: OnceCell::new() };
+        let mut possible: Option<RouteBits> = None;
         let of_endpoint = self.by_endpoint.candidates(event.endpoint.as_str());
         let of_type = self.by_type.candidates(&event.event_type);
         let fewest = if of_endpoint.len() <= of_type.len() { of_endpoint } else { of_type };
-        for route in fewest.filter_map(|index| self.routes.get(index)) {
-            if !route.concerns(event) {
+        for index in fewest {
+            let Some(route) = self.routes.get(index) else { continue };
+            let is_left_out = possible.as_ref().is_some_and(|possible| !possible.contains(index));
+            if is_left_out || !route.concerns(event) {
                 continue;
             }
             if let Some(pattern) = &route.when {
-                match body.json() {
-                    None => return Decision::Unreadable,
-                    Some(json) if !pattern.fits(json) => continue,
-                    Some(_) => {}
+                let Some(json) = body.json() else { return Decision::Unreadable };
+                // A first route may be for nothing that the body holds, so the body is looked through only now.
+                let possible = possible.get_or_insert_with(|| self.by_value.possible(json));
+                if !possible.contains(index) || !pattern.fits(json) {
+                    continue;
                 }
             }
             return match &route.action {
