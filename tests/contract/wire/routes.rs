@@ -248,6 +248,40 @@ async fn the_parts_of_an_abandoned_number_do_not_stay() {
     assert_eq!(left, None);
 }
 
+/// Whatever a deployment could not delete, wherever it stopped, a later one does.
+#[tokio::test]
+async fn what_could_not_be_deleted_goes_with_a_later_deployment() {
+    for deletions in 0..3 {
+        let (parameters, allowed) = (Arc::new(Mutex::new(Parameters::new())), Arc::new(AtomicUsize::new(usize::MAX)));
+        let (shared, left) = (Arc::clone(&parameters), Arc::clone(&allowed));
+        let server = ScriptedServer::start(move |_, request| {
+            let spend = |left: usize| left.checked_sub(1);
+            if request.asks_for("DeleteParameters")
+                && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err()
+            {
+                return error(400, &format!("{SERVICE}#AccessDeniedException"));
+            }
+            carry_out(&mut shared.lock().unwrap(), request)
+        })
+        .await;
+        let routes = routes(&server);
+        for number in 1..=2 {
+            routes.deploy(&large(number)).await.unwrap();
+        }
+        allowed.store(deletions, Ordering::Relaxed);
+        for number in 3..=4 {
+            let left_behind = routes.deploy(&large(number)).await.unwrap().left_behind;
+            assert!(left_behind.contains(&"/hookonce/test/routes-1/0".to_owned()), "{left_behind:?}");
+        }
+        allowed.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(routes.deploy("{}").await.unwrap().left_behind, Vec::<String>::new());
+        assert_eq!(parts(&parameters), ["/hookonce/test/routes-4/0", "/hookonce/test/routes-5/0"]);
+        let of = |set: &str| parameters.lock().unwrap().keys().any(|name| name.starts_with(set));
+        let stay = ["routes-1/", "routes-2/", "routes-3/"].map(|set| of(&format!("/hookonce/test/{set}")));
+        assert_eq!(stay, [false; 3], "after {deletions} calls that deleted");
+    }
+}
+
 /// Another deployment changes the pointer before this one looks again, or between that and its write.
 #[tokio::test]
 async fn a_deployment_that_was_overtaken_is_told() {

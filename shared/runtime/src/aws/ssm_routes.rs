@@ -1,6 +1,7 @@
 //! The route set in SSM Parameter Store: immutable parts, and one pointer that names the set in use.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
@@ -34,7 +35,7 @@ pub struct DeployedRoutes {
     pub number: u64,
     /// How many parts it has.
     pub parts: usize,
-    /// Parts of an earlier set that could not be deleted. They cost nothing and do no harm.
+    /// Parts of earlier sets that could not be deleted. They do no harm, and the next deployment tries again.
     pub left_behind: Vec<String>,
     /// Whether workers know from now on that there is a set, should its pointer be lost.
     pub is_marked: bool,
@@ -77,7 +78,8 @@ impl SsmRoutes {
     }
 
     /// Makes a set the one in use: writes its parts, then the pointer, and deletes the sets that no reader follows any
-    /// more: the one before the last one, and those of deployments that the last one has passed over.
+    /// more: the one before the last one, those of deployments that the last one has passed over, and what earlier
+    /// deployments could not delete.
     ///
     /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is read
     /// again, and the version that the write returns shows whether another one came between.
@@ -166,16 +168,27 @@ impl SsmRoutes {
         Ok(last_is_there && found.len() == count && found.iter().all(|parameter| parameter.value() == Some(text)))
     }
 
-    /// Deletes the set before the last one, which a reader may still follow, and those between the two, which died or were
-    /// overtaken. Returns what could not be deleted.
+    /// Deletes the set before the last one, which a reader followed until now, those between the two, which died or were
+    /// overtaken, and older ones that are still there. Returns what could not be deleted.
     async fn clear(&self, last: Option<&Pointed>) -> Vec<String> {
         let Some(Pointed { pointer: last, .. }) = last else { return Vec::new() };
-        let (oldest, parts) = last.previous.unwrap_or((0, 0));
-        let mut left = self.delete(&RoutePointer::names(&self.pointer, oldest, parts)).await;
-        for number in oldest.max(last.number.saturating_sub(NUMBERS_TRIED_MAX)) + 1..last.number {
-            left.extend(self.delete(&RoutePointer::names(&self.pointer, number, PARTS_MAX)).await);
-        }
-        left
+        let (previous, parts) = last.previous.unwrap_or((0, 0));
+        let first = last.number.saturating_sub(NUMBERS_TRIED_MAX).max(1);
+        let mut unused = self.forgotten(first..previous).await;
+        unused.extend(RoutePointer::names(&self.pointer, previous, parts));
+        let passed_over = first.max(previous + 1)..last.number;
+        unused.extend(passed_over.flat_map(|number| RoutePointer::names(&self.pointer, number, PARTS_MAX)));
+        self.delete(&unused).await
+    }
+
+    /// The parts of those sets whose first part is still there. It is always the last one to go.
+    async fn forgotten(&self, numbers: Range<u64>) -> Vec<String> {
+        let names = |number, parts| RoutePointer::names(&self.pointer, number, parts);
+        let first_parts: Vec<_> = numbers.clone().flat_map(|number| names(number, 1)).collect();
+        // Who may not read cannot know; the next deployment looks again.
+        let found = self.read(&first_parts).await.unwrap_or_default();
+        let is_there = |number: &u64| names(*number, 1).iter().any(|name| found.contains_key(name));
+        numbers.filter(is_there).flat_map(|number| names(number, PARTS_MAX)).collect()
     }
 
     fn marker(&self) -> String {
@@ -192,15 +205,18 @@ impl SsmRoutes {
         Ok(put.overwrite(overwrite).send().await?.version())
     }
 
-    /// Deletes parameters, and returns the names of those that may still be there.
+    /// Deletes parameters, the last one first, until one cannot be deleted. Returns the names of those that may still be
+    /// there.
     async fn delete(&self, names: &[String]) -> Vec<String> {
-        let mut left = Vec::new();
-        for names in names.chunks(NAMES_MAX) {
-            if self.client.delete_parameters().set_names(Some(names.to_vec())).send().await.is_err() {
-                left.extend_from_slice(names);
+        let mut left = names;
+        while !left.is_empty() {
+            let (rest, last) = left.split_at(left.len().saturating_sub(NAMES_MAX));
+            if self.client.delete_parameters().set_names(Some(last.to_vec())).send().await.is_err() {
+                break;
             }
+            left = rest;
         }
-        left
+        left.to_vec()
     }
 
     async fn pointed(&self) -> Result<Option<Pointed>, RouteFetchError> {

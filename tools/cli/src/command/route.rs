@@ -377,7 +377,7 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
             }
             for name in done.left_behind {
                 output::note(&format!(
-                    "the parameter {name} of an earlier set could not be deleted; delete it by hand"
+                    "the parameter {name} of an earlier set could not be deleted; the next deployment tries again"
                 ));
             }
             Ok(Exit::Done)
