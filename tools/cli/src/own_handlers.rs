@@ -3,10 +3,11 @@
 //!
 //! A worker in this process invokes them directly, any other one through Lambda's invoke API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -37,6 +38,9 @@ const FILES_MAX: usize = 20_000;
 /// Folders that no handler's source is in. Names that begin with a dot are left out, too.
 const LEFT_OUT: [&str; 3] = ["__pycache__", "node_modules", "target"];
 
+/// How the files end that an entry point such as `app.lambda_handler` names.
+const EXTENSIONS: [&str; 4] = ["py", "js", "mjs", "cjs"];
+
 /// A handler and the command that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HandlerCommand {
@@ -56,6 +60,13 @@ impl HandlerCommand {
         let mut words = shlex::split(command).ok_or("a quotation mark in the command is not closed")?.into_iter();
         let program = words.next().ok_or("there is no command after the =")?;
         Ok(Self { name: name.to_owned(), program, arguments: words.collect() })
+    }
+
+    /// Where the code of the handler is, as far as the command tells: the folders of the files that it names, and those of
+    /// `PYTHONPATH`. What is installed is left out.
+    fn sources(&self, here: &Path) -> BTreeSet<PathBuf> {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        words.flat_map(|word| sources(word, here)).collect()
     }
 
     fn function(self, ambient: Ambient) -> (String, ProcessInvoke) {
@@ -80,8 +91,8 @@ impl HandlerCommand {
 pub(crate) struct HandlerCommands {
     /// One for each handler.
     pub(crate) commands: Vec<HandlerCommand>,
-    /// The folder of their sources.
-    pub(crate) watched: PathBuf,
+    /// The folder of their sources. None for what the commands name.
+    pub(crate) watched: Option<PathBuf>,
     /// The folder of the stack, which always changes.
     pub(crate) data: PathBuf,
 }
@@ -97,10 +108,26 @@ impl HandlerCommands {
         }
         let functions = self.commands.iter().map(|command| command.clone().function(ambient.clone()));
         let functions: BTreeMap<_, _> = functions.collect();
-        let watch = tokio::spawn(watch(self.watched.clone(), self.data.clone(), functions.clone())).abort_handle();
+        let watched = self.watched();
+        let names: Vec<_> = watched.iter().map(|path| path.display().to_string()).collect();
+        output::note(&format!("handlers start anew when a file in {} changes", names.join(", ")));
+        let watch = tokio::spawn(watch(watched, self.data.clone(), functions.clone())).abort_handle();
         let api = InvokeApi::start(functions.clone(), TIMEOUT, access_key_id).await?;
         let isolated = functions.into_iter().map(|(name, function)| (name, Isolated::new(function, TIMEOUT)));
         Ok(OwnHandlers { functions: isolated.collect(), running: Some(Running { api, watch }) })
+    }
+
+    /// The files and folders to look at: this whole folder if no command names a file.
+    fn watched(&self) -> BTreeSet<PathBuf> {
+        let here = Path::new(".");
+        let mut watched: BTreeSet<_> = match &self.watched {
+            Some(folder) => [folder.clone()].into(),
+            None => self.commands.iter().flat_map(|command| command.sources(here)).collect(),
+        };
+        if watched.is_empty() {
+            watched.insert(here.to_owned());
+        }
+        watched
     }
 }
 
@@ -161,12 +188,45 @@ impl CallHandler for DirectCalls {
     }
 }
 
+/// What a word of a command says about where code is: `app.py` and `app.lambda_handler` name a file, and
+/// `PYTHONPATH=src` names a folder. Of a file among build products and packages only that file counts, else its folder.
+fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
+    if let Some((_, folders)) = word.split_once('=') {
+        return folders.split(':').map(PathBuf::from).filter(|folder| is_own(folder) && here.join(folder).is_dir()).collect();
+    }
+    let module = word.rsplit_once('.').map(|(module, _)| module).unwrap_or_default();
+    let modules = EXTENSIONS.iter().flat_map(|extension| {
+        [module.to_owned(), module.replace('.', "/")].map(|module| format!("{module}.{extension}"))
+    });
+    let mut files = std::iter::once(word.to_owned()).chain(modules).map(PathBuf::from);
+    let file = files.find(|file| file.is_relative() && here.join(file).is_file());
+    let folder = |file: PathBuf| match file.parent() {
+        Some(folder) if !is_own(folder) => file,
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    };
+    file.map(folder).into_iter().collect()
+}
+
+/// Whether a path leads to code of one's own: not to build products or packages, and not out of this folder.
+fn is_own(path: &Path) -> bool {
+    path.components().all(|part| match part {
+        Component::Normal(name) => !is_left_out(name),
+        Component::CurDir | Component::ParentDir => true,
+        Component::Prefix(_) | Component::RootDir => false,
+    })
+}
+
+fn is_left_out(name: &OsStr) -> bool {
+    name.to_str().is_none_or(|name| name.starts_with('.') || LEFT_OUT.contains(&name))
+}
+
 /// Renews the processes whenever a file has changed.
-async fn watch(folder: PathBuf, data: PathBuf, functions: BTreeMap<String, ProcessInvoke>) {
+async fn watch(watched: BTreeSet<PathBuf>, data: PathBuf, functions: BTreeMap<String, ProcessInvoke>) {
     let mut known = None;
     loop {
-        let (folder, data) = (folder.clone(), data.clone());
-        let Ok(files) = tokio::task::spawn_blocking(move || files_below(&folder, &data)).await else { return };
+        let (watched, data) = (watched.clone(), data.clone());
+        let Ok(files) = tokio::task::spawn_blocking(move || files_below(watched, &data)).await else { return };
         if known.as_ref().is_some_and(|known| *known != files) {
             functions.values().for_each(ProcessInvoke::renew);
             output::note("a file has changed: the next event runs the new code of the handlers");
@@ -176,24 +236,21 @@ async fn watch(folder: PathBuf, data: PathBuf, functions: BTreeMap<String, Proce
     }
 }
 
-/// The files below a folder, each with its length and time, except for those in `data`.
-fn files_below(folder: &Path, data: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
+/// These files and those below these folders, each with its length and time, except for those in `data`.
+fn files_below(watched: BTreeSet<PathBuf>, data: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
     let data = data.canonicalize().ok();
-    let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
-    while let Some(folder) = folders.pop() {
+    let (mut files, mut paths) = (BTreeMap::new(), Vec::from_iter(watched));
+    while let Some(path) = paths.pop() {
         // Files come and go while this looks.
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
-            let left_out = name.to_str().is_none_or(|name| name.starts_with('.') || LEFT_OUT.contains(&name));
-            let Ok(metadata) = entry.metadata() else { continue };
-            if left_out || files.len() >= FILES_MAX || (data.is_some() && path.canonicalize().ok() == data) {
-                continue;
-            }
-            if metadata.is_dir() {
-                folders.push(path);
-            } else {
-                files.insert(path, (metadata.len(), metadata.modified().ok()));
-            }
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        if !metadata.is_dir() {
+            files.insert(path, (metadata.len(), metadata.modified().ok()));
+        } else if data.is_none() || path.canonicalize().ok() != data {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            paths.extend(entries.filter(|entry| !is_left_out(&entry.file_name())).map(|entry| entry.path()));
+        }
+        if files.len() >= FILES_MAX {
+            break;
         }
     }
     files
@@ -222,7 +279,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let look = || files_below(folder.path(), &folder.path().join("data"));
+        let look = || files_below([folder.path().to_owned()].into(), &folder.path().join("data"));
         write("app.py", "1");
         write("deep/er/util.py", "1");
         let first = look();
@@ -234,5 +291,31 @@ mod tests {
         assert_eq!(look(), first);
         write("deep/er/util.py", "12");
         assert_ne!(look(), first);
+    }
+
+    #[test]
+    fn a_handlers_own_files_are_watched_and_nothing_that_is_installed() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["app.py", "src/plans/orders.py", "dist/app.js", "node_modules/hookonce/runtime.js", "target/debug/bootstrap"]
+        {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        for (command, expected) in [
+            ("python3 -m hookonce.runtime app.lambda_handler", vec!["."]),
+            ("python3 ./app.py", vec!["."]),
+            ("python3 -m hookonce.runtime src.plans.orders.handle", vec!["src/plans"]),
+            ("env PYTHONPATH=src:/usr/lib/python3:missing python3 -m plans", vec!["src"]),
+            ("node node_modules/hookonce/runtime.js dist/app.handler", vec!["dist", "node_modules/hookonce/runtime.js"]),
+            ("target/debug/bootstrap", vec!["target/debug/bootstrap"]),
+            ("/bin/sh -c 'make run'", vec![]),
+        ] {
+            let command = HandlerCommand::parse(&format!("plan={command}")).unwrap();
+            let expected: BTreeSet<_> = expected.into_iter().map(PathBuf::from).collect();
+            let found: BTreeSet<_> = command.sources(folder.path());
+            let found: BTreeSet<_> = found.iter().map(|path| path.strip_prefix("./").unwrap_or(path).to_owned()).collect();
+            assert_eq!(found, expected, "{command:?}");
+        }
     }
 }

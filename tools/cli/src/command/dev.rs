@@ -60,9 +60,9 @@ pub(crate) struct Arguments {
     /// Run this command for the handler that routes name {"lambda": "NAME"}, as Lambda would. Give it once for each handler.
     #[arg(long = "handler", value_name = "NAME=COMMAND", value_parser = HandlerCommand::parse)]
     handlers: Vec<HandlerCommand>,
-    /// Start the handlers anew when a file below this folder changes.
-    #[arg(long, value_name = "DIR", default_value = ".", requires = "handlers")]
-    handler_watch: PathBuf,
+    /// Start the handlers anew when a file below this folder changes; below the folders of the files that their commands name if absent.
+    #[arg(long, value_name = "DIR", requires = "handlers")]
+    handler_watch: Option<PathBuf>,
     /// Use this DynamoDB instead of the embedded one.
     #[arg(long, value_name = "URL", requires = "sqs_url")]
     dynamodb_url: Option<String>,
