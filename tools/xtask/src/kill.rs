@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::backends::{Running, Servers};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
-    wait_for,
+    wait_for, write,
 };
 
 const DATA: &str = "target/kill-test";
@@ -57,11 +57,11 @@ pub(crate) enum Language {
 
 /// The sample handlers, each with its endpoint. In every language they name the same facts and items as in Rust, so the
 /// same counts hold.
-const HANDLERS: [(&str, &str); 3] = [("payments", "stripe"), ("messages", "whatsapp"), ("builds", "github")];
+pub(crate) const HANDLERS: [(&str, &str); 3] = [("payments", "stripe"), ("messages", "whatsapp"), ("builds", "github")];
 
 impl Language {
     /// The command that runs a sample handler.
-    fn command(self, handler: &str) -> String {
+    pub(crate) fn command(self, handler: &str) -> String {
         match self {
             Self::Python => {
                 let path = "PYTHONPATH=clients/python/src:clients/python/examples";
@@ -79,17 +79,22 @@ impl Language {
         if self == Self::Typescript && !Path::new("clients/typescript/dist").exists() {
             return Err("scripts/check clients builds the handlers; run it first".to_owned());
         }
-        let routes = HANDLERS.map(|(handler, endpoint)| {
-            format!(
-                r#"{{"name":"{handler}","consumer":"{handler}","endpoints":["{endpoint}"],"handler":{{"lambda":"{handler}"}}}}"#
-            )
-        });
-        let set = format!(r#"{{"version":1,"otherwise":"dead","routes":[{}]}}"#, routes.join(","));
-        std::fs::write(data("routes.json"), set).map_err(|error| format!("cannot write the routes: {error}"))?;
+        write(&data("routes.json"), routes(|handler| handler))?;
         let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.command(handler));
         let options = HANDLERS.map(option).into_iter().chain(["--handler-watch=clients/python/src".to_owned()]);
         Ok(options.collect())
     }
+}
+
+/// A route set in which a function stands for each sample handler.
+pub(crate) fn routes(function: impl Fn(&'static str) -> &'static str) -> String {
+    let route = |(handler, endpoint)| {
+        let function = function(handler);
+        format!(
+            r#"{{"name":"{handler}","consumer":"{handler}","endpoints":["{endpoint}"],"handler":{{"lambda":"{function}"}}}}"#
+        )
+    };
+    format!(r#"{{"version":1,"otherwise":"dead","routes":[{}]}}"#, HANDLERS.map(route).join(","))
 }
 
 /// Kills at least this many processes while deliveries run.

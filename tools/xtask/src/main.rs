@@ -6,6 +6,7 @@
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line program")]
 
+mod away;
 mod backends;
 mod effects;
 mod emulator;

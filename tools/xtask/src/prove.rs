@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::backends::Servers;
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
-use crate::{effects, kill};
+use crate::{away, effects, kill};
 
 /// Parts that another program runs.
 const OTHERS: &str = "\
@@ -39,6 +39,8 @@ pub(crate) enum Part {
         #[arg(long)]
         short: bool,
     },
+    /// The functions' binaries on real backends, while one handler in Python is away and another one answers nonsense
+    Away,
     /// Every remote call times every fault, and every ordered pair of those
     Grid {
         /// Every single fault once more, on the wire between the release binaries and real backends
@@ -70,6 +72,7 @@ impl Part {
         match self {
             Self::Kill { length, handler } => kill::test(length.long, handler),
             Self::Effects { short } => effects::test(short),
+            Self::Away => away::test(),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::Grid { real: true, .. } => grid_on_servers(),

@@ -27,9 +27,9 @@ use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{DataFolder, Target, store_unavailable};
 
-/// How long the demo waits until every event is applied. An event whose worker dies right after it has counted a failure
-/// is sent again after the visibility time-out, which is six minutes.
-const SETTLE_MAX: Duration = Duration::from_mins(8);
+/// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has counted a
+/// failure is sent again after the visibility time-out, which is six minutes.
+const WAIT_MINUTES: u64 = 8;
 
 /// How often it counts meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Deliver to this gateway's endpoints stripe, whatsapp and github, instead of starting a stack.
     #[arg(long)]
     url: Option<String>,
+    /// How long to wait for the last event. One that has waited for its handler is called again at most as long after as it waited, plus 7 minutes.
+    #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    wait_minutes: u64,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -111,7 +114,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let ground = Ground::prepare(&arguments).await?;
     let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
     let delivered = deliver(&ground, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
-    let census = settle(&ground.store, &plan).await?;
+    let census = settle(&ground.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
     let calls = ground.own.as_ref().map(|stack| stack.calls().clone()).unwrap_or_default();
     let report = report(&delivered, census, &calls, plan.expected.len(), arguments.seed);
     if let Some(stack) = ground.own {
@@ -227,10 +230,10 @@ async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec
 }
 
 /// Waits until every event is applied or dead, then counts.
-async fn settle(store: &DynamoStore, plan: &Plan) -> Result<Census, Failure> {
+async fn settle(store: &DynamoStore, plan: &Plan, wait: Duration) -> Result<Census, Failure> {
     let events = plan.expected.len();
     let bar = bar("applying", events);
-    let looks = SETTLE_MAX.as_millis() / LOOK_PERIOD.as_millis();
+    let looks = wait.as_millis() / LOOK_PERIOD.as_millis();
     let mut census = Census::default();
     for _ in 0..looks {
         census = census::take(store, &plan.expected, &Timing::standard()).await.map_err(|_| store_unavailable())?;
