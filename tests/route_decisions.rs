@@ -47,7 +47,8 @@ fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
 /// Another attempt of the provider and what a stranger makes of one delivery are the same fact, another event is another one.
 #[test]
 fn an_event_that_is_forwarded_is_one_fact_however_it_comes_again() {
-    let mail = |id: &str, token: &str| json!({ "signature": {"token": token}, "event-data": {"id": id, "timestamp": 1.5} });
+    let mail =
+        |id: &str, token: &str| json!({ "signature": {"token": token}, "event-data": {"id": id, "timestamp": 1.5} });
     for (provider, one, again, other) in [
         // The key is signed, and the body may be written anew.
         ("notion", ("e1", json!({"n": 1})), ("e1", json!({"n": 2})), ("e2", json!({"n": 1}))),
@@ -93,12 +94,11 @@ fn the_first_route_that_fits_takes_an_event_whatever_the_indexes_leave_out() {
             2 => json!({ "a": null, "list": [{"n": number % 5}] }),
             _ => json!([{ "a": number % 3 }, { "b": {} }]),
         };
-        // In one of these sets, each route is the first one.
-        let skip = number % 128;
-        let (set, event) = (set(&routes[skip..]), event("stripe", "evt_1", &body));
+        let skip = number % 125;
+        let (set, event) = (set(&routes[skip..skip + 5]), event("stripe", "evt_1", &body));
         let fits = set.explain(&event).iter().any(|(_, fit)| *fit == Fit::Fits);
         taken += usize::from(fits);
         assert_eq!(matches!(set.decide(&event), Decision::Ignore), fits, "{body} from {skip}");
     }
-    assert!((50..350).contains(&taken), "{taken}: both must happen");
+    assert!((20..380).contains(&taken), "{taken}: both must happen");
 }

@@ -284,7 +284,10 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     assert!(put("a", blobs(u32::try_from(fits / 4).unwrap() + 1)).contains("the item has more than 409600 bytes"));
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "8" } });
     let key = json!({ "table": "orders", "key": order, "action": { "update": [{ "set": ["order", { "N": "9" }] }] } });
-    assert_eq!(said(&key), "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change");
+    assert_eq!(
+        said(&key),
+        "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change"
+    );
 }
 
 #[test]

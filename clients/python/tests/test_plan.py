@@ -46,7 +46,7 @@ def a_check_of_ones_own(items: Items) -> Plan:
 
 def sets_under_typed_keys(items: Items) -> Plan:
     cart, plan = TableKey("carts", {"id": b"\x00\xff"}), Plan()
-    lines: Value = frozenset({3, Decimal("2.50")})
+    lines: frozenset[int | Decimal] = frozenset({3, Decimal("2.50")})
     order = plan.put(ORDER, {"lines": lines}).as_seen(items, "lines")
     order.newer_than(items, "version", 9007199254740994, tie="skip")
     changes: dict[str, Value] = {"seen": frozenset({b"\x00"}), "tags": frozenset({"😀", "\uffee", "b"})}

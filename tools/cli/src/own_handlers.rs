@@ -192,7 +192,11 @@ impl CallHandler for DirectCalls {
 /// `PYTHONPATH=src` names a folder. Of a file among build products and packages only that file counts, else its folder.
 fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
     if let Some((_, folders)) = word.split_once('=') {
-        return folders.split(':').map(PathBuf::from).filter(|folder| is_own(folder) && here.join(folder).is_dir()).collect();
+        return folders
+            .split(':')
+            .map(PathBuf::from)
+            .filter(|folder| is_own(folder) && here.join(folder).is_dir())
+            .collect();
     }
     let module = word.rsplit_once('.').map(|(module, _)| module).unwrap_or_default();
     let modules = EXTENSIONS.iter().flat_map(|extension| {
@@ -239,7 +243,7 @@ async fn watch(watched: BTreeSet<PathBuf>, data: PathBuf, functions: BTreeMap<St
 /// These files and those below these folders, each with its length and time, except for those in `data`.
 fn files_below(watched: BTreeSet<PathBuf>, data: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
     let data = data.canonicalize().ok();
-    let (mut files, mut paths) = (BTreeMap::new(), Vec::from_iter(watched));
+    let (mut files, mut paths): (BTreeMap<_, _>, Vec<_>) = (BTreeMap::new(), watched.into_iter().collect());
     while let Some(path) = paths.pop() {
         // Files come and go while this looks.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
@@ -296,8 +300,13 @@ mod tests {
     #[test]
     fn a_handlers_own_files_are_watched_and_nothing_that_is_installed() {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["app.py", "src/plans/orders.py", "dist/app.js", "node_modules/hookonce/runtime.js", "target/debug/bootstrap"]
-        {
+        for file in [
+            "app.py",
+            "src/plans/orders.py",
+            "dist/app.js",
+            "node_modules/hookonce/runtime.js",
+            "target/debug/bootstrap",
+        ] {
             let path = folder.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
@@ -307,14 +316,18 @@ mod tests {
             ("python3 ./app.py", vec!["."]),
             ("python3 -m hookonce.runtime src.plans.orders.handle", vec!["src/plans"]),
             ("env PYTHONPATH=src:/usr/lib/python3:missing python3 -m plans", vec!["src"]),
-            ("node node_modules/hookonce/runtime.js dist/app.handler", vec!["dist", "node_modules/hookonce/runtime.js"]),
+            (
+                "node node_modules/hookonce/runtime.js dist/app.handler",
+                vec!["dist", "node_modules/hookonce/runtime.js"],
+            ),
             ("target/debug/bootstrap", vec!["target/debug/bootstrap"]),
             ("/bin/sh -c 'make run'", vec![]),
         ] {
             let command = HandlerCommand::parse(&format!("plan={command}")).unwrap();
             let expected: BTreeSet<_> = expected.into_iter().map(PathBuf::from).collect();
             let found: BTreeSet<_> = command.sources(folder.path());
-            let found: BTreeSet<_> = found.iter().map(|path| path.strip_prefix("./").unwrap_or(path).to_owned()).collect();
+            let found: BTreeSet<_> =
+                found.iter().map(|path| path.strip_prefix("./").unwrap_or(path).to_owned()).collect();
             assert_eq!(found, expected, "{command:?}");
         }
     }

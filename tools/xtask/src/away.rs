@@ -69,7 +69,8 @@ pub(crate) fn test() -> Outcome<bool> {
     };
     write(&data("routes.json"), routes(troubled))?;
     let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", Language::Python.command(handler)));
-    let nonsense = "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
+    let nonsense =
+        "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
     let mut dev = servers.command(&hookonce);
     dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("debug")?);
     dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(Running::options());
@@ -88,7 +89,9 @@ pub(crate) fn test() -> Outcome<bool> {
         let killed = count(&away.state, "DEAD") + count(&unharmed.state, "DEAD");
         let waited = count(&away.error, "HANDLER_UNAVAILABLE");
         let (malformed, died) = (count(&nonsense.error, "HANDLER_ANSWER_MALFORMED"), count(&nonsense.state, "DEAD"));
-        eprintln!("away: {waited} record(s) wait for their handler, {malformed} are tried again and {died} are DEAD of nonsense");
+        eprintln!(
+            "away: {waited} record(s) wait for their handler, {malformed} are tried again and {died} are DEAD of nonsense"
+        );
         write(&data("routes.json"), routes(|handler| handler))?;
         while !demo.is_finished() {
             std::thread::sleep(REPLAY_EVERY);

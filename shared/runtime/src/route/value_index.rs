@@ -139,9 +139,8 @@ mod tests {
 
     fn left(patterns: &[Value], body: &Value) -> Vec<usize> {
         let mut faults = Faults::default();
-        let compiled = |pattern: &Value| {
-            pattern.as_object().map(|object| Pattern::compile(object, "when", &mut faults))
-        };
+        let compiled =
+            |pattern: &Value| pattern.as_object().map(|object| Pattern::compile(object, "when", &mut faults));
         let compiled: Vec<_> = patterns.iter().map(compiled).collect();
         faults.none().unwrap();
         let possible = ValueIndex::of(compiled.iter().map(Option::as_ref)).possible(body);
