@@ -33,6 +33,7 @@ mod output;
 #[cfg(feature = "aws")]
 mod outputs;
 mod own_handlers;
+mod receiver;
 mod rehearsal;
 mod route_set;
 mod samples;
@@ -50,12 +51,15 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use failure::Exit;
 use hookonce_runtime::handler::Handlers;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// What a person types.
 const NAME: &str = "hookonce";
+
+/// What is logged unless a person asks for something else.
+const LOG: &str = "warn,dynoxide=off,rustack=off";
 
 /// A webhook inbox that applies every event exactly once.
 #[derive(Debug, Parser)]
@@ -64,7 +68,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// Log filter for standard error, such as `info` or `hookonce_runtime=debug`.
-    #[arg(long, global = true, default_value = "warn,dynoxide=off,rustack=off", value_name = "FILTER")]
+    #[arg(long, global = true, default_value = LOG, value_name = "FILTER")]
     log: Targets,
 }
 
@@ -126,7 +130,7 @@ enum Command {
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
     let arguments = Arguments::parse();
-    log_to_stderr(arguments.log);
+    log_to_stderr(filter(arguments.log, &arguments.command));
     let result = match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
@@ -159,6 +163,16 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
             Exit::from(&failure).into()
         }
     }
+}
+
+/// The demo's receiver loses answers on purpose, so only a person who asks for a log is warned of each.
+fn filter(log: Targets, command: &Command) -> Targets {
+    let asked = LOG.parse().is_ok_and(|default: Targets| log != default);
+    if asked || !matches!(command, Command::Demo(_)) {
+        return log;
+    }
+    let calls = ["hookonce_runtime::destination", "hookonce_runtime::dispatch"];
+    log.with_targets(calls.map(|target| (target, LevelFilter::ERROR)))
 }
 
 fn log_to_stderr(targets: Targets) {

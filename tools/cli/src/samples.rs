@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) requests: Vec<Sample>,
     /// One entry for each distinct event.
     pub(crate) expected: Vec<Expected>,
+    /// The id of each invoice of Stripe's events.
+    pub(crate) invoices: Vec<String>,
 }
 
 /// Makes `events` distinct events, each in `copies` deliveries. Some deliveries are regrouped, and some forged and
@@ -86,6 +88,7 @@ impl Maker {
     fn stripe(&mut self, index: usize) -> Sample {
         let invoice = format!("in_{}_{index}", self.run);
         self.expect("payments", "stripe", &format!("invoice.paid#{invoice}"));
+        self.plan.invoices.push(invoice.clone());
         let amount = self.random.random_range(100..100_000);
         let customer = format!("cus_{}", self.random.random_range(0..20));
         let body = json!({

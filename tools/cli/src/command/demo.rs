@@ -1,4 +1,5 @@
-//! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results.
+//! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results: in
+//! the tables, and outside at a receiver that loses answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use hookonce_providers::{Catalog, Provider, Settings};
 use hookonce_runtime::aws::DynamoStore;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use serde_json::json;
 
 use super::endpoint;
 use super::providers::find;
@@ -22,10 +24,11 @@ use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
 use crate::own_handlers::HandlerCommands;
+use crate::receiver::{self, Outside, Receiver};
 use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
-use crate::target::{DataFolder, Target, store_unavailable};
+use crate::target::{self, DataFolder, Target, store_unavailable};
 
 /// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has counted a
 /// failure is sent again after the visibility time-out, which is six minutes.
@@ -36,6 +39,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(250);
 
 /// The age of a stale request's signature, outside every provider's tolerance.
 const STALE_SECONDS: i64 = -3_600;
+
+/// The destination of the demo's effects.
+const DESTINATION: &str = "accounting";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -80,6 +86,8 @@ struct Report {
     dead: usize,
     pending: usize,
     violations: usize,
+    /// What arrived at the receiver. None for a stack of another process, whose effects the demo does not know.
+    outside: Option<Outside>,
     p50_ms: u64,
     p99_ms: u64,
     /// Calls of all functions to AWS, by operation; empty for a stack of another process.
@@ -91,11 +99,17 @@ struct Report {
 
 /// The stack that the demo delivers to.
 struct Ground {
-    own: Option<Stack>,
+    own: Option<Own>,
     url: String,
     store: DynamoStore,
     secrets: BTreeMap<&'static str, String>,
-    _folder: Option<tempfile::TempDir>,
+}
+
+/// What the demo runs itself.
+struct Own {
+    stack: Stack,
+    receiver: Receiver,
+    _folder: tempfile::TempDir,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -115,10 +129,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
     let delivered = deliver(&ground, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
     let census = settle(&ground.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
-    let calls = ground.own.as_ref().map(|stack| stack.calls().clone()).unwrap_or_default();
-    let report = report(&delivered, census, &calls, plan.expected.len(), arguments.seed);
-    if let Some(stack) = ground.own {
-        stack.shutdown().await;
+    let calls = ground.own.as_ref().map(|own| own.stack.calls().clone()).unwrap_or_default();
+    let outside = ground.own.as_ref().map(|own| own.receiver.outside(&plan.invoices));
+    let report = report(&delivered, census, outside, &calls, plan.expected.len(), arguments.seed);
+    if let Some(own) = ground.own {
+        own.stack.shutdown().await;
     }
     let good = report.is_good(expected_refused, &calls);
     if arguments.json {
@@ -140,7 +155,7 @@ impl Ground {
             let store = arguments.target.store().await?;
             let secrets = secrets(&arguments.target.folder)?;
             let url = url.trim_end_matches('/').to_owned();
-            return Ok(Self { own: None, url, store, secrets, _folder: None });
+            return Ok(Self { own: None, url, store, secrets });
         }
         let temporary = tempfile::tempdir().map_err(|error| {
             Failure::unavailable(format!("creating a temporary folder failed: {error}"), "check TMPDIR")
@@ -150,6 +165,12 @@ impl Ground {
             let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
             endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
         }
+        let no_port = |error: &dyn std::error::Error| {
+            let what = error_reporter::Report::new(error).to_string();
+            Failure::unavailable(what, "check that this machine may open ports on 127.0.0.1")
+        };
+        let receiver = Receiver::start().await.map_err(|error| no_port(&error))?;
+        forward(&folder, receiver.url())?;
         let config = StackConfig {
             servers: Servers::Embedded(DataLocation::Memory),
             functions: Functions::InProcess { port: 0 },
@@ -163,18 +184,14 @@ impl Ground {
             handlers: HandlerCommands::default(),
             metrics: Arc::new(|_| ()),
         };
-        let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
-            Failure::unavailable(
-                error_reporter::Report::new(&error).to_string(),
-                "check that this machine may open ports on 127.0.0.1",
-            )
-        })?;
+        let stack = Box::pin(Stack::start(config)).await.map_err(|error| no_port(&error))?;
         // A separate client, so that the census does not add to the call counts.
         let place = stack.place();
         let client = clients::dynamodb(&place.dynamodb_url);
         let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);
         let secrets = secrets(&folder)?;
-        Ok(Self { url: stack.url().to_owned(), own: Some(stack), store, secrets, _folder: Some(temporary) })
+        let url = stack.url().to_owned();
+        Ok(Self { own: Some(Own { stack, receiver, _folder: temporary }), url, store, secrets })
     }
 
     fn delivery(&self, sample: &Sample) -> Result<Delivery, Failure> {
@@ -194,6 +211,20 @@ impl Ground {
             clock_offset_seconds: if sample.kind == Kind::Stale { STALE_SECONDS } else { 0 },
         })
     }
+}
+
+/// Lets Stripe's events leave the inbox, too: each is forwarded to the receiver, which honours the key of a call.
+fn forward(folder: &DataFolder, url: &str) -> Result<(), Failure> {
+    let destination = json!({
+        "kind": "http", "url": url, "allow_private": true, "class": "keyed", "key_header": receiver::KEY_HEADER,
+        "key_window_hours": 24, "key_source_url": "https://receiver.example/keys",
+    });
+    let routes = json!({"version": 1, "otherwise": "builtin", "routes": [{
+        "name": "invoices", "consumer": "payments", "endpoints": ["stripe"], "handler": {"builtin": "payments"},
+        "forward": [DESTINATION],
+    }]});
+    target::write(&folder.destinations().join(format!("{DESTINATION}.json")), &destination.to_string())?;
+    target::write(&folder.routes(), &routes.to_string())
 }
 
 fn forged_secret(provider: &Provider) -> String {
@@ -253,7 +284,14 @@ fn bar(label: &'static str, length: usize) -> ProgressBar {
     if let Ok(style) = style { bar.with_style(style) } else { bar }
 }
 
-fn report(delivered: &[(Kind, Delivered)], census: Census, calls: &FunctionCalls, events: usize, seed: u64) -> Report {
+fn report(
+    delivered: &[(Kind, Delivered)],
+    census: Census,
+    outside: Option<Outside>,
+    calls: &FunctionCalls,
+    events: usize,
+    seed: u64,
+) -> Report {
     let word = |word: &str| delivered.iter().filter(|(_, it)| it.word == word).count();
     let refused = |status: u16| (400..500).contains(&status);
     let genuine = |kind: &Kind| matches!(kind, Kind::Single | Kind::Batch);
@@ -277,6 +315,7 @@ fn report(delivered: &[(Kind, Delivered)], census: Census, calls: &FunctionCalls
         dead: census.dead,
         pending: census.pending,
         violations: census.violations,
+        outside,
         p50_ms: percentile(50),
         p99_ms: percentile(99),
         store_calls: calls.total(),
@@ -290,8 +329,9 @@ impl Report {
     fn is_good(&self, expected_refused: usize, calls: &FunctionCalls) -> bool {
         let once = self.applied == self.events && self.applied_twice == 0;
         let whole = self.lost == 0 && self.dead == 0 && self.pending == 0 && self.violations == 0;
+        let outside = self.outside.as_ref().is_none_or(Outside::is_good);
         let answered = self.refused == expected_refused && self.unanswered == 0;
-        once && whole && answered && self.hot_path_is_exact(calls)
+        once && whole && outside && answered && self.hot_path_is_exact(calls)
     }
 
     /// One PutItem for each genuine delivery, one SendMessage for each accepted one. This cannot be checked after a
@@ -320,10 +360,17 @@ fn print(report: &Report, good: bool) {
     row("applied twice", report.applied_twice, "effects that were repeated");
     row("lost", report.lost, "events neither applied nor dead");
     row("dead", report.dead, "events given up, payload kept");
+    if let Some(outside) = &report.outside {
+        row("forwarded", outside.expected, "invoices to be booked outside, by a receiver that honours keys");
+        row("answers lost", outside.answers_lost, "booked, but the answer was lost: called again with the same key");
+        row("booked", outside.done, "invoices booked outside");
+        row("booked twice", outside.done_twice, "invoices booked again");
+        row("not booked", outside.lost, "invoices missing outside");
+    }
     output::print(&table);
     output::line(&format!("\nanswer time: {} ms (median), {} ms (99th percentile)", report.p50_ms, report.p99_ms));
     output::line(if good {
-        "\nEvery genuine event was applied exactly once."
+        "\nEvery genuine event was applied exactly once, and every forwarded one was done once outside."
     } else {
         "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
     });

@@ -1,0 +1,168 @@
+//! A callee outside of the inbox, on loopback: it does the work of each key once, and loses answers.
+//!
+//! It keeps to what `docs/effects.md` asks of a callee. Its ledger counts works by the business fact in the body and not by
+//! the key, so a repeat under another key shows as a second work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+
+/// The header that holds the key.
+pub(crate) const KEY_HEADER: &str = "idempotency-key";
+
+/// Of so many new keys, one loses its answer. More in a row would make the dispatcher leave the destination alone.
+const ANSWERED_OF: usize = 3;
+
+/// A running receiver. Dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    url: String,
+    ledger: Arc<Mutex<Ledger>>,
+    server: AbortHandle,
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+struct Ledger {
+    calls: usize,
+    answers_lost: usize,
+    keys: BTreeSet<String>,
+    works: BTreeMap<String, usize>,
+}
+
+/// What arrived outside, against what should have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Outside {
+    /// The facts that were to arrive.
+    pub(crate) expected: usize,
+    /// The calls, repeats included.
+    pub(crate) calls: usize,
+    /// The calls whose work was done, and whose answer was lost.
+    pub(crate) answers_lost: usize,
+    /// The facts whose work was done.
+    pub(crate) done: usize,
+    /// Works beyond the first of a fact.
+    pub(crate) done_twice: usize,
+    /// The facts without a work.
+    pub(crate) lost: usize,
+}
+
+/// The answer is lost: the connection ends without one.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is lost")]
+struct Lost;
+
+impl Receiver {
+    /// Starts it on a free port.
+    ///
+    /// # Errors
+    /// The error of the operating system, if it gives no port.
+    pub(crate) async fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let ledger = Arc::default();
+        let server = tokio::spawn(serve(listener, Arc::clone(&ledger))).abort_handle();
+        Ok(Self { url, ledger, server })
+    }
+
+    /// Its URL.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Compares its ledger with the facts that were to arrive.
+    pub(crate) fn outside(&self, expected: &[String]) -> Outside {
+        let ledger = locked(&self.ledger);
+        let done = expected.iter().filter(|fact| ledger.works.contains_key(*fact)).count();
+        Outside {
+            expected: expected.len(),
+            calls: ledger.calls,
+            answers_lost: ledger.answers_lost,
+            done,
+            done_twice: ledger.works.values().map(|works| works.saturating_sub(1)).sum(),
+            lost: expected.len() - done,
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Outside {
+    /// Everything was done, and nothing twice.
+    pub(crate) fn is_good(&self) -> bool {
+        self.done == self.expected && self.done_twice == 0 && self.lost == 0
+    }
+}
+
+async fn serve(listener: TcpListener, ledger: Arc<Mutex<Ledger>>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(connection(stream, Arc::clone(&ledger)));
+    }
+}
+
+async fn connection(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&ledger)));
+    // It fails when an answer is lost.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(request: Request<Incoming>, ledger: Arc<Mutex<Ledger>>) -> Result<Response<Empty<Bytes>>, Lost> {
+    let key = request.headers().get(KEY_HEADER).and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
+    let body = request.into_body().collect().await.map_err(|_| Lost)?.to_bytes();
+    if locked(&ledger).take(key, &fact(&body)) { Err(Lost) } else { Ok(Response::new(Empty::new())) }
+}
+
+/// The business fact: the id of Stripe's object.
+fn fact(body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    body.pointer("/data/object/id").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+impl Ledger {
+    /// Does the work, unless its key is known. True if the answer is lost.
+    fn take(&mut self, key: String, fact: &str) -> bool {
+        self.calls += 1;
+        if !self.keys.insert(key) {
+            return false;
+        }
+        *self.works.entry(fact.to_owned()).or_default() += 1;
+        let loses = self.keys.len().is_multiple_of(ANSWERED_OF);
+        self.answers_lost += usize::from(loses);
+        loses
+    }
+}
+
+fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_worked_once_and_another_key_of_its_fact_shows() {
+        let mut ledger = Ledger::default();
+        let lost = ["a", "b", "c", "c", "d"].map(|key| ledger.take(key.to_owned(), key));
+        assert_eq!(lost, [false, false, true, false, false]);
+        assert_eq!((ledger.calls, ledger.answers_lost), (5, 1));
+        assert!(ledger.works.values().all(|works| *works == 1));
+        ledger.take("e".to_owned(), "a");
+        assert_eq!(ledger.works.get("a"), Some(&2));
+    }
+}
