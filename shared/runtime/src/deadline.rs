@@ -219,18 +219,14 @@ mod tests {
         assert_eq!(carried(short, hint()).await, (Reply::Sent(Err(Unavailable)), false));
     }
 
+    /// Far from either end: the runtime's clock has ticks of a millisecond.
     #[tokio::test]
     async fn a_claim_and_a_read_leave_the_time_to_send() {
-        let reserved = SEND_RESERVE.saturating_sub(Duration::from_millis(1));
+        let reserved = SEND_RESERVE / 2;
         let (applied, unknown) = (Reply::Written(Written::Applied), Reply::Written(Written::Unavailable));
         assert_eq!(carried(Duration::from_hours(1), Call::Write(write())).await, (applied.clone(), true));
         assert_eq!(carried(reserved, Call::Write(write())).await, (unknown, true));
         assert_eq!(carried(Duration::from_hours(1), Call::Read(key())).await, (applied, true));
         assert_eq!(carried(reserved, Call::Read(key())).await, (Reply::Done, true));
-    }
-
-    #[tokio::test]
-    async fn a_count_is_dropped_at_the_end() {
-        assert_eq!(carried(Duration::ZERO, Call::WriteBestEffort(write())).await, (Reply::Done, true));
     }
 }
