@@ -6,7 +6,7 @@ use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, force, retry};
+use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, retry};
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
@@ -15,6 +15,7 @@ use hookonce_protocol::worker::Worker;
 use hookonce_protocol::write::{Action, Change, Write};
 
 use super::a_record;
+use super::dispatcher::an_effect;
 use crate::support::clock::START;
 use crate::support::order;
 
@@ -76,6 +77,29 @@ fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
         let write = retry(&dead, true, &timing, LATER).unwrap();
         assert!(after(&write, &dead).accept_duplicate, "{reason}");
     }
+}
+
+/// Its table was restored to a moment before it may have been called.
+#[test]
+fn a_doubted_effect_is_called_again_only_for_one_who_accepts_that() {
+    let timing = Timing::standard();
+    for status in Status::ALL {
+        assert_eq!(doubt(&record(*status), &timing, LATER), Err(Refusal::NotDoubtable), "an event, {status}");
+    }
+    let effect = an_effect();
+    let write = doubt(&effect, &timing, LATER).unwrap();
+    let dead = after(&write, &effect);
+    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::UnknownOutcome)));
+    assert_eq!((violations(&dead, &timing), illegal_step(Some(&effect), &dead)), (vec![], None));
+    assert_eq!(doubt(&dead, &timing, LATER), Err(Refusal::NotDoubtable), "once is enough");
+    assert_eq!(retry(&dead, false, &timing, LATER), Err(Refusal::EffectUnknown));
+    let again = after(&retry(&dead, true, &timing, LATER).unwrap(), &dead);
+    assert_eq!((again.status, again.effect.unwrap().key_epoch), (Status::Pending, 0), "with the key of the first call");
+    // Whoever changed it meanwhile was first.
+    for overtaken in [Record { retries: 1, ..effect.clone() }, Record { generation: 1, ..effect.clone() }, dead] {
+        assert!(write.apply(Some(&overtaken.encode())).is_err());
+    }
+    assert!(order(Operation::Doubt, "").needs_reason());
 }
 
 /// A forger may have written a quarantined body. A retry of all dead records must not apply it.

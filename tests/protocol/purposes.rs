@@ -15,8 +15,9 @@ const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
 /// of a plan's write is. The entry of a trail never fails alone: each act changes what the condition of the next one names
 /// of the record. A note is made after a record is settled, outside of the machine, and nothing depends on it.
 /// Effects are not in the model yet: `dispatcher.rs` tests their machine.
-const NOT_IN_THE_MODEL: [Purpose; 9] = [
+const NOT_IN_THE_MODEL: [Purpose; 10] = [
     Purpose::DomainCheck,
+    Purpose::Doubt,
     Purpose::CreateEffect,
     Purpose::GuardCall,
     Purpose::SettleEffect,
@@ -38,7 +39,7 @@ fn every_other_purpose_is_in_a_transition_of_the_model() {
 }
 
 /// Purposes that are no single writes: their transaction is repeated under its token, and then counts as carried out.
-const IN_TRANSACTIONS: [Purpose; 8] = [
+const IN_TRANSACTIONS: [Purpose; 9] = [
     Purpose::Settle,
     Purpose::DomainKey,
     Purpose::DomainWrite,
@@ -46,6 +47,7 @@ const IN_TRANSACTIONS: [Purpose; 8] = [
     Purpose::Force,
     Purpose::Discard,
     Purpose::Redact,
+    Purpose::Doubt,
     Purpose::NoteOperation,
 ];
 

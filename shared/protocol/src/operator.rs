@@ -18,6 +18,7 @@ use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, 
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
+use crate::worker::death;
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
 
 /// Why an operator's action is refused. The text says what to do instead.
@@ -49,6 +50,9 @@ pub enum Refusal {
     /// The body of a record that may still run is needed.
     #[error("only PROCESSED and DISCARDED records can be redacted; let a PENDING one end, discard a DEAD one first")]
     NotRedactable,
+    /// Only an effect that may still be called can be doubted.
+    #[error("only PENDING effects can be doubted")]
+    NotDoubtable,
     /// An envelope has no effect of its own, and its events have records of their own.
     #[error("an envelope has no effect of its own; force its events instead, which `hookonce show` lists")]
     Envelope,
@@ -107,6 +111,7 @@ impl Order {
             Operation::Force => force(record, timing, moment),
             Operation::Discard => discard(record, timing, moment),
             Operation::Redact => redact(record),
+            Operation::Doubt => doubt(record, timing, moment),
         }
     }
 }
@@ -134,6 +139,7 @@ pub fn carry_out(
         Operation::Retry | Operation::Force => Status::Pending,
         Operation::Discard => Status::Discarded,
         Operation::Redact => record.status,
+        Operation::Doubt => Status::Dead,
     };
     let entry = Entry {
         id: id.to_owned(),
@@ -385,6 +391,20 @@ pub fn redact(record: &Record) -> Result<Write, Refusal> {
         Status::Processed | Status::Discarded => {}
     }
     Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], with_body(record)))
+}
+
+/// Ends a PENDING effect whose table was restored to a moment before it may have been called. Nobody calls it again, unless an
+/// operator accepts that it may be done twice.
+///
+/// # Errors
+/// [`Refusal`] when the record is not a PENDING effect.
+pub fn doubt(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
+    if record.status != Status::Pending || record.effect.is_none() {
+        return Err(Refusal::NotDoubtable);
+    }
+    let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::UnknownOutcome.as_str())];
+    changes.extend(death(record, DeadReason::UnknownOutcome, timing, moment));
+    Ok(update(record, Purpose::Doubt, changes, record.guard().condition([])))
 }
 
 /// The record as it was shown, and its body: another operator may have erased it since.

@@ -58,6 +58,8 @@ words! {
         Discard = "discard",
         /// Erases the body of a settled record: 1.9.
         Redact = "redact",
+        /// Makes an effect DEAD that may have been called after the moment that its table was restored to.
+        Doubt = "doubt",
         /// Creates the record of an effect, beside the record of its event.
         CreateEffect = "create effect",
         /// Lets one process make the next call of an effect: D4.

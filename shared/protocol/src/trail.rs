@@ -33,6 +33,8 @@ words! {
         Discard = "discard",
         /// Erases the stored body of a record that needs it no more.
         Redact = "redact",
+        /// Ends a PENDING effect of which nobody knows whether it was done.
+        Doubt = "doubt",
     }
 }
 

@@ -105,6 +105,8 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Give dead records up.
     Discard(orders::OrderArguments),
+    /// End effects that wait, and may have been called, as UNKNOWN_OUTCOME: in a table that was restored.
+    Doubt(orders::OrderArguments),
     /// Erase stored bodies for good. The record, its hash and its dedup stay.
     Redact(command::redact::Arguments),
     /// Show whether anything needs a person: queues, due and dead records.
@@ -146,6 +148,7 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
         Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
+        Command::Doubt(arguments) => Box::pin(command::doubt::run(arguments)).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
         Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
         Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,

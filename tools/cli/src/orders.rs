@@ -117,6 +117,7 @@ impl OrderArguments {
             Operation::Retry | Operation::Discard => Some(State::Status(Status::Dead)),
             // A DUPLICATE reports a fact that another record applied. To force both would apply it twice more.
             Operation::Force => Some(State::Outcome(Outcome::Applied)),
+            Operation::Doubt => Some(State::Status(Status::Pending)),
             Operation::Redact => None,
         };
         filter.state = filter.state.or(usual);
@@ -227,6 +228,7 @@ impl Fate {
             | Refusal::Envelope
             | Refusal::Effect
             | Refusal::EffectOpen
+            | Refusal::NotDoubtable
             | Refusal::NotRedactable => Self::Refused(refusal),
         }
     }
@@ -298,7 +300,7 @@ impl Run<'_> {
             let Some(page) = page.transpose().map_err(|failure| self.interrupted(failure))? else { break };
             self.tally.examined += page.examined;
             self.tally.unreadable += page.unreadable;
-            let records = page.records.into_iter().filter(|record| !self.waits.contains(&record.key)).collect();
+            let records = page.records.into_iter().filter(|record| self.concerns(record)).collect();
             for (record, trail) in self.with_trails(records).await? {
                 let changed = self.tally.of("would") + self.tally.of("done");
                 if self.arguments.limit.is_some_and(|limit| changed >= limit) {
@@ -324,6 +326,12 @@ impl Run<'_> {
         }
         self.bar.finish_and_clear();
         Ok(self.conclude(end))
+    }
+
+    /// Whether the order is about a record that passes the filter.
+    fn concerns(&self, record: &Record) -> bool {
+        let is_effect = record.effect.is_some();
+        !self.waits.contains(&record.key) && (is_effect || self.order.operation != Operation::Doubt)
     }
 
     /// A dry run looks at the trails itself. An order reads each when it is carried out.

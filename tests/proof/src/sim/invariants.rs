@@ -102,6 +102,7 @@ impl InvariantChecker {
             | Purpose::DieOfCall
             | Purpose::Discard
             | Purpose::Redact
+            | Purpose::Doubt
             | Purpose::NoteOperation
             | Purpose::NoteBody => {}
         }

@@ -7,6 +7,7 @@ pub(crate) mod destination;
 pub(crate) mod dev;
 pub(crate) mod discard;
 pub(crate) mod doctor;
+pub(crate) mod doubt;
 pub(crate) mod drill;
 pub(crate) mod endpoint;
 pub(crate) mod list;

@@ -6,6 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::operators::summary;
 use crate::support::{Workspace, interrupt, text};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
@@ -58,5 +59,38 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
         "{story}"
     );
     assert!(!story.contains("plan today") && !story.contains("verified with"), "{story}");
+    interrupt(child);
+}
+
+/// As in a table that was restored to a moment before its effects were called.
+#[test]
+fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
+    let workspace = Workspace::new();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    // Without its destination, the effect waits.
+    let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let mut lines = BufReader::new(out).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let waiting = lines.find(|line| line["effect"] == "forward:crm").unwrap();
+    let effect = waiting["key"].as_str().unwrap();
+    let why = ["--reason", "restored", "--by", "ada", "--yes", "--json"];
+    let counts = |arguments: &[&str], counted: [&str; 3]| {
+        let told = summary(&workspace.run(arguments));
+        counted.map(|count| told[count].as_u64().unwrap())
+    };
+
+    let doubt = ["doubt", "--until", "0s"];
+    assert_eq!(counts(&[&doubt[..], &["--json"]].concat(), ["would", "done", "refused"]), [1, 0, 0], "a dry run");
+    assert_eq!(counts(&[&doubt[..], &why].concat(), ["would", "done", "refused"]), [0, 1, 0]);
+    assert_eq!(counts(&[&doubt[..], &why].concat(), ["examined", "done", "refused"]), [0, 0, 0], "nothing is left");
+    let shown = workspace.run(&["show", "stripe", effect, "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!((&shown["state"], &shown["operations"][0]["operation"]), (&json!("DEAD"), &json!("doubt")), "{shown}");
+
+    let replay = ["replay", "--key", "stripe", effect];
+    assert_eq!(counts(&[&replay[..], &why].concat(), ["would", "done", "refused"]), [0, 0, 1]);
+    let accepting = [&replay[..], &["--accept-duplicate"], &why].concat();
+    assert_eq!(counts(&accepting, ["would", "done", "refused"]), [0, 1, 0]);
     interrupt(child);
 }

@@ -1,0 +1,11 @@
+//! `hookonce doubt`: ends effects that may have been called, after a restore.
+
+use hookonce_protocol::trail::Operation;
+
+use crate::failure::{Exit, Failure};
+use crate::orders::{self, Wish};
+
+pub(crate) async fn run(arguments: orders::OrderArguments) -> Result<Exit, Failure> {
+    let wish = Wish { operation: Operation::Doubt, accept_duplicate: false, accept_other_body: false, scan: None };
+    Box::pin(orders::run(arguments, wish)).await
+}
