@@ -91,7 +91,8 @@ fn a_key_that_is_in_use_leaves_the_outcome_open() {
 /// A key means nothing to another callee. It means the same to this one after its secret was rotated.
 #[test]
 fn the_callee_is_its_address_account_class_and_place_of_the_key() {
-    let callee = |changes: &Value| destination(&with(&http(), changes)).unwrap().terms().callee;
+    let once = with(&http(), &json!({"class": "at_most_once"}));
+    let callee = |changes: &Value| destination(&with(&once, changes)).unwrap().terms().callee;
     let plain = callee(&json!({}));
     let mut callees = BTreeSet::from([plain.clone()]);
     for same in [
@@ -114,9 +115,18 @@ fn the_callee_is_its_address_account_class_and_place_of_the_key() {
         json!({"key_json_pointer": "/a/b"}),
         json!({"key_json_pointer": "/a~1b"}),
         json!({"account": "acct_1"}),
-        json!({"class": "at_most_once"}),
+        json!({"class": "at_least_once"}),
     ] {
         assert!(callees.insert(callee(&other)), "{other}");
+    }
+}
+
+/// It relies on nobody's memory. What another class has in doubt stays in doubt.
+#[test]
+fn at_least_once_may_be_repeated_at_another_address() {
+    let callee = |changes: &Value| destination(&with(&http(), changes)).unwrap().terms().callee;
+    for changes in [json!({"url": "https://api2.example.com/v2"}), json!({"account": "a"}), json!({"key_header": "b"})] {
+        assert_eq!(callee(&changes), callee(&json!({})), "{changes}");
     }
 }
 

@@ -23,8 +23,9 @@ pub enum Class {
 pub struct Terms {
     /// The promise.
     pub class: Class,
-    /// Names who honours the key: a hash of the address, the account, the class and the place of the key. A key means nothing
-    /// to another callee.
+    /// What a call must have in common with an earlier one that may have been done. It names the class; and where the class
+    /// relies on the callee's memory, who that is and where the key is, because a key means nothing to another callee. At
+    /// least once relies on nothing, so another address may be called.
     pub callee: String,
     /// How long one call may take.
     pub timeout: Millis,

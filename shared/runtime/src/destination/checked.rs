@@ -172,13 +172,14 @@ impl Destination {
     }
 }
 
-/// Names who honours the key, and where it is looked for. Another secret does not change it, because the callee's memory of
-/// keys is the same.
+/// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another secret
+/// does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so there it is the
+/// class alone: an address that is mended gets the calls in doubt.
 fn callee(origin: &str, target: &HttpTarget, account: &str, class: Class) -> String {
     let class = match class {
         Class::Keyed { .. } => "keyed",
         Class::AtMostOnce => "at_most_once",
-        Class::AtLeastOnce => "at_least_once",
+        Class::AtLeastOnce => return "at_least_once".to_owned(),
     };
     let (place, name) = match &target.key {
         Some(KeyPlace::Header(name)) => ("header", name.to_string()),
