@@ -125,7 +125,8 @@ fn the_callee_is_its_address_account_class_and_place_of_the_key() {
 #[test]
 fn at_least_once_may_be_repeated_at_another_address() {
     let callee = |changes: &Value| destination(&with(&http(), changes)).unwrap().terms().callee;
-    for changes in [json!({"url": "https://api2.example.com/v2"}), json!({"account": "a"}), json!({"key_header": "b"})] {
+    for changes in [json!({"url": "https://api2.example.com/v2"}), json!({"account": "a"}), json!({"key_header": "b"})]
+    {
         assert_eq!(callee(&changes), callee(&json!({})), "{changes}");
     }
 }
