@@ -11,6 +11,7 @@ mod edges;
 mod effects;
 mod failures;
 mod fakes;
+mod figures;
 mod gateways;
 mod handlers;
 mod identity;

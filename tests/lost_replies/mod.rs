@@ -7,7 +7,7 @@
 //! A send that is repeated is a second message, which the contract allows. So where sends are repeated, the end is
 //! judged by itself: the invariants hold, and every fact is applied as often as it should be.
 
-mod scenarios;
+pub(crate) mod scenarios;
 mod stage;
 
 use std::collections::BTreeSet;

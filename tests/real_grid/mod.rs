@@ -11,7 +11,7 @@
 mod cluster;
 mod fault_plan;
 mod functions;
-mod scenarios;
+pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,72 @@
+//! The documents tell how many there are of what the sources list. These counts cost no run of a proof.
+
+use std::path::Path;
+
+use hookonce_proof::model::scenario;
+use hookonce_proof::parts::{DAYS, known_transitions};
+use hookonce_proof::{grid, mutant};
+use hookonce_protocol::purpose::Purpose;
+use hookonce_providers::Catalog;
+
+use crate::{lost_replies, real_grid};
+
+fn document(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+}
+
+/// The figures of one part of the proof, as `docs/reliability.md` tells them.
+fn figures(document: &str, part: &str) -> String {
+    let (_, rows) = document.split_once("\n| part | figures |\n").unwrap();
+    let row = rows.lines().find_map(|row| row.strip_prefix(&format!("| {part} | ")));
+    row.unwrap_or_else(|| panic!("there are no figures of {part}")).to_owned()
+}
+
+/// The number before a text.
+fn before(text: &str, what: &str) -> usize {
+    let (text, _) = text.split_once(what).unwrap_or_else(|| panic!("{text:?} does not count{what}"));
+    text.rsplit(' ').next().unwrap().replace(',', "").parse().unwrap()
+}
+
+#[test]
+fn the_figures_of_the_model_are_those_of_its_sources() {
+    let told = figures(&document("docs/reliability.md"), "model");
+    let scenarios = scenario::all().iter().filter(|scenario| scenario.short).count();
+    assert_eq!((before(&told, " scenarios"), before(&told, " labels")), (scenarios, known_transitions().len()));
+}
+
+#[test]
+fn the_figures_of_the_mutants_are_those_of_their_list() {
+    let told = figures(&document("docs/reliability.md"), "mutants");
+    let survivors = mutant::all().iter().filter(|mutant| mutant.survives.is_some()).count();
+    let (all, killed) = (mutant::all().len(), mutant::all().len() - survivors);
+    assert!(
+        told.starts_with(&format!("{all}: {killed} killed, {survivors} cost choices")),
+        "{all}, {survivors}: {told}"
+    );
+}
+
+#[test]
+fn the_simulator_and_the_model_have_the_same_transitions() {
+    let told = figures(&document("docs/reliability.md"), "simulate");
+    assert_eq!(u64::try_from(before(&told, " days")), Ok(DAYS));
+    let wanted = before(&told, " transitions seen");
+    assert_eq!(before(&told, &format!(" of {wanted} transitions seen")), wanted);
+    assert_eq!(wanted + before(&told, " more only the model has"), known_transitions().len());
+}
+
+#[test]
+fn the_scenarios_of_both_grids_and_of_the_wire_are_counted_right() {
+    let document = document("docs/reliability.md");
+    let scenarios = |part: &str| before(&figures(&document, part), " scenarios");
+    let counted =
+        (grid::scenarios().len(), real_grid::scenarios::all().len(), lost_replies::scenarios::SCENARIOS.len());
+    assert_eq!((scenarios("grid"), scenarios("grid on servers"), scenarios("wire")), counted);
+    assert_eq!(before(&figures(&document, "wire"), " kinds of write"), Purpose::ALL.len());
+    assert_eq!(before(&document, " kinds of write meets itself"), Purpose::ALL.len());
+}
+
+#[test]
+fn the_readme_counts_the_providers() {
+    let providers = format!("[{} providers](docs/providers.md)", Catalog::built_in().len());
+    assert!(document("README.md").contains(&providers), "{providers}");
+}
