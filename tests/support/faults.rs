@@ -217,6 +217,11 @@ impl Script {
             | Fault::HandlerFails
             | Fault::HandlerFailsForGood
             | Fault::HandlerAway
+            | Fault::DestinationAway
+            | Fault::CalleeBusy
+            | Fault::CalleeRefuses
+            | Fault::RiddleDone
+            | Fault::RiddleNotDone
             | Fault::CrashAfter
             | Fault::CrashDuring
             | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),

@@ -218,6 +218,11 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
+                | Fault::DestinationAway
+                | Fault::CalleeBusy
+                | Fault::CalleeRefuses
+                | Fault::RiddleDone
+                | Fault::RiddleNotDone
                 | Fault::CrashDuring),
             ) => unreachable!("a proxy does not inject {fault:?}"),
         }

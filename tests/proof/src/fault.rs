@@ -8,6 +8,7 @@
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
 //! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
+//! | `DestinationAway`, `CalleeBusy`, `CalleeRefuses`, `RiddleDone`, `RiddleNotDone` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
@@ -43,6 +44,16 @@ pub enum Fault {
     HandlerFailsForGood,
     /// The handler cannot be reached, or takes no calls for now.
     HandlerAway,
+    /// The document of the destination is away, or has a fault.
+    DestinationAway,
+    /// A callee says that it did nothing, and takes the call later.
+    CalleeBusy,
+    /// A callee refuses, and did nothing.
+    CalleeRefuses,
+    /// A callee did it, and its answer does not say so.
+    RiddleDone,
+    /// A callee did nothing, and its answer does not say so.
+    RiddleNotDone,
     /// The process dies before the call.
     CrashBefore,
     /// The process dies after the call.

@@ -287,8 +287,10 @@ impl Dispatcher {
             }
             Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
             Called::Refused { .. } => {
-                // A first call that is refused was not done. Of an earlier one nobody can tell.
-                let reason = if call.first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
+                // A first call that is refused was not done. Of an earlier one nobody can tell, not even after a person has
+                // accepted one more: the acceptance removed its trace.
+                let first = call.first && !call.effect.record.accept_duplicate;
+                let reason = if first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
                 self.die(call.effect, reason, moment)
             }
             Called::Unknown { .. } => self.die(call.effect, DeadReason::UnknownOutcome, moment),

@@ -1,21 +1,24 @@
 //! The actions that can happen next, and the states they lead to.
 
-use hookonce_protocol::call::{Call, Step};
+use hookonce_protocol::call::Step;
 use hookonce_protocol::dead_letter::DeadLetter;
+use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::ingress::{Ingress, Rules};
+use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::operator::{Operated, Operator, Order};
 use hookonce_protocol::relay::{Budget as RelayBudget, Limits, Run};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Moment;
+use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Moment, Timing};
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::worker::Worker;
 
+use super::clock::{due, waiting};
+use super::faults::faults;
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, End};
+use super::process::{Actor, End, Errand};
 use super::rule::Rule;
-use super::scenario::Clock;
 use super::state::{Budget, SLOTS, State};
-use super::world::{Answer, Class, NOT_DUE, Outcome, World};
+use super::world::{Answer, NOT_DUE, Outcome, World};
 use super::{LookedUp, Model, START};
 use crate::fault::Fault;
 use crate::label::Role;
@@ -56,8 +59,10 @@ pub enum Action {
     BuryCopy(u8),
     /// A write lands although its caller gave up.
     Land(u8),
-    /// A relay run starts.
+    /// A relay run over everything but effects starts.
     Relay,
+    /// A relay run over effects starts.
+    RelayEffects,
     /// The clock moves to the next moment at which something can differ.
     Advance,
     /// The TTL removes a record.
@@ -68,12 +73,11 @@ pub enum Action {
     Operate(OperatorAction, u8),
     /// Another route set comes into use: routes want the events, or no longer do.
     Route,
+    /// The document of the destination is edited.
+    Edit,
 }
 
-/// How long a record may stay due while the clock goes on: the relay runs at least this often.
-const RELAY_GRACE: Millis = Millis::hours(6);
-
-fn byte(index: usize) -> u8 {
+pub(super) fn byte(index: usize) -> u8 {
     u8::try_from(index).expect("few of everything")
 }
 
@@ -90,8 +94,8 @@ impl Model {
         for index in distinct(&state.procs) {
             faults(world, state, index, actions);
         }
-        let workers = Self::running(world, state, Role::Worker);
         for index in distinct(&state.queue) {
+            let workers = Self::running(world, state, reader(world, state, index));
             Self::message_acts(world, state, index, room && workers < self.scenario.workers, actions);
         }
         if room && Self::running(world, state, Role::DeadLetter) == 0 {
@@ -111,8 +115,9 @@ impl Model {
         }
         let free = state.quiescent();
         let relays = Self::running(world, state, Role::Relay);
-        if room && relays < self.scenario.relays && (free || state.may(Budget::Relay)) && due(world, state) {
-            actions.push(Action::Relay);
+        if room && relays < self.scenario.relays && (free || state.may(Budget::Relay)) {
+            let runs = [(Action::Relay, false), (Action::RelayEffects, true)];
+            actions.extend(runs.into_iter().filter(|(_, effects)| due(world, state, *effects)).map(|(run, _)| run));
         }
         if self.next_moment(world, state).is_some() && (state.may(Budget::Tick) || free && waiting(world, state)) {
             actions.push(Action::Advance);
@@ -125,6 +130,9 @@ impl Model {
         }
         if state.may(Budget::Route) {
             actions.push(Action::Route);
+        }
+        if state.may(Budget::Edit) && usize::from(state.document) + 1 < self.scenario.documents.len() {
+            actions.push(Action::Edit);
         }
     }
 
@@ -188,54 +196,6 @@ impl Model {
         granted.then(|| Operator::start(record.clone(), order, "act".to_owned(), world.timing))
     }
 
-    /// The next moment at which something can differ, unless the clock must wait for the relay or for a process.
-    fn next_moment(&self, world: &World, state: &State) -> Option<i64> {
-        let mut next = i64::MAX;
-        let mut limit = i64::MAX;
-        let mut consider = |moment: i64| {
-            if moment > state.now {
-                next = next.min(moment);
-            }
-        };
-        for item in state.items {
-            let Some(view) = world.item(item) else { continue };
-            if let Some(due) = view.due {
-                consider(due);
-                limit = limit.min(due.saturating_add(RELAY_GRACE.0));
-            }
-            if self.scenario.clock.is_far() {
-                view.expires.into_iter().for_each(&mut consider);
-                if let Some(record) = view.record.as_ref().filter(|_| view.pending()) {
-                    consider(record.received_at.0.saturating_add(world.timing.commit_age_max.0).saturating_add(1));
-                }
-            }
-        }
-        if self.scenario.clock.is_far() {
-            let messages = state.queue.iter().chain(&state.dead).filter(|message| message.is_some());
-            messages.for_each(|message| {
-                consider(world.messages.view(*message).accept_before.saturating_add(1));
-            });
-            world.domains.view(state.domain).expires.into_iter().for_each(&mut consider);
-        }
-        if self.scenario.clock.relay_may_be_down() {
-            limit = i64::MAX;
-        }
-        let brief = next <= state.now.saturating_add(world.timing.zombie_age_max.0);
-        (next < i64::MAX && next <= limit && (brief || state.idle() || self.overtakes(world, state))).then_some(next)
-    }
-
-    /// A worker may be overtaken by any length of time, and so may an operator who looks at a record. A provider's request
-    /// may not: it would be another delivery. An operator's transaction names the time at which it is sent, so it may be
-    /// overtaken by the age of a zombie only.
-    fn overtakes(&self, world: &World, state: &State) -> bool {
-        let held = |proc: &&ProcId| {
-            let view = world.procs.view(**proc);
-            view.role == Role::Ingress || view.role == Role::Operator && matches!(view.class, Class::Commit { .. })
-        };
-        let mut running = state.procs.iter().filter(|proc| proc.is_some());
-        self.scenario.clock == Clock::Overtaking && !running.any(|proc| held(&proc))
-    }
-
     /// The state afterwards; `None` if it would not fit into the bounds of the model.
     pub(super) fn after(&self, world: &mut World, state: &State, action: Action) -> Option<State> {
         let mut next = state.clone();
@@ -258,7 +218,8 @@ impl Model {
             Action::Bury(index) => bury(world, &mut next, usize::from(index), false),
             Action::BuryCopy(index) => bury(world, &mut next, usize::from(index), true),
             Action::Land(index) => self.land(world, &mut next, usize::from(index)),
-            Action::Relay => start_relay(world, &mut next),
+            Action::Relay => start_relay(world, &mut next, Run::new),
+            Action::RelayEffects => start_relay(world, &mut next, Run::effects),
             Action::Advance => self.advance(world, &mut next),
             Action::Expire(slot) => self.expire(world, &mut next, usize::from(slot)),
             Action::Forget => {
@@ -269,6 +230,11 @@ impl Model {
             Action::Route => {
                 next.spend(Budget::Route);
                 next.routed = !next.routed;
+                true
+            }
+            Action::Edit => {
+                next.spend(Budget::Edit);
+                next.document += 1;
                 true
             }
             Action::Operate(operator_action, slot) => {
@@ -315,8 +281,12 @@ impl Model {
         }
         state.now = next;
         state.rearms = 0;
+        // A callee works on a call for as long as the call may take; the store may carry out a write much later.
+        let call_age = Millis(self.scenario.timing.dispatcher_timeout.0 + DESTINATION_CALL_MAX.0);
         for late in &mut state.late {
-            if late.call.is_some() && late.since.saturating_add(world.timing.zombie_age_max.0) < next {
+            let calls = late.call.is_some() && world.delivery(late.call).is_some();
+            let age_max = if calls { call_age } else { world.timing.zombie_age_max };
+            if late.call.is_some() && late.since.saturating_add(age_max.0) < next {
                 *late = super::state::LateWrite::default();
             }
         }
@@ -332,6 +302,7 @@ impl Model {
         state.late = Default::default();
         state.left = [0; super::state::BUDGETS];
         let mut passed = Vec::new();
+        let mut hidden = None;
         for _ in 0..STEPS_MAX {
             if state.idle() {
                 let print = fingerprint(&state);
@@ -348,6 +319,15 @@ impl Model {
                 looked_up.sound.extend(passed);
                 return None;
             };
+            if let Action::Receive(index) = action {
+                let message = state.queue[usize::from(index)];
+                let seen = (message, state.items[looked_up.world.messages.view(message).slot], state.now);
+                // It came back and nothing has changed: it is hidden for a while, and the relay's hint may come first.
+                if hidden.replace(seen) == Some(seen) {
+                    state.dequeue(usize::from(index));
+                    continue;
+                }
+            }
             let Some(next) = self.after(&mut looked_up.world, &state, action) else { return Some(Rule::Stuck) };
             state = next;
             // `excused` counts spent budgets, of which this run has none left: its sends are judged where they happen.
@@ -375,7 +355,8 @@ fn first<K: Copy>(places: &[Id<K>]) -> Option<u8> {
     places.iter().position(|place| place.is_some()).map(byte)
 }
 
-fn next_without_fault(world: &World, state: &State) -> Option<Action> {
+/// What happens next if nothing goes wrong.
+pub(super) fn next_without_fault(world: &World, state: &State) -> Option<Action> {
     if let Some(index) = first(&state.procs) {
         return Some(Action::Step(index, None));
     }
@@ -385,110 +366,16 @@ fn next_without_fault(world: &World, state: &State) -> Option<Action> {
     if let Some(index) = first(&state.dead) {
         return Some(Action::Bury(index));
     }
-    if due(world, state) {
-        return Some(Action::Relay);
+    for (run, effects) in [(Action::Relay, false), (Action::RelayEffects, true)] {
+        if due(world, state, effects) {
+            return Some(run);
+        }
     }
     waiting(world, state).then_some(Action::Advance)
 }
 
-/// Something PENDING is due.
-fn due(world: &World, state: &State) -> bool {
-    let seen = |item: ItemId| world.item(item).and_then(|view| view.due).is_some_and(|due| due <= state.now);
-    state.items.into_iter().any(seen) || (state.may(Budget::Stale) && state.before.into_iter().any(seen))
-}
-
-/// Something PENDING will fall due.
-fn waiting(world: &World, state: &State) -> bool {
-    let later = |item: ItemId| world.item(item).and_then(|view| view.due).is_some_and(|due| due > state.now);
-    state.items.into_iter().any(later) && !due(world, state)
-}
-
 fn distinct<K: Copy + PartialEq>(places: &[Id<K>]) -> impl Iterator<Item = usize> {
     (0..places.len()).filter(|index| places[*index].is_some() && (*index == 0 || places[*index] != places[*index - 1]))
-}
-
-fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {
-    let view = world.procs.view(state.procs[index]);
-    actions.push(Action::Step(byte(index), None));
-    let mut fault = |fault| actions.push(Action::Step(byte(index), Some(fault)));
-    let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
-    match view.class {
-        Class::Write { best_effort, .. } => write_faults(state, best_effort, view.repeats, &mut fault),
-        Class::Commit { .. } => {
-            if refuse {
-                fault(Fault::Refused);
-                fault(Fault::ReplyLost);
-            }
-            if late {
-                fault(Fault::Late);
-            }
-            if state.may(Budget::Conflict) {
-                fault(Fault::Conflict);
-            }
-        }
-        Class::Read | Class::Query => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-            if state.may(Budget::Stale) {
-                fault(Fault::Stale);
-            }
-        }
-        Class::Trail { .. } => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-        }
-        Class::Send => {
-            if refuse {
-                fault(Fault::Refused);
-                fault(Fault::ReplyLost);
-                if matches!(world.call(view.call).as_ref(), Call::SendEach(messages) if messages.len() > 1) {
-                    fault(Fault::Partial);
-                }
-            }
-        }
-        Class::Plan { .. } => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-            if state.may(Budget::Fail) {
-                fault(Fault::HandlerFails);
-            }
-            if state.may(Budget::Poison) {
-                fault(Fault::HandlerFailsForGood);
-            }
-            if state.may(Budget::Away) {
-                fault(Fault::HandlerAway);
-            }
-        }
-    }
-    if crash && view.role != Role::Operator {
-        crashes(&view.class, late, fault);
-    }
-}
-
-fn write_faults(state: &State, best_effort: bool, repeats: bool, mut fault: impl FnMut(Fault)) {
-    let faults = [
-        (Fault::Refused, state.may(Budget::Refuse)),
-        (Fault::ReplyLost, state.may(Budget::Refuse) && !best_effort),
-        (Fault::Repeated, state.may(Budget::Repeat) && !repeats),
-        (Fault::Invalid, state.may(Budget::Invalid) && !best_effort),
-        (Fault::Late, state.may(Budget::Late)),
-        (Fault::Conflict, state.may(Budget::Conflict) && !best_effort),
-    ];
-    faults.into_iter().filter(|(_, may)| *may).for_each(|(one, _)| fault(one));
-}
-
-/// Where a process can die around its current call.
-fn crashes(class: &Class, late: bool, mut fault: impl FnMut(Fault)) {
-    fault(Fault::CrashBefore);
-    if matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Send) {
-        fault(Fault::CrashAfter);
-    }
-    if late && matches!(class, Class::Write { .. } | Class::Commit { .. }) {
-        fault(Fault::CrashDuring);
-    }
 }
 
 fn expiries(world: &World, state: &State, actions: &mut Vec<Action>) {
@@ -523,16 +410,29 @@ pub(super) fn finish(state: &mut State, end: End, hint: bool) -> bool {
     }
 }
 
+/// Who receives a message.
+fn reader(world: &World, state: &State, index: usize) -> Role {
+    let slot = world.messages.view(state.queue[index]).slot;
+    if world.keys[slot].kind() == RecordKind::Effect { Role::Dispatcher } else { Role::Worker }
+}
+
 fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool {
+    let role = reader(world, state, index);
     let number = state.queue[index];
     if copy {
         state.spend(Budget::Duplicate);
     } else {
         state.dequeue(index);
     }
-    let message = world.message(Role::Worker, number);
+    let message = world.message(role, number);
     let moment = world.moment(state.now, 0);
-    let first = Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number);
+    let first = if role == Role::Dispatcher {
+        let (bit, pass) = world.draw_pass(state);
+        let first = Dispatcher::start(Ok(message), 1, pass, world.timing, moment);
+        Actor::dispatcher(first, Errand { message: number, passes: bit, document: 0 })
+    } else {
+        Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number)
+    };
     let outcome = world.begin(first, state.now);
     enter(state, outcome)
 }
@@ -549,22 +449,25 @@ fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool 
     enter(state, outcome)
 }
 
-fn start_relay(world: &mut World, state: &mut State) -> bool {
+/// Begins a run over what it is made for.
+type NewRun = fn(Timing, RelayBudget, Limits, Moment) -> Run;
+
+fn start_relay(world: &mut World, state: &mut State, new: NewRun) -> bool {
     let free = state.quiescent();
     if !free {
         state.spend(Budget::Relay);
     }
     let moment: Moment = world.moment(state.now, 0);
     let limits = Limits { deadline: EpochMs(i64::MAX), scan_max: Millis(0), chunk_max: Millis(0) };
-    let run = Run::new(world.timing, RelayBudget::standard(), limits, moment);
+    let run = new(world.timing, RelayBudget::standard(), limits, moment);
     let outcome = world.begin(Actor::relay_run(Box::new(run), moment), state.now);
     enter(state, outcome)
 }
 
 /// What the index shows: each record as it is, or as it was before its last change.
-pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64) -> Answer {
+pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64, effects: bool) -> Answer {
     Answer::Due(items.map(|item| {
-        let due = world.item(item).and_then(|view| view.due);
+        let due = world.item(item).filter(|view| view.is_effect == effects).and_then(|view| view.due);
         due.filter(|due| *due <= now).unwrap_or(NOT_DUE)
     }))
 }

@@ -1,11 +1,12 @@
 //! How the store and the queues carry out a call, and what the caller gets back.
 
-use hookonce_protocol::call::Call;
-use hookonce_protocol::record::Record;
+use hookonce_protocol::call::{Call, DueState};
+use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
 use super::action::{finish, index};
-use super::pool::{DomainId, ItemId, MessageId, ProcId};
+use super::effect::told;
+use super::pool::{CallId, DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, SLOTS, State};
@@ -25,6 +26,16 @@ impl Model {
         if let Some(budget) = fault.map(price) {
             state.spend(budget);
         }
+        if let Class::Deliver { slot, key } = view.class {
+            let fits = self.reach(world, state, view, slot, key, fault);
+            if !fits || !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
+                return fits && Self::go_on(world, state, place, told(fault));
+            }
+            if fault == Some(Fault::CrashDuring) {
+                state.spend(Budget::Late);
+            }
+            return crash(world, state, place, view);
+        }
         let answer = match fault {
             None => self.carry(world, state, view),
             Some(Fault::Refused) => Some(Answer::Unavailable),
@@ -42,6 +53,7 @@ impl Model {
             Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
             Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
             Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
+            Some(Fault::DestinationAway) => Some(Answer::NoTerms),
             Some(Fault::CrashBefore) => return crash(world, state, place, view),
             Some(Fault::CrashAfter) => {
                 return self.carry(world, state, view).is_some() && crash(world, state, place, view);
@@ -50,9 +62,23 @@ impl Model {
                 state.spend(Budget::Late);
                 return state.postpone(view.call, part(view), view.shown) && crash(world, state, place, view);
             }
-            Some(fault @ (Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess)) => not_injected(fault),
+            Some(
+                fault @ (Fault::LateAtRest
+                | Fault::NoReply
+                | Fault::FalseSuccess
+                | Fault::CalleeBusy
+                | Fault::CalleeRefuses
+                | Fault::RiddleDone
+                | Fault::RiddleNotDone),
+            ) => not_injected(fault),
         };
-        let Some(answer) = answer else { return false };
+        answer.is_some_and(|answer| Self::go_on(world, state, place, answer))
+    }
+
+    /// A process goes on with the answer to its call.
+    fn go_on(world: &mut World, state: &mut State, place: usize, answer: Answer) -> bool {
+        let proc = state.procs[place];
+        let view = *world.procs.view(proc);
         // Two re-arms never draw the same interval in the same millisecond: the odds are one in tens of thousands, and the
         // cost is a hint.
         let rearms = view.role == Role::Relay && view.class == Class::Read;
@@ -91,18 +117,7 @@ impl Model {
                 }
                 Some(if applied { Answer::Applied } else { Answer::Failed(old) })
             }
-            Class::Commit { slot } => {
-                let (answer, item, domain) = world.commit(view.call, state.items[slot], state.domain);
-                if answer == Answer::Committed {
-                    let overreach = overreach(world, state, view.shown, slot, domain);
-                    state.domain = domain;
-                    self.change(world, state, slot, item, false);
-                    if let Some(rule) = overreach {
-                        state.broken = rule as u8;
-                    }
-                }
-                Some(answer)
-            }
+            Class::Commit { .. } => Some(self.commit(world, state, view.call, view.shown)),
             Class::Read | Class::Query => Some(shown(world, view, &state.items, state.now)),
             Class::Send => {
                 let count = world.sends(view.call).len();
@@ -114,8 +129,34 @@ impl Model {
                 Some(Answer::Declined)
             }
             Class::Plan { .. } => Some(Answer::Planned(if world.contended() { state.domain } else { EMPTY_DOMAIN })),
+            Class::Terms if self.scenario.documents[usize::from(state.document)].is_none() => Some(Answer::NoTerms),
+            Class::Terms => Some(Answer::Terms(state.document)),
+            Class::Deliver { .. } => unreachable!("a call has its own way"),
             Class::Trail { slot } => Some(Answer::Trail(world.domains.view(state.domain).trails[slot])),
         }
+    }
+
+    /// Carries out a transaction. `shown` is the record that its operator saw.
+    fn commit(&self, world: &mut World, state: &mut State, call: CallId, shown: ItemId) -> Answer {
+        let Class::Commit { slot, effect, accepts } = world.class(call, 0) else { unreachable!("not a commit") };
+        let created = effect.map_or(ItemId::NONE, |effect| state.items[effect]);
+        let (answer, (item, domain, created)) = world.commit(call, (state.items[slot], state.domain, created));
+        if answer != Answer::Committed {
+            return answer;
+        }
+        let overreach = overreach(world, state, shown, slot, domain);
+        state.domain = domain;
+        self.change(world, state, slot, item, false);
+        if let Some(effect) = effect {
+            self.change(world, state, effect, created, false);
+        }
+        if accepts {
+            world.accept_call(state, slot);
+        }
+        if let Some(rule) = overreach {
+            state.broken = rule as u8;
+        }
+        answer
     }
 
     /// Puts the first messages of a send into the queue.
@@ -151,6 +192,9 @@ impl Model {
             state.forced[fact] += u8::from(edge.forced);
             state.pardoned[fact] += u8::from(edge.pardoned && !edge.forced);
         }
+        if edge.forced && state.callees.is_some() && open_effect(world, state, old) {
+            state.broken = Rule::ForcedOpen as u8;
+        }
         if edge.ignored && state.declined & (1 << slot) == 0 {
             state.broken = Rule::Unasked as u8;
         }
@@ -164,6 +208,9 @@ impl Model {
             state.before[slot] = old;
         }
         state.items[slot] = new;
+        if edge.refused {
+            world.spend_key(state, slot);
+        }
     }
 
     /// A write lands although its caller gave up.
@@ -173,18 +220,10 @@ impl Model {
         state.late.sort_unstable();
         let call = std::sync::Arc::clone(world.call(late.call));
         match call.as_ref() {
-            Call::Commit(writes) => {
-                let slot = world.slot(writes[0].key.as_str());
-                let (answer, item, domain) = world.commit(late.call, state.items[slot], state.domain);
-                if answer == Answer::Committed {
-                    let overreach = overreach(world, state, late.shown, slot, domain);
-                    state.domain = domain;
-                    self.change(world, state, slot, item, false);
-                    if let Some(rule) = overreach {
-                        state.broken = rule as u8;
-                    }
-                }
+            Call::Commit(_) => {
+                self.commit(world, state, late.call, late.shown);
             }
+            Call::Deliver(_) => Self::land_call(world, state, late.call, late.part),
             Call::Write(write) | Call::WriteBestEffort(write) => {
                 self.land_write(world, state, late, write.key.as_str());
             }
@@ -237,6 +276,16 @@ fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: D
     (seen(shown) != seen(state.items[slot])).then_some(Rule::Unseen)
 }
 
+/// An effect of this record's last commit is PENDING or DEAD.
+fn open_effect(world: &World, state: &State, event: ItemId) -> bool {
+    let effects = world.item(event).map_or(0, |view| view.effects);
+    let open = |slot: &usize| {
+        let status = world.item(state.items[*slot]).and_then(super::view::ItemView::status);
+        effects & (1 << slot) != 0 && matches!(status, Some(Status::Pending | Status::Dead))
+    };
+    (0..SLOTS).any(|slot| open(&slot))
+}
+
 fn price(fault: Fault) -> Budget {
     match fault {
         Fault::Refused | Fault::ReplyLost | Fault::Partial => Budget::Refuse,
@@ -247,7 +296,10 @@ fn price(fault: Fault) -> Budget {
         Fault::Stale => Budget::Stale,
         Fault::HandlerFails => Budget::Fail,
         Fault::HandlerFailsForGood => Budget::Poison,
-        Fault::HandlerAway => Budget::Away,
+        Fault::HandlerAway | Fault::DestinationAway => Budget::Away,
+        Fault::CalleeBusy => Budget::Busy,
+        Fault::CalleeRefuses => Budget::Reject,
+        Fault::RiddleDone | Fault::RiddleNotDone => Budget::Riddle,
         Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
         Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess => not_injected(fault),
     }
@@ -267,8 +319,8 @@ fn is_hint(world: &World, message: MessageId) -> bool {
 
 /// What a read or a query shows of these items.
 fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> Answer {
-    if view.class == Class::Query {
-        return index(world, items, now);
+    if let Call::QueryDue(query) = world.call(view.call).as_ref() {
+        return index(world, items, now, query.state == DueState::Effect);
     }
     let mut seen = [ItemId::NONE; SLOTS];
     for (place, slot) in seen.iter_mut().zip(world.reads(view.call)) {

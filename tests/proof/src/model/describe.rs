@@ -52,6 +52,8 @@ fn words(world: &World, state: &State, action: Action) -> String {
         }
         Action::Attempt(_)
         | Action::Relay
+        | Action::RelayEffects
+        | Action::Edit
         | Action::Advance
         | Action::Route
         | Action::Expire(_)

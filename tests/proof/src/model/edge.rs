@@ -1,7 +1,7 @@
 //! What the change of one record means.
 
 use hookonce_protocol::invariant::{IllegalStep, illegal_step};
-use hookonce_protocol::record::{Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 
 use super::rule::Rule;
 use super::view::ItemView;
@@ -20,6 +20,8 @@ pub(crate) struct Edge {
     pub(crate) revived: bool,
     /// It ended as IGNORED.
     pub(crate) ignored: bool,
+    /// Its callee refused the effect.
+    pub(crate) refused: bool,
     /// Its next time of sending moved into the future.
     pub(crate) rearmed: bool,
 }
@@ -47,6 +49,7 @@ impl Edge {
             pardoned: same && after.accept_duplicate && !before.accept_duplicate,
             revived: !same || before.retries != after.retries,
             ignored: before.status == Status::Pending && after.outcome == Some(Outcome::Ignored),
+            refused: before.status == Status::Pending && after.dead_reason == Some(DeadReason::Refused),
             rearmed: after.status == Status::Pending && due(after) > due(before),
         }
     }

@@ -10,17 +10,23 @@
 //! | TTL | removes an expired item at any moment, or not yet |
 //! | queue | delivers at least once, in any order; loses hints; moves messages to the dead-letter queue |
 //! | time | jumps to the next moment at which something can differ; a process may be overtaken by it |
+//! | destination | knows keys for its window; does a call, and its answer is lost or leaves that open; or it does not |
 //! | crash | before a call, after it, or with the call still under way |
 //!
 //! [`Write::apply`]: hookonce_protocol::write::Write::apply
 
 mod action;
+pub mod callee;
 mod carry;
+mod clock;
 mod describe;
 pub(crate) mod edge;
+mod effect;
+mod faults;
 mod plan;
 pub mod pool;
 mod process;
+mod reply;
 pub mod rule;
 pub mod scenario;
 pub mod state;
@@ -34,10 +40,14 @@ use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::time::EpochMs;
 use rustc_hash::FxHashSet;
 
+use action::next_without_fault;
 pub use action::{Action, OperatorAction};
+use callee::Calls;
+use plan::EFFECT;
+use pool::CalleesId;
 use rule::Rule;
 use scenario::{DeliverySpec, Kind, Scenario};
-use state::{DELIVERIES, FACTS, SLOTS, State};
+use state::{Budget, DELIVERIES, FACTS, SLOTS, State};
 use view::{Domain, FACT_NAMES};
 use world::World;
 
@@ -62,7 +72,18 @@ pub struct Model {
     facts: [Option<usize>; SLOTS],
     /// The record that the store can never take.
     unstorable: Option<usize>,
+    /// Where each effect comes from, by place.
+    origins: [Option<Origin>; SLOTS],
     looked_up: Mutex<LookedUp>,
+}
+
+/// The commit that an effect belongs to.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// The place of its event.
+    parent: usize,
+    /// The event's generation.
+    generation: i64,
 }
 
 /// What one exploration has computed so far.
@@ -116,9 +137,20 @@ impl Model {
             alternates.push(several.then(|| place(key)));
         }
         let unstorable = scenario.unstorable.map(|event| place(RecordKey::event(&endpoint, event)));
+        let mut origins = [None; SLOTS];
+        for (delivery, made) in scenario.deliveries.iter().enumerate().filter(|_| !scenario.documents.is_empty()) {
+            let event = key_of(&endpoint, made);
+            for claim in (0..made.attempts).map(|attempt| claim_id(delivery, attempt)) {
+                for generation in 0..=i64::from(scenario.budgets[Budget::Force as usize]) {
+                    let effect = place(RecordKey::effect(&event, &claim, generation, EFFECT));
+                    origins[effect] = Some(Origin { parent: slots[delivery], generation });
+                }
+            }
+        }
         let world = World::new(&scenario, mutation, keys);
         let looked_up = LookedUp { world, sound: FxHashSet::default() };
-        Self { scenario, endpoint, slots, alternates, children, facts, unstorable, looked_up: Mutex::new(looked_up) }
+        let looked_up = Mutex::new(looked_up);
+        Self { scenario, endpoint, slots, alternates, children, facts, unstorable, origins, looked_up }
     }
 
     fn locked(&self) -> MutexGuard<'_, LookedUp> {
@@ -130,10 +162,17 @@ impl Model {
         for (place, delivery) in attempts.iter_mut().zip(&self.scenario.deliveries) {
             *place = delivery.attempts;
         }
-        State {
+        let callees = if self.scenario.documents.is_empty() {
+            CalleesId::NONE
+        } else {
+            looked_up.world.callees.insert(vec![Calls::default(); SLOTS], ())
+        };
+        let state = State {
             items: Default::default(),
             before: Default::default(),
             domain: looked_up.world.intern_domain(Domain::new()),
+            callees,
+            document: 0,
             procs: Default::default(),
             queue: Default::default(),
             dead: Default::default(),
@@ -151,7 +190,19 @@ impl Model {
             given_up: 0,
             expired: false,
             broken: 0,
+        };
+        if self.scenario.committed { self.once_committed(&mut looked_up.world, state) } else { state }
+    }
+
+    /// The state in which the event is committed and the hint of its effect is sent, after steps without a fault.
+    fn once_committed(&self, world: &mut World, mut state: State) -> State {
+        let effect = self.origins.iter().position(Option::is_some).expect("a scenario with effects");
+        while !state.idle() || !state.items[effect].is_some() {
+            let begins = state.attempts[0] > 0 && state.idle();
+            let action = if begins { Action::Attempt(0) } else { next_without_fault(world, &state).expect("it ends") };
+            state = self.after(world, &state, action).expect("a few steps fit");
         }
+        state
     }
 
     /// What an attempt of a delivery claims.
@@ -161,7 +212,7 @@ impl Model {
         let attempt = made.attempts - state.attempts[delivery];
         Claim {
             pk: key_of(&self.endpoint, &made),
-            claim_id: ClaimId(format!("c{delivery}{attempt}")),
+            claim_id: claim_id(delivery, attempt),
             tenant: None,
             provider: "p".to_owned(),
             event_type: "t".to_owned(),
@@ -193,6 +244,11 @@ impl Model {
         }
         if state.idle() { self.bad_end(&mut looked_up, state) } else { None }
     }
+}
+
+/// Who an attempt of a delivery is.
+fn claim_id(delivery: usize, attempt: u8) -> ClaimId {
+    ClaimId(format!("c{delivery}{attempt}"))
 }
 
 fn key_of(endpoint: &EndpointId, delivery: &DeliverySpec) -> RecordKey {

@@ -2,6 +2,7 @@
 
 use hookonce_protocol::call::{Call, ChildEvent, HandlerPlan, Planned, Reply};
 use hookonce_protocol::check::Scope;
+use hookonce_protocol::effect::{DestinationId, EffectDraft, EffectName, Method};
 use hookonce_protocol::key::{DomainKey, EndpointId, ItemKey, RecordKey};
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::record::Record;
@@ -49,14 +50,28 @@ impl World {
             }
         }
         let plan = Plan::default().with(write);
-        let plan = HandlerPlan {
-            consumer: "h".to_owned(),
-            domain_key: DomainKey::of([fact]),
-            plan,
-            effects: Vec::new(),
-            scope: Scope::default(),
-        };
+        let effects: Vec<_> = (!self.documents.is_empty()).then(draft).into_iter().collect();
+        let destinations = effects.iter().map(|effect| effect.destination.clone()).collect();
+        let scope = Scope { destinations, ..Scope::default() };
+        let domain_key = DomainKey::of([fact]);
+        let plan = HandlerPlan { consumer: "h".to_owned(), domain_key, plan, effects, scope };
         Planned::Plan(Box::new(plan))
+    }
+}
+
+/// The name of the one effect of an event.
+pub(super) const EFFECT: &str = "n";
+
+/// What every event sends, where it sends something.
+fn draft() -> EffectDraft {
+    EffectDraft {
+        name: EffectName::parse(EFFECT).expect("a valid name"),
+        destination: DestinationId::parse("d").expect("a valid id"),
+        method: Method::Post,
+        path: String::new(),
+        content_type: "c".to_owned(),
+        body: b"n".to_vec(),
+        sha256: [0; 32],
     }
 }
 

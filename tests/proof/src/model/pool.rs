@@ -10,6 +10,7 @@ use hookonce_protocol::call::Call;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::message::Message;
 
+use super::callee;
 use super::process::Proc;
 use super::view::{Domain, DomainView, ItemView};
 use super::world::{MessageView, ProcView};
@@ -65,6 +66,8 @@ kinds! {
     Calls(CallId): Call => ();
     /// Processes that wait for an answer.
     Procs(ProcId): Proc => ProcView;
+    /// Everything that was called.
+    Callees(CalleesId): callee::Callees => ();
     /// Messages.
     Messages(MessageId): Message => MessageView;
 }

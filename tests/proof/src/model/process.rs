@@ -2,6 +2,7 @@
 
 use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
+use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::ingress::{Answer, Ingress};
 use hookonce_protocol::operator::{Operated, Operator};
 use hookonce_protocol::relay::{Chunk, Run, Scan};
@@ -18,12 +19,25 @@ pub(super) enum Actor {
     Ingress(Ingress, u8),
     /// A message, by its number.
     Worker(Worker, MessageId),
+    /// A hint of an effect.
+    Dispatcher(Box<Dispatcher>, Errand),
     /// A relay run, and which of its machines is at work.
     Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
     DeadLetter(DeadLetter, MessageId, bool),
     /// An operator, and the record that was shown.
     Operator(Operator, ItemId),
+}
+
+/// What a dispatcher holds besides its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Errand {
+    /// Its message, by its number.
+    pub(super) message: MessageId,
+    /// Its own pass, and those that it has read, as bits.
+    pub(super) passes: u16,
+    /// The document of the destination that it was told, by its place: it calls under this one.
+    pub(super) document: u8,
 }
 
 /// A machine of a relay run.
@@ -83,6 +97,7 @@ impl Actor {
         match self {
             Self::Ingress(..) => Role::Ingress,
             Self::Worker(..) => Role::Worker,
+            Self::Dispatcher(..) => Role::Dispatcher,
             Self::Relay(..) => Role::Relay,
             Self::DeadLetter(..) => Role::DeadLetter,
             Self::Operator(..) => Role::Operator,
@@ -94,6 +109,7 @@ impl Actor {
         match self {
             Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
+            Self::Dispatcher(machine, errand) => Self::dispatcher(machine.step(reply, moment), errand),
             Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
             Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
             Self::Operator(machine, shown) => Self::operator(machine.step(reply, moment), shown),
@@ -163,6 +179,15 @@ impl Actor {
             Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Worker(machine, message)), call),
             Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
             Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(message)),
+        }
+    }
+
+    /// The first or a later step on a hint of an effect.
+    pub(super) fn dispatcher(step: Step<Dispatcher, Settled>, errand: Errand) -> Advanced {
+        match step.next {
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Dispatcher(Box::new(machine), errand)), call),
+            Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
+            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(errand.message)),
         }
     }
 

@@ -51,11 +51,27 @@ pub enum Rule {
     Untold,
     /// A record ends as IGNORED only if no handler wanted it when asked since it was claimed or brought back.
     Unasked,
+    /// P6: an effect is called for a plan that did not commit.
+    Uncommitted,
+    /// P6: an effect of a committed plan is delivered, dead or waiting.
+    EffectGone,
+    /// P6: an effect is not called again that was promised at most once, or whose key means nothing to the callee.
+    Recalled,
+    /// P6: no call with a key whose window is over.
+    Outside,
+    /// P6: what is promised once is done once, beyond what persons accepted.
+    DoneTwice,
+    /// A key that its callee refused is not used again.
+    SpentKey,
+    /// An effect ends as unknown only if something was left open.
+    Misjudged,
+    /// An event is forced only when no effect of it is PENDING or DEAD.
+    ForcedOpen,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 25] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -73,6 +89,14 @@ impl Rule {
         Self::Unseen,
         Self::Untold,
         Self::Unasked,
+        Self::Uncommitted,
+        Self::EffectGone,
+        Self::Recalled,
+        Self::Outside,
+        Self::DoneTwice,
+        Self::SpentKey,
+        Self::Misjudged,
+        Self::ForcedOpen,
     ];
 
     /// The rule of a code.
@@ -101,6 +125,14 @@ impl fmt::Display for Rule {
             Self::Unseen => "an operator changes what was not shown",
             Self::Untold => "an operator's act is not in the trail",
             Self::Unasked => "a record that was brought back is ignored unasked",
+            Self::Uncommitted => "P6 a call for a plan that did not commit",
+            Self::EffectGone => "P6 an effect of a committed plan is gone",
+            Self::Recalled => "P6 called again although it was promised otherwise",
+            Self::Outside => "P6 called after the window of its key",
+            Self::DoneTwice => "P6 done twice",
+            Self::SpentKey => "a refused key is used again",
+            Self::Misjudged => "dead as unknown although nothing was left open",
+            Self::ForcedOpen => "forced while an effect is open",
         })
     }
 }
@@ -131,6 +163,11 @@ impl Model {
             if let Some(rule) = self.broken_by_record(world, state, slot) {
                 return Some(rule);
             }
+        }
+        if state.callees.is_some()
+            && let Some(rule) = self.broken_by_effects(world, state)
+        {
+            return Some(rule);
         }
         let lost = (0..self.scenario.deliveries.len())
             .any(|delivery| state.acked & (1 << delivery) != 0 && !self.accounted(world, state, delivery));
@@ -182,13 +219,17 @@ impl Model {
             Budget::Fail,
             Budget::Poison,
             Budget::Away,
+            Budget::Busy,
             Budget::Retry,
             Budget::Pardon,
             Budget::Force,
         ];
-        let used =
-            |budget: Budget| i64::from(self.scenario.budgets[budget as usize]) - i64::from(state.left[budget as usize]);
-        reasons.into_iter().map(used).sum()
+        reasons.into_iter().map(|budget| self.used(state, budget)).sum()
+    }
+
+    /// How much of a budget was used.
+    pub(super) fn used(&self, state: &State, budget: Budget) -> i64 {
+        i64::from(self.scenario.budgets[budget as usize]) - i64::from(state.left[budget as usize])
     }
 
     fn children_known(&self, state: &State, envelope: usize, effects: [u8; FACTS]) -> bool {

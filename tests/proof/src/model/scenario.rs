@@ -1,9 +1,13 @@
 //! The starting point of a model run: deliveries, and how much may go wrong.
 
+mod effect;
+
+use hookonce_protocol::destination::Class;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 
+use super::callee::Document;
 use super::state::{BUDGETS, Budget};
 
 /// What a delivery is to the protocol.
@@ -94,6 +98,13 @@ pub struct Scenario {
     pub unrouted: bool,
     /// An event that the store can never take: it fits into no item.
     pub unstorable: Option<&'static str>,
+    /// The documents of the destination that each event has an effect for, one after the other; `None` where it is away. No
+    /// event has an effect if there are none.
+    pub documents: Vec<Option<Document>>,
+    /// How long an effect is tried.
+    pub give_up_after: Millis,
+    /// It begins where the event is committed and the hint of its effect is sent.
+    pub committed: bool,
     /// Run per change, not only in the long form.
     pub short: bool,
 }
@@ -137,6 +148,9 @@ impl Scenario {
             contended: false,
             unrouted: false,
             unstorable: None,
+            documents: Vec::new(),
+            give_up_after: Millis(0),
+            committed: false,
             short: true,
         }
     }
@@ -149,6 +163,14 @@ impl Scenario {
             self.budgets[budget as usize] = amount.parse().expect("a small number");
         }
         self
+    }
+
+    /// How long callees honour keys.
+    pub fn windows(&self) -> impl Iterator<Item = Millis> + '_ {
+        self.documents.iter().flatten().filter_map(|document| match document.class {
+            Class::Keyed { window } => Some(window),
+            Class::AtMostOnce | Class::AtLeastOnce => None,
+        })
     }
 
     fn enqueue(mut self) -> Self {
@@ -180,6 +202,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(envelopes());
     all.extend(repetitions());
     all.extend(routes());
+    all.extend(effect::all());
     all
 }
 

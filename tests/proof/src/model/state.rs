@@ -3,7 +3,7 @@
 //! Everything large (items, calls, machines, messages) is interned: equal values have one index, and a state holds
 //! indexes. Two states are equal exactly if they hold the same values.
 
-use super::pool::{CallId, DomainId, Id, ItemId, MessageId, ProcId};
+use super::pool::{CallId, CalleesId, DomainId, Id, ItemId, MessageId, ProcId};
 
 /// How many records a scenario may have.
 pub const SLOTS: usize = 4;
@@ -46,7 +46,7 @@ pub enum Budget {
     Fail,
     /// The handler fails permanently.
     Poison,
-    /// The handler is away.
+    /// The handler is away, or the document of a destination.
     Away,
     /// A read or the index shows the previous version of an item.
     Stale,
@@ -66,6 +66,14 @@ pub enum Budget {
     Redact,
     /// Another route set comes into use.
     Route,
+    /// A callee says that it did nothing, and takes the call later.
+    Busy,
+    /// A callee refuses.
+    Reject,
+    /// A callee's answer leaves open whether it did anything, and no repeat can tell.
+    Riddle,
+    /// The document of the destination is edited.
+    Edit,
 }
 
 impl Budget {
@@ -92,6 +100,10 @@ impl Budget {
         Self::Discard,
         Self::Redact,
         Self::Route,
+        Self::Busy,
+        Self::Reject,
+        Self::Riddle,
+        Self::Edit,
     ];
 
     /// The budget of a word: its name in lower case.
@@ -101,7 +113,7 @@ impl Budget {
 }
 
 /// How many budgets there are.
-pub const BUDGETS: usize = Budget::Route as usize + 1;
+pub const BUDGETS: usize = Budget::Edit as usize + 1;
 
 /// A write that its caller gave up on and that the store may still carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -125,6 +137,10 @@ pub struct State {
     pub before: [ItemId; SLOTS],
     /// The domain table, interned as a whole.
     pub domain: DomainId,
+    /// Who was called because of effects, interned as a whole; nothing where the scenario has none.
+    pub callees: CalleesId,
+    /// The document of the destination, by its place.
+    pub document: u8,
     /// Running processes, sorted.
     pub procs: [ProcId; PROCS],
     /// Waiting messages, sorted.

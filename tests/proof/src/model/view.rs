@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use hookonce_protocol::invariant;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{Outcome, Record, Status, attribute};
+use hookonce_protocol::record::{DEAD_LIST, Outcome, Record, Status, attribute};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{TRAIL_PREFIX, Trail, trail_item};
 use hookonce_protocol::write::{Action, Change, Write};
 
+use super::effect::pass_bit;
 use super::state::{FACTS, SLOTS};
 
 /// An item of the inbox table.
@@ -23,19 +24,32 @@ pub(crate) struct ItemView {
     pub(crate) due: Option<i64>,
     /// When the TTL may remove it, in milliseconds.
     pub(crate) expires: Option<i64>,
+    /// It is the record of an effect.
+    pub(crate) is_effect: bool,
+    /// Who has the pass, as a bit.
+    pub(crate) pass: u16,
+    /// The effects of its last commit, as bits by place.
+    pub(crate) effects: u8,
 }
 
 impl ItemView {
-    /// Reads an item.
-    pub(crate) fn of(item: &Item, timing: &Timing) -> Self {
+    /// Reads an item of one of these records.
+    pub(crate) fn of(item: &Item, timing: &Timing, keys: &[RecordKey]) -> Self {
         let record = Record::decode(item).ok();
+        let part = record.as_ref().and_then(|record| record.effect.as_ref());
+        let names_effects = record.as_ref().filter(|record| !record.effects.is_empty());
+        let committed = names_effects.map(Record::effect_keys).unwrap_or_default();
+        let place = |key: &RecordKey| keys.iter().position(|known| known == key);
         let shard = item.get(attribute::DUE_SHARD).and_then(Value::as_text);
         let at = item.get(attribute::DUE_AT).and_then(Value::as_i64);
         let seconds = item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
         Self {
             invalid: shard.is_some() != at.is_some()
                 || record.as_ref().is_some_and(|record| !invariant::violations(record, timing).is_empty()),
-            due: at.filter(|_| shard.is_some_and(|shard| shard.starts_with("due#"))),
+            is_effect: part.is_some(),
+            pass: part.and_then(|part| part.pass.as_ref()).map_or(0, |pass| pass_bit(&pass.id)),
+            effects: committed.iter().filter_map(place).fold(0, |all, slot| all | 1 << slot),
+            due: at.filter(|_| shard.is_some_and(|shard| !shard.starts_with(DEAD_LIST))),
             expires: seconds.map(|seconds| seconds.saturating_mul(1_000)),
             record,
         }
@@ -79,13 +93,15 @@ impl ItemView {
 /// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them; and when
 /// a dead letter was counted, which is before any message but a copy was sent. They are the same in every state, so that states that differ only
 /// in them are equal.
-const UNREAD: [&str; 7] = [
+const UNREAD: [&str; 9] = [
     attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,
     attribute::LAST_SEEN_BY,
     attribute::PROCESSED_AT,
     attribute::DISCARDED_AT,
     attribute::DUPLICATE_COUNT,
+    attribute::STATUS_CODE,
+    attribute::DURATION_MS,
     attribute::LAST_ERROR,
 ];
 

@@ -4,24 +4,26 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hookonce_protocol::call::{
-    Call, CancellationReason, Committed, DueEntry, DuePage, Failure, Planned, Reply, Split, Unavailable, Written,
-};
+use hookonce_protocol::call::{Call, Reply, Written};
+use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::Item;
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
-use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::trail::Trail;
-use hookonce_protocol::write::{Clause, NotApplied, Table, Write};
+use hookonce_protocol::write::{Action, Change, Clause, NotApplied, Table, Write};
 use rustc_hash::FxHashMap;
 
+use super::callee::Document;
 use super::edge::Edge;
-use super::plan::events;
-use super::pool::{CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs};
+use super::effect::{pass_bit, passes_of};
+use super::pool::{
+    Callees, CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs,
+};
 use super::process::{Actor, Advanced, End, Proc};
+use super::reply::immediate;
 use super::scenario::Scenario;
 use super::state::SLOTS;
 use super::view::{Domain, DomainView, FACT_NAMES, ItemView, plain, plain_domain, plain_write};
@@ -44,6 +46,10 @@ pub(super) enum Class {
     Commit {
         /// The record's place.
         slot: usize,
+        /// The place of the effect that it creates.
+        effect: Option<usize>,
+        /// A person accepts that an effect is called once more.
+        accepts: bool,
     },
     /// Messages.
     Send,
@@ -58,6 +64,15 @@ pub(super) enum Class {
     Trail {
         /// The record's place.
         slot: usize,
+    },
+    /// A read of the document of the destination.
+    Terms,
+    /// A call of the destination.
+    Deliver {
+        /// The effect's place.
+        slot: usize,
+        /// The number of its key.
+        key: u8,
     },
 }
 
@@ -79,7 +94,7 @@ pub(super) enum Answer {
     /// The commit was carried out.
     Committed,
     /// The commit was cancelled for these reasons.
-    Cancelled([u8; 3]),
+    Cancelled([u8; COMMIT_MAX]),
     /// How many messages were confirmed: the first ones.
     Sent(u8),
     /// What the index shows, by place.
@@ -97,7 +112,16 @@ pub(super) enum Answer {
     },
     /// The handler is away.
     HandlerAway,
+    /// The document of the destination, by its place.
+    Terms(u8),
+    /// The document of the destination is away.
+    NoTerms,
+    /// How a call of the destination ended.
+    Called(Called),
 }
+
+/// The most writes in a transaction of the model: the record, the domain key, the handler's own, the effect.
+const COMMIT_MAX: usize = 4;
 
 /// What a step of a process led to.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +151,10 @@ pub(super) struct ProcView {
     pub(super) hasty: bool,
     /// The record that was shown to the operator, if it is one.
     pub(super) shown: ItemId,
+    /// The passes that it knows of, as bits.
+    pub(super) passes: u16,
+    /// The document that the dispatcher was told.
+    pub(super) document: u8,
 }
 
 /// One message as the model's actions see it.
@@ -145,6 +173,9 @@ pub(super) struct MessageView {
 /// Not in the index.
 pub(super) const NOT_DUE: i64 = i64::MIN;
 
+/// What a transaction changes: the record, the domain table, and the effect that it creates.
+pub(super) type Committing = (ItemId, DomainId, ItemId);
+
 /// Everything that is looked up.
 #[derive(Debug)]
 pub(super) struct World {
@@ -152,7 +183,15 @@ pub(super) struct World {
     pub(super) timing: Timing,
     entropy: u64,
     contended: bool,
-    mutation: Mutation,
+    pub(super) mutation: Mutation,
+    /// The documents of the destination, one after the other; none if events have no effects.
+    pub(super) documents: Vec<Option<Document>>,
+    /// How long an effect is tried.
+    pub(super) give_up_after: Millis,
+    /// The keys that callees were called with. Their places are their numbers.
+    idempotency_keys: Vec<String>,
+    /// What was called.
+    pub(super) callees: Pool<Callees>,
     /// The records' keys, by place.
     pub(super) keys: Vec<RecordKey>,
     /// Items of the inbox table.
@@ -166,7 +205,7 @@ pub(super) struct World {
     pub(super) messages: Pool<Messages>,
     steps: FxHashMap<(ProcId, Answer, i64, u8), (Outcome, bool)>,
     writes: FxHashMap<(CallId, usize, ItemId), (bool, ItemId)>,
-    commits: FxHashMap<(CallId, ItemId, DomainId), (Answer, ItemId, DomainId)>,
+    commits: FxHashMap<(CallId, Committing), (Answer, Committing)>,
     edges: FxHashMap<(ItemId, ItemId), Edge>,
     sends: FxHashMap<CallId, Arc<Vec<MessageId>>>,
     /// The labels of the steps that were taken.
@@ -187,6 +226,10 @@ impl World {
             entropy: scenario.entropy,
             contended: scenario.contended,
             mutation,
+            documents: scenario.documents.clone(),
+            give_up_after: scenario.give_up_after,
+            idempotency_keys: Vec::new(),
+            callees: Pool::default(),
             keys,
             items: Pool::default(),
             domains: Pool::default(),
@@ -219,7 +262,8 @@ impl World {
         id.is_some().then(|| self.items.view(id))
     }
 
-    fn item_value(&self, id: ItemId) -> Option<&Item> {
+    /// The item of an index.
+    pub(super) fn item_value(&self, id: ItemId) -> Option<&Item> {
         id.is_some().then(|| self.items.value(id).as_ref())
     }
 
@@ -227,7 +271,7 @@ impl World {
     pub(super) fn intern_item(&mut self, item: Option<Item>) -> ItemId {
         let Some(item) = item.map(plain) else { return ItemId::NONE };
         self.items.find(&item).unwrap_or_else(|| {
-            let view = ItemView::of(&item, &self.timing);
+            let view = ItemView::of(&item, &self.timing, &self.keys);
             self.items.insert(item, view)
         })
     }
@@ -263,7 +307,8 @@ impl World {
         message
     }
 
-    fn note(&self, mutated: bool) {
+    /// Notes whether the mutation has changed something.
+    pub(super) fn note(&self, mutated: bool) {
         self.mutated.set(self.mutated.get() || mutated);
     }
 
@@ -305,10 +350,21 @@ impl World {
         }
         let (message, shown) = match &proc.actor {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => (*message, ItemId::NONE),
+            Actor::Dispatcher(_, errand) => (errand.message, ItemId::NONE),
             Actor::Operator(_, shown) => (MessageId::NONE, *shown),
             Actor::Ingress(..) | Actor::Relay(..) => (MessageId::NONE, ItemId::NONE),
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
+        let (mut passes, mut document) = (0, 0);
+        if let Actor::Dispatcher(_, errand) = &proc.actor {
+            (passes, document) = (errand.passes, errand.document);
+        }
+        if let Call::Deliver(delivery) = self.calls.value(call).as_ref() {
+            self.key_number(delivery.idempotency_key.clone());
+        }
+        if let Call::Write(write) = self.calls.value(call).as_ref() {
+            passes |= passes_of(write);
+        }
         let (class, repeats) = (self.class(call, part), proc.repeats);
         // The first dead letter of a record counts, even if its message is a copy: the one before was of an expired record.
         let first = Clause::Absent(attribute::DEAD_LETTERS.into());
@@ -317,7 +373,7 @@ impl World {
                 && matches!(write.purpose, Purpose::RearmDeadLetter | Purpose::DieOfDeadLetter))
         };
         let hasty = matches!(proc.actor, Actor::DeadLetter(_, _, true)) && counts(self.calls.value(call));
-        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty, shown })
+        self.procs.insert(proc, ProcView { role, class, call, part, message, repeats, hasty, shown, passes, document })
     }
 
     /// The process after its write was carried out and the reply was lost.
@@ -326,21 +382,50 @@ impl World {
         self.intern_waiting(Proc { repeats: true, ..proc })
     }
 
-    fn class(&self, call: CallId, part: usize) -> Class {
+    /// The number of a key that callees are called with.
+    pub(super) fn key_number(&mut self, key: String) -> u8 {
+        let known = self.idempotency_keys.iter().position(|known| *known == key);
+        let number = known.unwrap_or_else(|| {
+            self.idempotency_keys.push(key);
+            self.idempotency_keys.len() - 1
+        });
+        u8::try_from(number).expect("few keys")
+    }
+
+    /// The effect of a call, and the number of its key; `None` if no destination is called.
+    pub(super) fn delivery(&self, call: CallId) -> Option<(usize, u8)> {
+        let Call::Deliver(delivery) = self.calls.value(call).as_ref() else { return None };
+        let number = self.idempotency_keys.iter().position(|key| *key == delivery.idempotency_key)?;
+        Some((self.slot(delivery.effect.as_str()), u8::try_from(number).ok()?))
+    }
+
+    /// What a call does.
+    pub(super) fn class(&self, call: CallId, part: usize) -> Class {
         let write = |write: &Write, best_effort| Class::Write { slot: self.slot(write.key.as_str()), best_effort };
         match self.calls.value(call).as_ref() {
             Call::Write(one) => write(one, false),
             Call::WriteBestEffort(one) => write(one, true),
             Call::WriteEach(each) => write(&each[part], false),
             Call::Read(_) | Call::ReadHeads(_) => Class::Read,
-            Call::Commit(writes) => Class::Commit { slot: self.slot(writes[0].key.as_str()) },
+            Call::Commit(writes) => self.transaction(writes),
             Call::Send(_) | Call::SendEach(_) => Class::Send,
             Call::QueryDue(_) => Class::Query,
             Call::Plan(record) => Class::Plan { slot: self.slot(record.key.as_str()) },
             Call::ReadTrail(key) => Class::Trail { slot: self.slot(key.as_str()) },
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
-            Call::Terms(_) | Call::Deliver(_) => unreachable!("no effect is in the model"),
+            Call::Terms(_) => Class::Terms,
+            Call::Deliver(_) => {
+                let (slot, key) = self.delivery(call).expect("its key has a number");
+                Class::Deliver { slot, key }
+            }
         }
+    }
+
+    fn transaction(&self, writes: &[Write]) -> Class {
+        let slot = self.slot(writes[0].key.as_str());
+        let created = writes.iter().find(|write| write.purpose == Purpose::CreateEffect);
+        let accepts = self.keys[slot].kind() == RecordKind::Effect && accepts(&writes[0]);
+        Class::Commit { slot, effect: created.map(|write| self.slot(write.key.as_str())), accepts }
     }
 
     /// The records that a process waits to read, by place.
@@ -385,18 +470,23 @@ impl World {
         result
     }
 
-    /// The effect of a transaction on a record and the domain table.
-    pub(super) fn commit(&mut self, call: CallId, item: ItemId, domain: DomainId) -> (Answer, ItemId, DomainId) {
-        if let Some(known) = self.commits.get(&(call, item, domain)) {
+    /// What a transaction does.
+    pub(super) fn commit(&mut self, call: CallId, before: Committing) -> (Answer, Committing) {
+        if let Some(known) = self.commits.get(&(call, before)) {
             return *known;
         }
+        let (item, domain, effect) = before;
         let shared = Arc::clone(self.calls.value(call));
         let Call::Commit(writes) = shared.as_ref() else { unreachable!("not a commit") };
         let mut record = self.item_value(item).cloned();
+        let mut created = self.item_value(effect).cloned();
         let mut table = Domain::clone(self.domains.value(domain));
-        let mut reasons = [0_u8; 3];
-        for (index, write) in writes.iter().enumerate() {
+        let mut reasons = [0_u8; COMMIT_MAX];
+        for (reason, write) in reasons.iter_mut().zip(writes) {
             let applied = match write.table {
+                Table::Inbox if write.purpose == Purpose::CreateEffect => {
+                    write.apply(created.as_ref()).map(|after| created = after)
+                }
                 Table::Inbox => write.apply(record.as_ref()).map(|after| record = after),
                 Table::Domain => write.apply(table.get(write.key.as_str())).map(|after| {
                     table.remove(write.key.as_str());
@@ -406,15 +496,16 @@ impl World {
             };
             if let Err(why) = applied {
                 assert_eq!(why, NotApplied::ConditionFailed, "no plan that was checked names an attribute twice");
-                reasons[index] = 1;
+                *reason = 1;
             }
         }
-        let result = if reasons == [0; 3] {
-            (Answer::Committed, self.intern_item(record), self.intern_domain(table))
+        let result = if reasons == [0; COMMIT_MAX] {
+            let after = (self.intern_item(record), self.intern_domain(table), self.intern_item(created));
+            (Answer::Committed, after)
         } else {
-            (Answer::Cancelled(reasons), item, domain)
+            (Answer::Cancelled(reasons), before)
         };
-        self.commits.insert((call, item, domain), result);
+        self.commits.insert((call, before), result);
         result
     }
 
@@ -471,66 +562,19 @@ impl World {
         }
         self.note(self.mutation.rewrite_reply(proc.actor.role(), &call, &mut reply));
         self.labels.extend(labels(proc.actor.role(), &call, &reply));
+        if let Actor::Dispatcher(_, errand) = &mut proc.actor {
+            match (&reply, answer) {
+                (Reply::Read(Ok(Found::Record(record))), _) => {
+                    let pass = record.effect.as_ref().and_then(|effect| effect.pass.as_ref());
+                    errand.passes |= pass.map_or(0, |pass| pass_bit(&pass.id));
+                }
+                (_, Answer::Terms(document)) => errand.document = document,
+                _ => {}
+            }
+        }
         let moment = self.moment(now, draw);
         let advanced = proc.actor.step(reply, moment);
         (self.begin(advanced, now), disowned)
-    }
-
-    fn found(&self, id: ItemId) -> Found {
-        Found::from_item(self.item_value(id))
-    }
-
-    fn reply(&self, call: &Call, part: usize, answer: Answer) -> Reply {
-        match answer {
-            Answer::Applied => Reply::Written(Written::Applied),
-            Answer::Failed(item) => {
-                let (write, item) = (write_of(call, part), self.item_value(item));
-                let judged = self.mutation.judge(write, item);
-                self.note(judged != Written::refused(write, item));
-                Reply::Written(judged)
-            }
-            Answer::Invalid => Reply::Written(Written::Invalid),
-            Answer::Conflict => match call {
-                Call::Commit(writes) => {
-                    Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]))
-                }
-                _ => Reply::Written(Written::TransactionConflict),
-            },
-            Answer::Unavailable => unavailable(call),
-            Answer::Seen(seen) => match call {
-                Call::ReadHeads(keys) => {
-                    Reply::ReadHeads(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
-                }
-                _ => Reply::Read(Ok(self.found(seen[0]))),
-            },
-            Answer::Committed => Reply::Committed(Committed::Applied),
-            Answer::Cancelled(reasons) => {
-                let reason = |code: u8| match code {
-                    0 => CancellationReason::None,
-                    _ => CancellationReason::ConditionFailed,
-                };
-                Reply::Committed(Committed::Cancelled(reasons.map(reason).to_vec()))
-            }
-            Answer::Sent(confirmed) => match call {
-                Call::SendEach(messages) => {
-                    let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };
-                    Reply::SentEach((0..messages.len()).map(sent).collect())
-                }
-                _ => Reply::Sent(if confirmed > 0 { Ok(()) } else { Err(Unavailable) }),
-            },
-            Answer::Due(due) => {
-                let shown = self.keys.iter().zip(due).filter(|(_, at)| *at != NOT_DUE);
-                let entry = |(key, at): (&RecordKey, i64)| DueEntry { key: key.clone(), due_at: EpochMs(at) };
-                Reply::Due(Ok(DuePage { entries: shown.map(entry).collect(), next: None }))
-            }
-            Answer::Planned(domain) => self.plan(call, domain),
-            Answer::Declined => Reply::Planned(Planned::NoHandler),
-            Answer::Trail(count) => Reply::Trail(Ok(Trail { count: count.into(), entries: Vec::new() })),
-            Answer::HandlerFails { retryable } => {
-                Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
-            }
-            Answer::HandlerAway => Reply::Planned(Planned::HandlerAway),
-        }
     }
 
     /// Whether plans depend on the domain table.
@@ -540,7 +584,7 @@ impl World {
 }
 
 /// One write of a call.
-fn write_of(call: &Call, part: usize) -> &Write {
+pub(super) fn write_of(call: &Call, part: usize) -> &Write {
     match call {
         Call::Write(write) | Call::WriteBestEffort(write) => write,
         Call::WriteEach(writes) => &writes[part],
@@ -548,27 +592,8 @@ fn write_of(call: &Call, part: usize) -> &Write {
     }
 }
 
-/// The reply to a call that nobody else can see.
-fn immediate(call: &Call) -> Option<Reply> {
-    match call {
-        Call::CountReceived { .. } => Some(Reply::Counted(Ok(0))),
-        Call::Wait(_) => Some(Reply::Done),
-        Call::Split(record) => Some(Reply::Split(Split::Events(events(record)))),
-        _ => None,
-    }
-}
-
-fn unavailable(call: &Call) -> Reply {
-    match call {
-        Call::Write(_) | Call::WriteBestEffort(_) | Call::WriteEach(_) => Reply::Written(Written::Unavailable),
-        Call::Read(_) => Reply::Read(Err(Unavailable)),
-        Call::ReadTrail(_) => Reply::Trail(Err(Unavailable)),
-        Call::ReadHeads(keys) => Reply::ReadHeads(vec![Err(Unavailable); keys.len()]),
-        Call::Commit(_) => Reply::Committed(Committed::Unavailable),
-        Call::Send(_) => Reply::Sent(Err(Unavailable)),
-        Call::SendEach(messages) => Reply::SentEach(vec![Err(Unavailable); messages.len()]),
-        Call::QueryDue(_) => Reply::Due(Err(Unavailable)),
-        Call::Plan(_) => Reply::Planned(Planned::Unavailable),
-        Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) | Call::Terms(_) | Call::Deliver(_) => Reply::Done,
-    }
+/// A person accepts that what the write brings back happens twice.
+fn accepts(write: &Write) -> bool {
+    let sets = |change: &Change| matches!(change, Change::Set(name, _) if name == attribute::ACCEPT_DUPLICATE);
+    write.purpose == Purpose::Retry && matches!(&write.action, Action::Update(changes) if changes.iter().any(sets))
 }

@@ -12,7 +12,7 @@ use super::{Mutant, Mutation};
 use crate::label::Role;
 
 /// Changes the writes of one role for one purpose.
-fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
+pub(super) fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
     if role != wanted {
         return;
     }
@@ -26,29 +26,29 @@ fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(
     }
 }
 
-fn without_clause(write: &mut Write, name: &str) {
+pub(super) fn without_clause(write: &mut Write, name: &str) {
     write.condition.0.retain(|clause| clause.attribute() != name);
 }
 
-fn unconditional(write: &mut Write) {
+pub(super) fn unconditional(write: &mut Write) {
     write.condition = Condition::none();
 }
-fn any_status(write: &mut Write) {
+pub(super) fn any_status(write: &mut Write) {
     without_clause(write, attribute::STATUS);
 }
-fn any_claim(write: &mut Write) {
+pub(super) fn any_claim(write: &mut Write) {
     without_clause(write, attribute::CLAIM_ID);
 }
-fn any_generation(write: &mut Write) {
+pub(super) fn any_generation(write: &mut Write) {
     without_clause(write, attribute::GENERATION);
 }
-fn any_attempts(write: &mut Write) {
+pub(super) fn any_attempts(write: &mut Write) {
     without_clause(write, attribute::ATTEMPTS);
 }
 fn any_due_time(write: &mut Write) {
     without_clause(write, attribute::DUE_AT);
 }
-fn any_retries(write: &mut Write) {
+pub(super) fn any_retries(write: &mut Write) {
     without_clause(write, attribute::RETRIES);
 }
 fn any_body(write: &mut Write) {
@@ -58,7 +58,7 @@ fn any_dead_letters(write: &mut Write) {
     without_clause(write, attribute::DEAD_LETTERS);
 }
 
-fn without_change(write: &mut Write, names: &[&str]) {
+pub(super) fn without_change(write: &mut Write, names: &[&str]) {
     match &mut write.action {
         Action::Update(changes) => changes.retain(|change| !names.contains(&change.attribute())),
         Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
@@ -116,7 +116,9 @@ macro_rules! survivors {
     };
 }
 
-const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, refused: None, timing: None };
+pub(super) const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, refused: None, timing: None };
+
+pub(super) use {mutants, rewrite, survivors};
 
 /// Every mutant.
 pub fn all() -> Vec<Mutant> {
@@ -130,6 +132,7 @@ pub fn all() -> Vec<Mutant> {
     all.extend(operators());
     all.extend(costs());
     all.extend(second_nets());
+    all.extend(super::effect::all());
     all
 }
 

@@ -1,5 +1,6 @@
 //! The protocol with one clause taken out.
 
+mod effect;
 mod list;
 
 pub use list::all;

@@ -213,6 +213,11 @@ impl Ports {
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
+                | Fault::DestinationAway
+                | Fault::CalleeBusy
+                | Fault::CalleeRefuses
+                | Fault::RiddleDone
+                | Fault::RiddleNotDone
                 | Fault::FalseSuccess),
             ) => unreachable!("the simulator does not inject {fault:?}"),
         }

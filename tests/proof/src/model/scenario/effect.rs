@@ -1,0 +1,81 @@
+//! Effects: an event that commits with one, and what becomes of it.
+
+use hookonce_protocol::destination::Class;
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
+
+use super::super::callee::Document;
+use super::{Clock, Scenario, far, near, single};
+
+/// How long the callees of the model honour a key.
+const WINDOW: Millis = Millis::minutes(20);
+
+const KEYED: Document = Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0 };
+const OTHER_KEYED: Document = Document { callee: "keyed elsewhere", server: 1, ..KEYED };
+const AT_MOST_ONCE: Document = Document { class: Class::AtMostOnce, callee: "at most once", server: 0 };
+const AT_LEAST_ONCE: Document = Document { class: Class::AtLeastOnce, callee: "at least once", server: 0 };
+
+/// The project's own durations, with horizons of effects that a few steps cross.
+fn timing() -> Timing {
+    Timing { key_margin: Millis::seconds(150), effect_age_max: Millis::minutes(60), ..near() }
+}
+
+impl Scenario {
+    /// One event with one effect, from its commit on.
+    fn of_effect(name: &'static str, documents: &[Option<Document>]) -> Self {
+        let mut scenario = Self::new(name, vec![single(1)]);
+        scenario.documents = documents.to_vec();
+        scenario.timing = timing();
+        scenario.give_up_after = Millis::minutes(40);
+        scenario.committed = true;
+        scenario
+    }
+
+    /// Until the TTL has removed everything.
+    fn over_the_horizon(mut self) -> Self {
+        self.timing = Timing { key_margin: self.timing.key_margin, ..far() };
+        self.clock = Clock::Far;
+        self
+    }
+
+    /// From the delivery on.
+    fn from_delivery(mut self) -> Self {
+        self.committed = false;
+        self
+    }
+}
+
+/// Every scenario with effects.
+pub(super) fn all() -> Vec<Scenario> {
+    let keyed = |name| Scenario::of_effect(name, &[Some(KEYED)]);
+    let once = |name| Scenario::of_effect(name, &[Some(AT_MOST_ONCE)]);
+    let least = |name| Scenario::of_effect(name, &[Some(AT_LEAST_ONCE)]);
+    let edited = |name, documents: &[Option<Document>]| Scenario::of_effect(name, documents);
+    vec![
+        keyed("keyed: crashes and zombies").with("crash refuse late duplicate tick"),
+        once("at most once: crashes and zombies").with("crash refuse late duplicate tick*2"),
+        least("at least once: crashes and zombies").with("crash refuse late duplicate tick"),
+        keyed("keyed: answers").with("busy reject riddle refuse duplicate tick"),
+        once("at most once: answers").with("busy*2 reject riddle duplicate late"),
+        least("at least once: answers").with("busy reject riddle refuse duplicate tick"),
+        keyed("keyed: at the end of the window").with("refuse late tick*3"),
+        keyed("keyed: not done at the end of the window").with("refuse busy tick*2"),
+        least("at least once: given up").with("refuse*2 tick*3"),
+        keyed("an effect, writes repeated").with("repeat*2 invalid conflict refuse duplicate busy"),
+        keyed("an effect, dead letters").with("redrive*3 duplicate refuse"),
+        once("at most once: dead letters").with("redrive*3 duplicate refuse crash"),
+        once("an effect, operators").with("retry pardon discard reject refuse duplicate"),
+        keyed("keyed: operators").with("retry pardon reject refuse duplicate"),
+        least("at least once: operators").with("retry discard refuse reject duplicate tick"),
+        keyed("an effect, the relay and a stale index").with("lose stale relay tick refuse"),
+        edited("a destination that goes away", &[Some(KEYED), None]).with("edit away refuse duplicate tick"),
+        edited("a destination that comes", &[None, Some(AT_MOST_ONCE)]).with("edit away refuse duplicate tick"),
+        edited("keyed, moved to another callee", &[Some(KEYED), Some(OTHER_KEYED)])
+            .with("edit refuse crash busy duplicate"),
+        edited("a destination with another class", &[Some(AT_LEAST_ONCE), Some(AT_MOST_ONCE), Some(KEYED)])
+            .with("edit*2 refuse crash duplicate"),
+        keyed("an effect, from the delivery on").with("crash refuse duplicate conflict").from_delivery(),
+        once("an effect, forced").with("force duplicate late refuse reject discard"),
+        least("an effect over the horizon").with("tick*2 duplicate force").over_the_horizon(),
+    ]
+}
