@@ -64,7 +64,10 @@ impl Model {
         let since = part.and_then(|part| part.retried_at).unwrap_or(record.received_at).0;
         let held = part.and_then(|part| part.pass.as_ref()).map(|pass| pass.at.0 + timing.effects_visibility_timeout.0);
         let called = part.and_then(|part| part.first_call_at);
-        let windows = self.scenario.windows().filter_map(move |window| Some(called?.0 + window.0 - timing.key_margin.0));
+        // The last call with a key begins at the first of these, and none ends after the second.
+        let ends = [timing.key_margin.0, 1];
+        let windows = self.scenario.windows().flat_map(move |window| ends.map(|end| window.0 - end));
+        let windows = windows.filter_map(move |window| Some(called?.0 + window));
         let ages = [timing.effect_age_max, self.scenario.give_up_after].map(|age| since.saturating_add(age.0));
         held.into_iter().chain(windows).chain(ages).map(|moment| moment.saturating_add(1))
     }

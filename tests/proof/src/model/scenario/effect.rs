@@ -58,7 +58,7 @@ pub(super) fn all() -> Vec<Scenario> {
         keyed("keyed: answers").with("busy reject riddle refuse duplicate tick"),
         once("at most once: answers").with("busy*2 reject riddle duplicate late"),
         least("at least once: answers").with("busy reject riddle refuse duplicate tick"),
-        keyed("keyed: at the end of the window").with("refuse late tick*3"),
+        keyed("keyed: at the end of the window").with("refuse late tick*4 lose"),
         keyed("keyed: not done at the end of the window").with("refuse busy tick*2"),
         least("at least once: given up").with("refuse*2 tick*3"),
         keyed("an effect, writes repeated").with("repeat*2 invalid conflict refuse duplicate busy"),
