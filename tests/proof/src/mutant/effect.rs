@@ -188,6 +188,8 @@ fn endings() -> Vec<Mutant> {
             rewrite!(Dispatcher, WAIT, unconditional);
         "ending-any-pass", "D6: an ending requires its own pass", &["keyed: answers"],
             rewrite!(Dispatcher, ENDING, any_pass);
+        "ending-any-retries", "D4, D6: guard and endings require the retries that were read", &["an effect, operators"],
+            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_retries);
         "dead-letter-of-a-call-is-certain", "D7: a dead letter of an effect that was called is unknown", &["an effect, dead letters"],
             rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter], |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::DeadLetter));
         "dead-letter-any-first-call", "D7: a dead letter requires the first call that was read", &["an effect, dead letters"],
@@ -232,9 +234,6 @@ fn second_nets() -> Vec<Mutant> {
         "ending-any-attempts", "D6: an ending requires the count that was read", &["keyed: answers"],
             "second net: it changes only with the pass or the retries, which the condition names too",
             rewrite!(Dispatcher, ENDING, any_attempts);
-        "ending-any-retries", "D4, D6: guard and endings require the retries that were read", &["an effect, operators"],
-            "second net: a retry that changes anything else removes the pass; the rest of what it resets is counted again",
-            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_retries);
         "effect-any-claim", "D4, D6: guard and endings require the claim that was read", &["an effect, operators"],
             "second net: the key of an effect's record names the claim of its event, so there is no other",
             rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::SettleEffect, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_claim);
