@@ -44,10 +44,11 @@ impl World {
     pub(super) fn draw_pass(&self, state: &State) -> (u16, String) {
         let items = state.items.iter().chain(&state.before).filter_map(|item| self.item(*item));
         let procs = state.procs.iter().filter(|proc| proc.is_some()).map(|proc| self.procs.view(*proc).passes);
-        let late = state.late.iter().filter(|late| late.call.is_some()).map(|late| match self.call(late.call).as_ref() {
-            Call::Write(write) => passes_of(write),
-            _ => 0,
-        });
+        let late =
+            state.late.iter().filter(|late| late.call.is_some()).map(|late| match self.call(late.call).as_ref() {
+                Call::Write(write) => passes_of(write),
+                _ => 0,
+            });
         let taken = items.map(|view| view.pass).chain(procs).chain(late).fold(0, |all, bits| all | bits);
         let number = taken.trailing_ones();
         (1 << number, format!("{PASS}{number}"))
@@ -132,9 +133,8 @@ impl Model {
         let origin = self.origins[slot]?;
         let parent = world.item(state.items[origin.parent]);
         let committed = parent.and_then(|view| view.record.as_ref().map(|record| (view, record)));
-        let stands = committed.is_some_and(|(view, record)| {
-            record.generation > origin.generation || view.effects & (1 << slot) != 0
-        });
+        let stands = committed
+            .is_some_and(|(view, record)| record.generation > origin.generation || view.effects & (1 << slot) != 0);
         (!stands && !state.expired).then_some(Rule::Uncommitted)
     }
 

@@ -7,8 +7,8 @@ use hookonce_protocol::destination::Terms;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::trail::Trail;
 use hookonce_protocol::timing::DESTINATION_CALL_MAX;
+use hookonce_protocol::trail::Trail;
 
 use super::plan::events;
 use super::pool::ItemId;
@@ -53,7 +53,9 @@ impl World {
                     _ => CancellationReason::ConditionFailed,
                 };
                 let Call::Commit(writes) = call else { unreachable!("only a commit is cancelled") };
-                Reply::Committed(Committed::Cancelled(reasons.iter().take(writes.len()).map(|code| reason(*code)).collect()))
+                Reply::Committed(Committed::Cancelled(
+                    reasons.iter().take(writes.len()).map(|code| reason(*code)).collect(),
+                ))
             }
             Answer::Sent(confirmed) => match call {
                 Call::SendEach(messages) => {

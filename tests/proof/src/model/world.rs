@@ -19,9 +19,7 @@ use rustc_hash::FxHashMap;
 use super::callee::Document;
 use super::edge::Edge;
 use super::effect::{pass_bit, passes_of};
-use super::pool::{
-    Callees, CallId, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs,
-};
+use super::pool::{CallId, Callees, Calls, DomainId, Domains, ItemId, Items, MessageId, Messages, Pool, ProcId, Procs};
 use super::process::{Actor, Advanced, End, Proc};
 use super::reply::immediate;
 use super::scenario::Scenario;

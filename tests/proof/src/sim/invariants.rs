@@ -161,7 +161,11 @@ impl InvariantChecker {
     fn view(&self, item: Option<&Item>) -> Option<ItemView> {
         let item = item?;
         let next = version_of(item) == Some(NEXT_VERSION);
-        Some(if next { ItemView::of(&readable(item), &self.timing, &[]) } else { ItemView::of(item, &self.timing, &[]) })
+        Some(if next {
+            ItemView::of(&readable(item), &self.timing, &[])
+        } else {
+            ItemView::of(item, &self.timing, &[])
+        })
     }
 }
 
