@@ -75,7 +75,9 @@ impl ValueIndex {
         let mut asking: HashMap<&Path, usize> = HashMap::new();
         for (path, leaves) in exact.iter().flatten() {
             *asking.entry(path).or_default() += 1;
-            leaves.iter().for_each(|leaf| *sharing.entry((path, leaf)).or_default() += 1);
+            for leaf in leaves {
+                *sharing.entry((path, leaf)).or_default() += 1;
+            }
         }
         // The fewest routes beside it; then the field that most routes ask about, so that few fields are looked up.
         let rank = |path: &Path, leaves: &[Leaf]| {
@@ -87,7 +89,9 @@ impl ValueIndex {
             match candidates.iter().min_by_key(|(path, leaves)| rank(path, leaves)) {
                 Some((path, leaves)) => {
                     let field = fields.entry(path).or_default();
-                    leaves.iter().for_each(|leaf| field.entry(leaf.clone()).or_default().push(route));
+                    for leaf in *leaves {
+                        field.entry(leaf.clone()).or_default().push(route);
+                    }
                 }
                 None => others.insert(route),
             }

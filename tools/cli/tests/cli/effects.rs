@@ -66,6 +66,7 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
 #[test]
 fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
     let workspace = Workspace::new();
+    std::fs::create_dir_all(workspace.path(".hookonce")).unwrap();
     workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
     // Without its destination, the effect waits.
     let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
