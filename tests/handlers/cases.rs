@@ -247,6 +247,7 @@ fn every_file_of_cases_is_read() {
             "payments.json",
             "plans.json",
             "receipts.json",
+            "signatures.json",
             "versions.json"
         ]
     );

@@ -2,6 +2,7 @@
 
 use futures::future::{BoxFuture, FutureExt as _};
 use hookonce_protocol::destination::Called;
+use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::Millis;
@@ -49,6 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "an effect, and a copy of its hint", facts: FORWARDED, play: effect },
     Scenario { name: "an effect that is not done, and then unclear", facts: FORWARDED, play: effect_waits },
     Scenario { name: "an effect that is refused", facts: FORWARDED, play: effect_refused },
+    Scenario { name: "an effect that a restore left in doubt", facts: FORWARDED, play: effect_doubted },
     Scenario {
         name: "a forced event",
         facts: &["standard_webhooks#counting#order-1", "standard_webhooks#counting#order-1"],
@@ -89,7 +91,12 @@ impl Stage {
 
     /// What an operator does to the record.
     async fn operate(&self, operation: Operation) {
-        let Some(record) = self.only_record().await else { return };
+        self.operate_on(RecordKind::Delivery, operation).await;
+    }
+
+    async fn operate_on(&self, kind: RecordKind, operation: Operation) {
+        let records = self.harness.records().await;
+        let Some(record) = records.into_values().find(|record| record.key.kind() == kind) else { return };
         let order = order(operation, "a reason");
         let store = self.harness.operator_store(&Script::none());
         let operated = operate(&store, &record, &order, &self.harness.timing, &self.harness.clock).await;
@@ -200,6 +207,14 @@ fn effect_refused(stage: &Stage) -> BoxFuture<'_, ()> {
     async {
         forwarded(stage).await;
         stage.dispatch(Called::Refused { status: Some(422) }).await;
+    }
+    .boxed()
+}
+
+fn effect_doubted(stage: &Stage) -> BoxFuture<'_, ()> {
+    async {
+        forwarded(stage).await;
+        stage.operate_on(RecordKind::Effect, Operation::Doubt).await;
     }
     .boxed()
 }
