@@ -44,6 +44,11 @@ pub fn known_transitions() -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// The file of the dispatcher's transitions that days must see besides the model's, one label per line.
+fn labels_of_days_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions-of-days.txt")
+}
+
 /// Transitions that only the model has: a day has one catalog, all its handlers belong to the worker, so none is ever away,
 /// and the last four need so much bad luck at once that ten thousand days have none.
 const NOT_IN_DAYS: [&str; 15] = [
@@ -280,16 +285,17 @@ pub fn mutation_named(words: &[String]) -> Option<Mutation> {
 /// Days that are simulated per change. This many must see every transition; fewer may miss one.
 pub const DAYS: u64 = 10_000;
 
-/// Simulates the days of these seeds.
-pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+/// Simulates the days of these seeds; `bless` keeps the labels of the dispatcher's transitions that are seen.
+pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let count = seeds.end.saturating_sub(seeds.start);
-    let (mut done, mut violations, mut deliveries, mut calls) = (0_u64, 0_u64, 0, 0);
+    let (mut done, mut violations, mut deliveries, mut calls, mut effect_calls) = (0_u64, 0_u64, 0, 0, 0);
     let (mut total, mut seen) = (Verdict::default(), BTreeSet::new());
     let run = |seed: u64| (seed, simulate(seed, mutation));
     on_threads(THREADS, seeds.collect(), run, |(seed, day): (u64, crate::sim::Day)| {
         done += 1;
         deliveries += day.deliveries;
         calls += day.edges.len();
+        effect_calls += day.effect_calls;
         total.add(&day.verdict);
         seen.extend(day.labels);
         if !day.violations.is_empty() {
@@ -306,6 +312,13 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
     let mut wanted = known_transitions();
     let of_model = |label: &String| NOT_IN_DAYS.contains(&label.as_ref()) || of_effects(label);
     wanted.retain(|label| !of_model(label));
+    let of_dispatcher = |label: &&String| label.starts_with("dispatcher: ");
+    if bless {
+        let lines: Vec<_> = seen.iter().filter(of_dispatcher).map(|label| format!("{label}\n")).collect();
+        std::fs::write(labels_of_days_file(), lines.concat()).expect("the file of transitions can be written");
+    }
+    let of_days = std::fs::read_to_string(labels_of_days_file()).unwrap_or_default();
+    wanted.extend(of_days.lines().map(str::to_owned));
     let missed: Vec<_> = if done < DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
     for label in &missed {
         say(&format!("not seen: {label}"));
@@ -313,7 +326,8 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
     let figures = json!({
         "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.facts,
         "ok": total.ok, "lost": total.lost, "duplicated": total.duplicated, "unexpected": total.unexpected,
-        "recovered": total.recovered, "dead": total.dead,
+        "recovered": total.recovered, "dead": total.dead, "effects": total.effects, "effects_delivered": total.delivered,
+        "effects_dead": total.effects_dead, "effect_calls": effect_calls,
         "transitions_seen": seen.intersection(&wanted).count(), "transitions": wanted.len(), "violations": violations,
     });
     Ended { holds: violations == 0 && missed.is_empty(), figures }
