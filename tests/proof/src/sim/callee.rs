@@ -209,7 +209,7 @@ impl Callees {
         let dead = record.status == Status::Dead && record.dead_reason.is_some_and(not_done);
         if delivered && account.done == 0 {
             Some(Rule::Unapplied)
-        } else if dead && account.done > account.accepted {
+        } else if dead && account.done > 0 && account.accepted == 0 {
             Some(Rule::DeadYetApplied)
         } else {
             None
