@@ -94,6 +94,7 @@ fn document(config: &Config, calm: bool, elapsed: i64, id: &str) -> Option<Strin
     });
     if CLASSES[class] == "keyed" {
         document["key_window_hours"] = key_window_hours.into();
+        document["key_header"] = "Idempotency-Key".into();
         document["key_source_url"] = format!("https://{id}.{host}/keys").into();
     }
     Some(document.to_string())
