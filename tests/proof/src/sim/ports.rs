@@ -47,6 +47,21 @@ impl<T> Answers<T> {
     pub(super) fn only(refused: T) -> Self {
         Self { refused, lost: None, conflict: None, invalid: None }
     }
+
+    /// What is said if the other side answers with this fault.
+    fn to(self, fault: Fault) -> T {
+        let answer = match fault {
+            Fault::Conflict => self.conflict,
+            Fault::Invalid => self.invalid,
+            _ => None,
+        };
+        answer.unwrap_or(self.refused)
+    }
+
+    /// What the other side's silence means once the call was sent.
+    fn silence(self) -> T {
+        self.lost.unwrap_or(self.refused)
+    }
 }
 
 /// The ports of one process.
@@ -159,7 +174,6 @@ impl Ports {
         answers: Answers<T>,
         effect: impl FnOnce(&mut Inner, i64) -> T + Clone + Send + 'static,
     ) -> T {
-        let Answers { refused, lost, conflict, invalid } = answers;
         if self.undisturbed {
             return self.carry_out_now(edge, effect);
         }
@@ -172,11 +186,7 @@ impl Ports {
             Some(Fault::CrashBefore) => self.die().await,
             Some(answer @ (Fault::Refused | Fault::Conflict | Fault::Invalid)) => {
                 sleep(there).await;
-                match answer {
-                    Fault::Conflict => conflict.unwrap_or(refused),
-                    Fault::Invalid => invalid.unwrap_or(refused),
-                    _ => refused,
-                }
+                answers.to(answer)
             }
             Some(Fault::Repeated) => {
                 sleep(there).await;
@@ -197,19 +207,19 @@ impl Ports {
                     return self.die().await;
                 }
                 sleep(self.patience).await;
-                lost.unwrap_or(refused)
+                answers.silence()
             }
             None | Some(Fault::ReplyLost) => {
                 if there > self.patience {
                     self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                     sleep(self.patience).await;
-                    return lost.unwrap_or(refused);
+                    return answers.silence();
                 }
                 sleep(there).await;
                 let reply = self.carry_out_now(edge, effect);
                 let late = fault.is_some() || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
-                if late { lost.unwrap_or(refused) } else { reply }
+                if late { answers.silence() } else { reply }
             }
             Some(
                 fault @ (Fault::LateAtRest
