@@ -89,7 +89,7 @@ impl ValueIndex {
             match candidates.iter().min_by_key(|(path, leaves)| rank(path, leaves)) {
                 Some((path, leaves)) => {
                     let field = fields.entry(path).or_default();
-                    for leaf in leaves.iter() {
+                    for leaf in leaves {
                         field.entry(leaf.clone()).or_default().push(route);
                     }
                 }

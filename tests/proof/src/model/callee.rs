@@ -27,7 +27,7 @@ pub(super) struct Calls {
     /// How often it was done.
     pub(super) done: u8,
     /// How many calls may have been done.
-    calls: u8,
+    made: u8,
     /// How many further calls persons accepted.
     pub(super) accepted: u8,
     /// The first call that may have been done, since a person last accepted another one.
@@ -82,14 +82,14 @@ impl Calls {
             return Some(Rule::SpentKey);
         }
         let current = call.at(call.document);
-        if current.class == Class::AtMostOnce && self.calls > self.accepted {
+        if current.class == Class::AtMostOnce && self.made > self.accepted {
             return Some(Rule::Recalled);
         }
         let doubt = self.doubt.as_ref()?;
         let mut all = doubt.documents.iter().map(|document| call.at(*document)).chain([current]);
         let over = |window: Millis| call.now > doubt.since + window.0;
         all.find_map(|document| match document.class {
-            Class::AtMostOnce => (self.calls > self.accepted).then_some(Rule::Recalled),
+            Class::AtMostOnce => (self.made > self.accepted).then_some(Rule::Recalled),
             Class::Keyed { .. } if document.callee != current.callee => Some(Rule::Recalled),
             Class::Keyed { window } => over(window).then_some(Rule::Outside),
             // It has no promise to break, whoever is called next; `current` has its own.
@@ -101,7 +101,7 @@ impl Calls {
     /// takes it away, also from a call under way, which is then one of those that the person accepted.
     pub(super) fn doubtful(&mut self, call: OneCall<'_>, guarded: bool) {
         // Beyond that, more calls make no difference.
-        self.calls = (self.calls + 1).min(self.accepted + 2);
+        self.made = (self.made + 1).min(self.accepted + 2);
         if !guarded && self.accepted > 0 {
             return;
         }

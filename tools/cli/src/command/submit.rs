@@ -95,7 +95,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         submission.print();
     }
-    submission.exit(answer)
+    Ok(submission.exit(answer))
 }
 
 /// Checks an idempotency key.
@@ -292,16 +292,16 @@ impl Submission<'_> {
         output::print(&table);
     }
 
-    fn exit(&self, answer: Answer) -> Result<Exit, Failure> {
+    fn exit(&self, answer: Answer) -> Exit {
         let Arguments { endpoint, key, place, .. } = self.arguments;
         if answer == Answer::Refused {
             output::note("it was refused, and nothing was stored: docs/errors explains each code");
-            return Ok(Exit::No);
+            return Exit::No;
         }
-        let Some(trouble) = self.found.as_ref().and_then(Story::trouble) else { return Ok(Exit::Done) };
+        let Some(trouble) = self.found.as_ref().and_then(Story::trouble) else { return Exit::Done };
         output::note(trouble);
         output::note(&format!("  try: hookonce show {endpoint} {key}{}", place.option()));
-        Ok(Exit::No)
+        Exit::No
     }
 }
 

@@ -33,7 +33,7 @@ fn receiver(status: u16) -> u16 {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for mut call in listener.incoming().flatten() {
-            let _ = call.read(&mut [0; 65_536]);
+            let _ = call.read(&mut vec![0; 65_536]);
             let _ = call.write_all(
                 format!("HTTP/1.1 {status} It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").as_bytes(),
             );
@@ -213,8 +213,8 @@ fn the_page_lists_every_ready_made_document() {
     for ready in listed.as_array().unwrap() {
         let document = &ready["document"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let place = [("key_header", "header"), ("key_json_pointer", "field")].into_iter();
-        let place = place.filter_map(|(field, kind)| Some(format!("{kind} `{}`", document[field].as_str()?))).next();
+        let mut place = [("key_header", "header"), ("key_json_pointer", "field")].into_iter();
+        let place = place.find_map(|(field, kind)| Some(format!("{kind} `{}`", document[field].as_str()?)));
         let key = place.map_or_else(String::new, |place| format!("{place}, {} h", document["key_window_hours"]));
         let (class, because) = (text(&document["class"]), text(&ready["because"]));
         let row = [
@@ -224,7 +224,7 @@ fn the_page_lists_every_ready_made_document() {
             format!("[{because}]({})", text(&ready["source"])),
             text(&ready["note"]),
         ];
-        table.push_str(&format!("| {} |\n", row.join(" | ")));
+        table.extend(["| ", &row.join(" | "), " |\n"]);
     }
     let page = fs::read_to_string(root().join("docs/destinations.md")).unwrap();
     assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");

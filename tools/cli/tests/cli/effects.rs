@@ -18,7 +18,7 @@ pub(crate) fn receiver() -> u16 {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for mut call in listener.incoming().flatten() {
-            let _ = call.read(&mut [0; 65_536]);
+            let _ = call.read(&mut vec![0; 65_536]);
             let _ = call.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
     });

@@ -39,7 +39,7 @@ impl Scenario {
     }
 
     /// From the delivery on.
-    fn from_delivery(mut self) -> Self {
+    fn since_delivery(mut self) -> Self {
         self.committed = false;
         self
     }
@@ -74,7 +74,7 @@ pub(super) fn all() -> Vec<Scenario> {
             .with("edit refuse crash busy duplicate"),
         edited("a destination with another class", &[Some(AT_LEAST_ONCE), Some(AT_MOST_ONCE), Some(KEYED)])
             .with("edit*2 refuse crash duplicate"),
-        keyed("an effect, from the delivery on").with("crash refuse duplicate conflict").from_delivery(),
+        keyed("an effect, from the delivery on").with("crash refuse duplicate conflict").since_delivery(),
         once("an effect, forced").with("force duplicate late refuse reject discard"),
         least("an effect over the horizon").with("tick*2 duplicate force").over_the_horizon(),
     ]

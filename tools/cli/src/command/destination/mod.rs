@@ -86,7 +86,9 @@ async fn show(arguments: &Show) -> Result<Exit, Failure> {
     for (name, value) in fields.as_object().into_iter().flatten() {
         match value.as_object() {
             Some(inner) => {
-                inner.iter().for_each(|(inner, value)| table.add_row([format!("{name} {inner}"), word(value)]))
+                for (inner, value) in inner {
+                    table.add_row([format!("{name} {inner}"), word(value)]);
+                }
             }
             None => table.add_row([name.clone(), word(value)]),
         }
@@ -112,7 +114,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
         Ok(counted) if waits => output::note(&told(counted)),
         Ok(Waiting { dead: 0, .. }) => {}
         Ok(counted) => {
-            output::note(&format!("{} effect(s) of it are DEAD; without it, none can be let go again", counted.dead))
+            output::note(&format!("{} effect(s) of it are DEAD; without it, none can be let go again", counted.dead));
         }
         Err(_) if arguments.place.stack.is_none() => {}
         Err(failure) => output::note(&format!("the effects that wait for it cannot be counted: {failure}")),

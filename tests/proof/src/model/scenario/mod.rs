@@ -68,6 +68,7 @@ impl DeliverySpec {
 }
 
 /// One exploration.
+#[expect(clippy::struct_excessive_bools, reason = "each is one way in which a run begins, and several may hold")]
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Its name.
