@@ -49,6 +49,15 @@ fn labels_of_days_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions-of-days.txt")
 }
 
+/// The labels of all transitions that days must see.
+pub fn transitions_of_days() -> BTreeSet<String> {
+    let mut wanted = known_transitions();
+    wanted.retain(|label| !NOT_IN_DAYS.contains(&label.as_ref()) && !of_effects(label));
+    let own = std::fs::read_to_string(labels_of_days_file()).unwrap_or_default();
+    wanted.extend(own.lines().map(str::to_owned));
+    wanted
+}
+
 /// Transitions that only the model has: a day has one catalog, all its handlers belong to the worker, so none is ever away,
 /// and the last four need so much bad luck at once that ten thousand days have none.
 const NOT_IN_DAYS: [&str; 15] = [
@@ -309,16 +318,12 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
             say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
         }
     });
-    let mut wanted = known_transitions();
-    let of_model = |label: &String| NOT_IN_DAYS.contains(&label.as_ref()) || of_effects(label);
-    wanted.retain(|label| !of_model(label));
     let of_dispatcher = |label: &&String| label.starts_with("dispatcher: ");
     if bless {
         let lines: Vec<_> = seen.iter().filter(of_dispatcher).map(|label| format!("{label}\n")).collect();
         std::fs::write(labels_of_days_file(), lines.concat()).expect("the file of transitions can be written");
     }
-    let of_days = std::fs::read_to_string(labels_of_days_file()).unwrap_or_default();
-    wanted.extend(of_days.lines().map(str::to_owned));
+    let wanted = transitions_of_days();
     let missed: Vec<_> = if done < DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
     for label in &missed {
         say(&format!("not seen: {label}"));
