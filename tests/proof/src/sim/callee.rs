@@ -155,14 +155,17 @@ impl Callees {
             self.broken.insert((Rule::Uncommitted, effect.to_owned()));
             return;
         };
-        let elsewhere = account.open.iter().filter(|call| call.callee != terms.callee).count();
+        // Another callee needs an acceptance, however often the former one was called.
+        let others = account.open.iter().map(|call| &call.callee).filter(|callee| **callee != terms.callee);
+        let here = account.open.len() - others.clone().count();
+        let elsewhere = others.collect::<BTreeSet<_>>().len();
         let first = account.open.iter().map(|call| call.at).min();
         let too_late = match terms.class {
             // After an accepted duplicate, only what was done counts.
             Class::Keyed { window } if account.accepted == 0 => {
                 first.is_some_and(|first| now > first.saturating_add(window.0))
             }
-            Class::AtMostOnce => account.open.len() > account.accepted,
+            Class::AtMostOnce => here > account.accepted,
             Class::Keyed { .. } | Class::AtLeastOnce => false,
         };
         if too_late || elsewhere > account.accepted {

@@ -9,10 +9,11 @@ use hookonce_runtime::destination::{
 };
 use serde_json::json;
 
+use super::answers::Answers;
 use super::callee::Answered;
 use super::config::Config;
 use super::fault::Side;
-use super::ports::{Answers, Ports};
+use super::ports::Ports;
 use super::rng::Rng;
 use super::world::Inner;
 

@@ -14,6 +14,7 @@
 //! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
 
 pub mod actors;
+mod answers;
 pub mod callee;
 pub mod checker;
 pub mod config;

@@ -20,6 +20,7 @@ use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
+use super::answers::Answers;
 use super::fault::{COMMIT, CallEdge, Side};
 use super::interference::interfere;
 use super::sqs::Lane;
@@ -30,39 +31,6 @@ use crate::label::{self, Role, labels};
 
 /// How late a call that its caller gave up may still reach a third party.
 const CALL_LATE_MAX: Millis = DESTINATION_CALL_MAX;
-
-/// What is said about a call that is not carried out.
-pub(super) struct Answers<T> {
-    /// The other side does not answer, or not in time.
-    pub(super) refused: T,
-    /// What its silence means once the call was sent, where that is something else.
-    pub(super) lost: Option<T>,
-    /// A transaction is in the way, where that can be.
-    pub(super) conflict: Option<T>,
-    /// The other side can never carry it out, where that can be.
-    pub(super) invalid: Option<T>,
-}
-
-impl<T> Answers<T> {
-    pub(super) fn only(refused: T) -> Self {
-        Self { refused, lost: None, conflict: None, invalid: None }
-    }
-
-    /// What is said if the other side answers with this fault.
-    fn to(self, fault: Fault) -> T {
-        let answer = match fault {
-            Fault::Conflict => self.conflict,
-            Fault::Invalid => self.invalid,
-            _ => None,
-        };
-        answer.unwrap_or(self.refused)
-    }
-
-    /// What the other side's silence means once the call was sent.
-    fn silence(self) -> T {
-        self.lost.unwrap_or(self.refused)
-    }
-}
 
 /// The ports of one process.
 #[derive(Debug, Clone)]
