@@ -85,9 +85,9 @@ pub struct Answered {
 }
 
 impl Callees {
-    /// An effect was committed.
+    /// An effect was committed. If it was before, everything about it has expired since.
     pub fn committed(&mut self, effect: &str) {
-        self.accounts.entry(effect.to_owned()).or_default();
+        self.accounts.insert(effect.to_owned(), Account::default());
     }
 
     /// A call arrives.
