@@ -23,12 +23,8 @@ pub const GRID: [Fault; 8] = [
 pub enum Side {
     /// The tables.
     Store,
-    /// The queues.
+    /// The queue.
     Queue,
-    /// The documents of destinations.
-    Documents,
-    /// The third parties.
-    Callee,
 }
 
 /// One remote call of a function, as the grid names it.
