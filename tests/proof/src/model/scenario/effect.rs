@@ -62,6 +62,7 @@ pub(super) fn all() -> Vec<Scenario> {
         keyed("keyed: not done at the end of the window").with("refuse busy tick*2"),
         least("at least once: given up").with("refuse*2 tick*3"),
         keyed("an effect, writes repeated").with("repeat*2 invalid conflict refuse duplicate busy"),
+        once("at most once: writes repeated").with("repeat invalid conflict refuse"),
         keyed("an effect, dead letters").with("redrive*3 duplicate refuse"),
         once("at most once: dead letters").with("redrive*3 duplicate refuse crash"),
         once("an effect, operators").with("retry pardon discard reject refuse duplicate"),
