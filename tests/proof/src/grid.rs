@@ -1,4 +1,4 @@
-//! The fault grid: every remote call of ingress, worker, relay and dead-letter consumer, times every fault.
+//! The fault grid: every remote call of ingress, worker, dispatcher, relay and dead-letter consumer, times every fault.
 //!
 //! The calls are not listed anywhere: a scenario first runs without a fault, and each of its calls is a point for each
 //! fault that it can meet. A pair is a point and a second fault, at a later call of the run in which the first one
@@ -82,6 +82,10 @@ impl GridScenario {
 
     fn enqueues(self) -> Self {
         self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_store_outage = OnStoreOutage::Enqueue))
+    }
+
+    fn with_effects(self) -> Self {
+        self.with(|config| config.effects = true)
     }
 
     fn quarantines(self) -> Self {
@@ -186,6 +190,18 @@ pub fn scenarios() -> Vec<GridScenario> {
             .with(buried),
         GridScenario::new("a handler fails once, then a dead letter", vec![delivery(STRIPE, &[("e1", "once-1")])])
             .with(|config| config.receives_max = Some(1)),
+    ]);
+    scenarios.extend([
+        GridScenario::new("an effect with a key", vec![delivery(STRIPE, &[("e1", "pays-1")])]).with_effects(),
+        GridScenario::new("an effect at most once", vec![delivery(STRIPE, &[("e1", "mails-1")])]).with_effects(),
+        GridScenario::new("an effect at least once", vec![delivery(STRIPE, &[("e1", "tells-1")])]).with_effects(),
+        GridScenario::new("an effect, third party away", vec![delivery(STRIPE, &[("e1", "pays-1")])])
+            .with_effects()
+            .down(Side::Callee, FIRST + 30_000),
+        GridScenario::new("a dead letter of an effect", vec![delivery(STRIPE, &[("e1", "mails-1")])])
+            .with_effects()
+            .with(|config| config.receives_max = Some(1))
+            .down(Side::Documents, FIRST + 30_000),
     ]);
     scenarios
 }

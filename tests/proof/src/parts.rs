@@ -44,10 +44,17 @@ pub fn known_transitions() -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// The file of the dispatcher's transitions that days must see besides the model's, one label per line.
+fn labels_of_days_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions-of-days.txt")
+}
+
 /// The labels of all transitions that days must see.
 pub fn transitions_of_days() -> BTreeSet<String> {
     let mut wanted = known_transitions();
     wanted.retain(|label| !NOT_IN_DAYS.contains(&label.as_ref()) && !of_effects(label));
+    let own = std::fs::read_to_string(labels_of_days_file()).unwrap_or_default();
+    wanted.extend(own.lines().map(str::to_owned));
     wanted
 }
 
@@ -287,16 +294,17 @@ pub fn mutation_named(words: &[String]) -> Option<Mutation> {
 /// Days that are simulated per change. This many must see every transition; fewer may miss one.
 pub const DAYS: u64 = 10_000;
 
-/// Simulates the days of these seeds.
-pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+/// Simulates the days of these seeds; `bless` keeps the labels of the dispatcher's transitions that are seen.
+pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let count = seeds.end.saturating_sub(seeds.start);
-    let (mut done, mut violations, mut deliveries, mut calls) = (0_u64, 0_u64, 0, 0);
+    let (mut done, mut violations, mut deliveries, mut calls, mut effect_calls) = (0_u64, 0_u64, 0, 0, 0);
     let (mut total, mut seen) = (Verdict::default(), BTreeSet::new());
     let run = |seed: u64| (seed, simulate(seed, mutation));
     on_threads(THREADS, seeds.collect(), run, |(seed, day): (u64, crate::sim::Day)| {
         done += 1;
         deliveries += day.deliveries;
         calls += day.edges.len();
+        effect_calls += day.effect_calls;
         total.add(&day.verdict);
         seen.extend(day.labels);
         if !day.violations.is_empty() {
@@ -310,6 +318,11 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
             say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
         }
     });
+    let of_dispatcher = |label: &&String| label.starts_with("dispatcher: ");
+    if bless {
+        let lines: Vec<_> = seen.iter().filter(of_dispatcher).map(|label| format!("{label}\n")).collect();
+        std::fs::write(labels_of_days_file(), lines.concat()).expect("the file of transitions can be written");
+    }
     let wanted = transitions_of_days();
     let missed: Vec<_> = if done < DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
     for label in &missed {
@@ -318,7 +331,8 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, say: &mut (dyn FnMut(&str) + 
     let figures = json!({
         "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.facts,
         "ok": total.ok, "lost": total.lost, "duplicated": total.duplicated, "unexpected": total.unexpected,
-        "recovered": total.recovered, "dead": total.dead,
+        "recovered": total.recovered, "dead": total.dead, "effects": total.effects, "effects_delivered": total.delivered,
+        "effects_dead": total.effects_dead, "effect_calls": effect_calls,
         "transitions_seen": seen.intersection(&wanted).count(), "transitions": wanted.len(), "violations": violations,
     });
     Ended { holds: violations == 0 && missed.is_empty(), figures }

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
                 println!("--seed takes a number, --seeds a range such as 0..100");
                 return ExitCode::from(2);
             }
-            parts::days(seeds.unwrap_or(days), mutation, &mut say)
+            parts::days(seeds.unwrap_or(days), mutation, flag("--bless"), &mut say)
         }
         Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
         Some("grid") => parts::fault_grid(true, &only, &mut say),

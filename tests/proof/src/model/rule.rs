@@ -67,11 +67,13 @@ pub enum Rule {
     Misjudged,
     /// An event is forced only when no effect of it is PENDING or DEAD.
     ForcedOpen,
+    /// P6: every repeat of a call is the same, and has the same key.
+    Changed,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Lost,
         Self::Doubled,
         Self::Unapplied,
@@ -97,6 +99,7 @@ impl Rule {
         Self::SpentKey,
         Self::Misjudged,
         Self::ForcedOpen,
+        Self::Changed,
     ];
 
     /// The rule of a code.
@@ -133,6 +136,7 @@ impl fmt::Display for Rule {
             Self::SpentKey => "a refused key is used again",
             Self::Misjudged => "dead as unknown although nothing was left open",
             Self::ForcedOpen => "forced while an effect is open",
+            Self::Changed => "P6 a repeat differs from its first call",
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The actors of a day: providers, the functions as they are invoked, the operator, the TTL.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hookonce_protocol::dead_letter;
@@ -28,11 +28,12 @@ use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::sync::{Notify, Semaphore};
 
-use super::handler::Ledger;
+use super::config::Config;
+use super::handler::{Ledger, ROUTED};
 use super::ports::{Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
-use super::sqs::Receipt;
-use super::world::World;
+use super::sqs::{Lane, QueuePair, Receipt};
+use super::world::{Inner, World};
 use crate::label::Role;
 
 /// Between two runs of the relay, in milliseconds.
@@ -148,11 +149,11 @@ pub async fn event_source(world: World) {
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let batch = loop {
-            let (receipts, next) = take(&world, false);
+            let (receipts, next) = take(&world, Lane::Events, false);
             if !receipts.is_empty() {
                 break receipts;
             }
-            wait(&world, &world.sent, next).await;
+            wait(&world.bell(Lane::Events).sent, &world, next).await;
         };
         let world = world.clone();
         tokio::spawn(async move {
@@ -167,14 +168,14 @@ pub async fn event_source(world: World) {
 const LOOK_EVERY_MAX: i64 = 600_000;
 
 /// Waits until a message can be received: until one comes, or one that is hidden comes back.
-async fn wait(world: &World, come: &Notify, next: Option<i64>) {
+pub(super) async fn wait(come: &Notify, world: &World, next: Option<i64>) {
     let pause = next.map_or(LOOK_EVERY_MAX, |next| (next - world.now()).clamp(1, LOOK_EVERY_MAX));
     let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
     // A time-out is as good as a message: either way, the queue is checked again.
     let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 
-fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
+pub(super) fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let now = world.now();
     let mut guard = world.lock();
     let inner = &mut *guard;
@@ -182,24 +183,29 @@ fn take(world: &World, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
     if !dead && inner.rng.chance(trouble) {
         // Only a hint: a message that carries its payload is the only copy.
-        inner
-            .queue
-            .lose(|text| matches!(Message::decode(text), Ok(Message::Ref { .. })) || text.contains("\"k\":\"ref\""));
+        let expendable =
+            |text: &str| matches!(Message::decode(text), Ok(Message::Ref { .. })) || text.contains("\"k\":\"ref\"");
+        inner.lane(lane).queue.lose(expendable);
     }
-    let rng = &mut inner.rng;
-    let (queue, steady) = (if dead { &mut inner.dead_letters } else { &mut inner.queue }, inner.config.steady);
-    let receipts = queue.receive(now, limit, |count| if steady { 0 } else { rng.below(count) });
+    let steady = inner.config.steady;
+    let Inner { rng, events, effects, .. } = inner;
+    let QueuePair { queue, dead_letters } = match lane {
+        Lane::Events => events,
+        Lane::Effects => effects,
+    };
+    let from = if dead { &mut *dead_letters } else { &mut *queue };
+    let receipts = from.receive(now, limit, |count| if steady { 0 } else { rng.below(count) });
     for receipt in &receipts {
         // Delivered twice: another receiver has it at the same time.
-        if !dead && inner.rng.chance(trouble) {
-            inner.queue.send(receipt.body.clone(), now, now);
+        if !dead && rng.chance(trouble) {
+            queue.send(receipt.body.clone(), now, now);
         }
     }
-    for (body, sent_at) in inner.queue.take_dead() {
-        inner.dead_letters.send(body, sent_at, now);
-        world.died.notify_one();
+    for (body, sent_at) in queue.take_dead() {
+        dead_letters.send(body, sent_at, now);
+        world.bell(lane).died.notify_one();
     }
-    let next = if dead { inner.dead_letters.next_visible() } else { inner.queue.next_visible() };
+    let next = if dead { dead_letters.next_visible() } else { queue.next_visible() };
     drop(guard);
     (receipts, next)
 }
@@ -212,15 +218,22 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     WorkerParts { store, queue, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
-/// What decides where events go now: the handlers, or a set that ignores everything.
+/// What decides where events go now: the handlers, a set that lets them have effects, or one that ignores everything.
 pub(super) fn routing(world: &World) -> Routing {
-    const NOTHING: &str = r#"{"version": 1, "otherwise": "ignore", "routes": []}"#;
-    let unrouted = world.lock().config.unrouted;
-    if unrouted.is_none_or(|(from, until)| !(from..until).contains(&world.elapsed())) {
-        return Routing::Handlers;
+    static NOTHING: LazyLock<Arc<RouteSet>> = LazyLock::new(|| {
+        let nothing = r#"{"version": 1, "otherwise": "ignore", "routes": []}"#;
+        Arc::new(
+            RouteSet::parse(nothing, Offered { handlers: &[], urls: false }).expect("a set without routes is a set"),
+        )
+    });
+    let Config { unrouted, effects, .. } = world.lock().config;
+    if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
+        Routing::Set(Arc::clone(&NOTHING))
+    } else if effects {
+        Routing::Set(Arc::clone(&ROUTED))
+    } else {
+        Routing::Handlers
     }
-    let set = RouteSet::parse(NOTHING, Offered { handlers: &[], urls: false }).expect("a set without routes is a set");
-    Routing::Set(Arc::new(set))
 }
 
 async fn work(world: &World, batch: Vec<Receipt>) {
@@ -247,7 +260,7 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     for (receipt, processed) in batch.iter().zip(&processed) {
         let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
         if acknowledged(processed) && !inner.rng.chance(trouble) {
-            inner.queue.delete(receipt.handle);
+            inner.events.queue.delete(receipt.handle);
         }
     }
 }
@@ -277,24 +290,29 @@ pub(super) fn relay_parts(ports: &Ports) -> RelayParts<Ports, Ports, Ports> {
 async fn relay(world: World) {
     let ports = Ports::new(&world, Role::Relay);
     let deadline = ports.moment().now.plus(RELAY_TIMEOUT);
-    ports.live(RELAY_TIMEOUT, relay_parts(&ports).run(deadline)).await;
+    let parts = relay_parts(&ports);
+    let both = async {
+        parts.run(deadline).await;
+        parts.run_effects(deadline).await;
+    };
+    ports.live(RELAY_TIMEOUT, both).await;
 }
 
-/// The event source of the dead-letter queue: one batch at a time.
-pub async fn dead_letter_source(world: World) {
+/// The event source of a dead-letter queue: one batch at a time.
+pub async fn dead_letter_source(world: World, lane: Lane) {
     loop {
         let elapsed = world.elapsed();
         let kept = world.lock().config.dead_letters_kept;
         if let Some((_, until)) = kept.filter(|(from, until)| (*from..*until).contains(&elapsed)) {
             sleep(until - elapsed).await;
             if world.lock().config.redriven {
-                redrive(&world);
+                redrive(&world, lane);
             }
             continue;
         }
-        let (receipts, next) = take(&world, true);
+        let (receipts, next) = take(&world, lane, true);
         if receipts.is_empty() {
-            wait(&world, &world.died, next).await;
+            wait(&world.bell(lane).died, &world, next).await;
             continue;
         }
         let ports = Ports::new(&world, Role::DeadLetter);
@@ -310,27 +328,28 @@ pub async fn dead_letter_source(world: World) {
         let settled = ports.live(RELAY_TIMEOUT, bury).await.unwrap_or_default();
         let mut inner = world.lock();
         for handle in settled {
-            inner.dead_letters.delete(handle);
+            inner.lane(lane).dead_letters.delete(handle);
         }
     }
 }
 
 /// An operator moves dead letters back to the queue, where they start over.
-fn redrive(world: &World) {
+fn redrive(world: &World, lane: Lane) {
     let now = world.now();
     let mut inner = world.lock();
+    let QueuePair { queue, dead_letters } = inner.lane(lane);
     loop {
-        let receipts = inner.dead_letters.receive(now, usize::MAX, |_| 0);
+        let receipts = dead_letters.receive(now, usize::MAX, |_| 0);
         if receipts.is_empty() {
             break;
         }
         for receipt in receipts {
-            inner.dead_letters.delete(receipt.handle);
-            inner.queue.send(receipt.body, now, now);
+            dead_letters.delete(receipt.handle);
+            queue.send(receipt.body, now, now);
         }
     }
     drop(inner);
-    world.sent.notify_one();
+    world.bell(lane).sent.notify_one();
 }
 
 /// An operator who looks at records and acts on what was shown, sometimes too late.

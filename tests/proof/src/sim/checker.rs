@@ -8,7 +8,8 @@ use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKind};
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
-use super::handler::{COUNT, EFFECT, TOTAL, is_shared};
+use super::callee::Callees;
+use super::handler::{COUNT, EFFECT, TOTAL, effects_planned, is_shared};
 use super::invariants::{Violation, facts_of};
 use super::world::{Inner, NEXT_VERSION, readable, version_of};
 use crate::model::rule::Rule;
@@ -30,6 +31,12 @@ pub struct Verdict {
     pub recovered: usize,
     /// Kept dead, with their payload.
     pub dead: usize,
+    /// Effects whose records are there at the end.
+    pub effects: usize,
+    /// Effects that a third party has confirmed.
+    pub delivered: usize,
+    /// Effects that are kept dead.
+    pub effects_dead: usize,
 }
 
 impl Verdict {
@@ -42,13 +49,16 @@ impl Verdict {
         self.unexpected += other.unexpected;
         self.recovered += other.recovered;
         self.dead += other.dead;
+        self.effects += other.effects;
+        self.delivered += other.delivered;
+        self.effects_dead += other.effects_dead;
     }
 }
 
 /// Everything that is wrong, and the counts.
 pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     let mut state = FinalState::read(inner);
-    let mut verdict = Verdict::default();
+    let mut verdict = state.effect_counts;
     let genuine = inner.history.observations.iter().filter(|observed| observed.genuine);
     let known: BTreeSet<&String> = genuine.clone().flat_map(|observed| &observed.facts).collect();
     let acknowledged: BTreeSet<&String> =
@@ -82,6 +92,7 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
         }
     }
     state.check_totals();
+    state.check_committed(inner);
     (verdict, state.violations)
 }
 
@@ -95,6 +106,10 @@ struct FinalState {
     kept: BTreeSet<String>,
     /// Facts that no handler wants, or that no route wanted when their record was looked at.
     ignored: BTreeSet<String>,
+    /// How many effects the plans that were committed have, by fact.
+    planned: BTreeMap<String, i64>,
+    /// What became of them.
+    effect_counts: Verdict,
     violations: BTreeSet<Violation>,
 }
 
@@ -109,10 +124,15 @@ impl FinalState {
             totals: BTreeMap::new(),
             kept: BTreeSet::new(),
             ignored: ignored.collect(),
+            planned: BTreeMap::new(),
+            effect_counts: Verdict::default(),
             violations: inner.invariants.violations.clone(),
         };
+        for (rule, effect) in &inner.callees.broken {
+            state.broken(*rule, effect);
+        }
         for (key, count) in domain.iter().filter_map(|(key, item)| Some((key, count(item)?))) {
-            state.add(key, count);
+            state.add(key, count, inner.config.effects);
         }
         // Which generations of which record had their effect.
         let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {
@@ -124,6 +144,7 @@ impl FinalState {
         for (key, item) in inner.tables.items(Table::Inbox) {
             let next = version_of(item) == Some(NEXT_VERSION);
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
+                Ok(record) if record.effect.is_some() => state.check_effect(&record, &inner.callees),
                 Ok(record) => state.check_record(&record, &owners, inner.config.unrouted.is_some()),
                 Err(_) => state.broken(Rule::Ghost, key),
             }
@@ -132,7 +153,7 @@ impl FinalState {
     }
 
     /// Takes in one item that counts: `endpoint#kind#name`.
-    fn add(&mut self, key: &str, count: i64) {
+    fn add(&mut self, key: &str, count: i64, effects: bool) {
         let parts: Vec<_> = key.split('#').collect();
         let [endpoint, kind, name] = parts[..] else { return };
         let total = self.totals.entry(endpoint.to_owned()).or_default();
@@ -141,6 +162,9 @@ impl FinalState {
         } else if kind == EFFECT {
             total.0 += if is_shared(name) { count } else { 0 };
             *self.effects.entry(name.to_owned()).or_default() += count;
+            if effects {
+                *self.planned.entry(name.to_owned()).or_default() += count * effects_planned(endpoint, name);
+            }
         }
     }
 
@@ -169,6 +193,33 @@ impl FinalState {
                 }
             }
             Status::Discarded => {}
+        }
+    }
+
+    /// An effect is settled, and what its record says of the third party is so.
+    fn check_effect(&mut self, record: &Record, callees: &Callees) {
+        let key = record.key.as_str();
+        self.effect_counts.effects += 1;
+        match record.status {
+            Status::Pending => self.broken(Rule::Stuck, key),
+            Status::Dead => self.effect_counts.effects_dead += 1,
+            Status::Processed => self.effect_counts.delivered += 1,
+            Status::Discarded => {}
+        }
+        if let Some(rule) = callees.contradiction(record) {
+            self.broken(rule, key);
+        }
+    }
+
+    /// Each commit of a plan has stored each of its effects, and no other.
+    fn check_committed(&mut self, inner: &Inner) {
+        let facts: BTreeSet<_> = self.planned.keys().chain(inner.invariants.committed.keys()).cloned().collect();
+        for fact in facts {
+            let count = |by_fact: &BTreeMap<String, i64>| by_fact.get(&fact).copied().unwrap_or(0);
+            let (planned, committed) = (count(&self.planned), count(&inner.invariants.committed));
+            if committed != planned {
+                self.broken(if committed < planned { Rule::Lost } else { Rule::Uncommitted }, &fact);
+            }
         }
     }
 

@@ -4,6 +4,8 @@ use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 
+use super::callee::Habits;
+use super::destination::{Conditions, DESTINATIONS, Edit, Edited};
 use super::fault::{Outage, Rates, Side};
 use super::rng::Rng;
 
@@ -53,6 +55,16 @@ pub struct Config {
     pub rollout: Option<(i64, i64)>,
     /// From when to when no route wants any event, in milliseconds of the day.
     pub unrouted: Option<(i64, i64)>,
+    /// Whether plans have effects, and events are forwarded.
+    pub effects: bool,
+    /// What the documents of the destinations say.
+    pub conditions: Conditions,
+    /// How those documents are edited.
+    pub edits: Vec<Edit>,
+    /// How the third parties answer.
+    pub habits: Habits,
+    /// Calls of the dispatcher after which its process sleeps for longer than it may live, in ten thousand.
+    pub naps: u32,
     /// Between two actions of the operator, in milliseconds, on average. `None` without an operator.
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
@@ -109,6 +121,11 @@ impl Config {
             clock_off_max: 0,
             rollout: None,
             unrouted: None,
+            effects: false,
+            conditions: Conditions::CALM,
+            edits: Vec::new(),
+            habits: Habits::default(),
+            naps: 0,
             operator_every: None,
             operators: 1,
             interference: 0,
@@ -152,6 +169,11 @@ impl Config {
             clock_off_max: if rng.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
+            effects: rng.chance(7_500),
+            conditions: Conditions::draw(rng),
+            edits: draw_edits(rng),
+            habits: draw_habits(rng),
+            naps: rng.pick(&[0, 0, 0, 500]),
             operator_every: rng.chance(6_000).then(|| rng.between(10 * MINUTE, 2 * HOUR)),
             operators: 1,
             interference: 0,
@@ -193,6 +215,9 @@ impl Config {
         for outage in &mut self.outages {
             outage.from %= self.span;
             outage.until = outage.from + rng.between(1_000, 20 * MINUTE);
+        }
+        for edit in &mut self.edits {
+            edit.from %= self.span;
         }
         if self.rollout.is_some() {
             self.rollout = Some((self.span / 2, self.span / 2 + 30 * MINUTE));
@@ -268,7 +293,36 @@ fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
             until: from + rng.between(1_000, 40 * MINUTE),
         }
     };
-    (0..count).map(outage).collect()
+    let mut outages: Vec<_> = (0..count).map(outage).collect();
+    if rng.chance(4_000) {
+        let from = rng.between(0, DAY);
+        let side = rng.pick(&[Side::Callee, Side::Callee, Side::Documents]);
+        outages.push(Outage { side, from, until: from + rng.between(MINUTE, 8 * HOUR) });
+    }
+    outages
+}
+
+fn draw_edits(rng: &mut Rng) -> Vec<Edit> {
+    let count = rng.pick(&[0, 0, 1, 3]);
+    let edit = |_| {
+        let from = rng.between(0, DAY);
+        let edited =
+            rng.pick(&[Edited::Gone, Edited::Faulty, Edited::Moved, Edited::Reclassed(1), Edited::Reclassed(2)]);
+        let until = if rng.chance(5_000) { i64::MAX } else { from + rng.between(MINUTE, 6 * HOUR) };
+        Edit { destination: rng.below(DESTINATIONS.len()), from, until, edited }
+    };
+    (0..count).map(edit).collect()
+}
+
+fn draw_habits(rng: &mut Rng) -> Habits {
+    let mut rate = |choices: &[u32]| rng.pick(choices);
+    Habits {
+        fails_before: rate(&[0, 300, 5_000]),
+        fails_after: rate(&[0, 300, 2_500]),
+        busy: rate(&[0, 300, 2_000]),
+        refuses: rate(&[0, 200, 1_000]),
+        vague: rate(&[0, 0, 300]),
+    }
 }
 
 /// Durations within the start-up inequalities: those the project ships with, or ones under which every horizon lies
@@ -294,6 +348,9 @@ fn draw_timing(rng: &mut Rng) -> Timing {
     let accept_age_max = queue_retention + rng.between(MINUTE, HOUR);
     let delivery_retention = provider_window.max(accept_age_max) + rng.between(5 * MINUTE, HOUR);
     let commit_age_max = rng.between(2 * HOUR, 6 * HOUR);
+    let effect_retention = provider_window + commit_age_max + rng.between(MINUTE, HOUR);
+    let resend_interval_max = rng.between(60_000, delivery_retention / 96 - 1);
+    let key_margin = rng.between(2 * MINUTE, 30 * MINUTE);
     Timing {
         clock_skew_max: Millis(5_000),
         zombie_age_max: Millis(MINUTE),
@@ -303,11 +360,15 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         queue_retention: Millis(queue_retention),
         dead_letter_retention: Millis(12 * HOUR),
         lease: Millis(rng.between(12_500, 60_000)),
-        resend_interval_max: Millis(rng.between(60_000, delivery_retention / 96 - 1)),
+        resend_interval_max: Millis(resend_interval_max),
         accept_age_max: Millis(accept_age_max),
         commit_age_max: Millis(commit_age_max),
         delivery_retention: Millis(delivery_retention),
-        effect_retention: Millis(provider_window + commit_age_max + rng.between(MINUTE, HOUR)),
+        effect_retention: Millis(effect_retention),
+        dispatcher_timeout: Millis(45_000),
+        effects_visibility_timeout: Millis(rng.between(270_000, 400_000)),
+        key_margin: Millis(key_margin),
+        effect_age_max: Millis(rng.between(key_margin + 1, effect_retention - resend_interval_max - 10_001)),
         backoff_cap: Millis(rng.between(20_000, 20 * MINUTE)),
         ..standard
     }

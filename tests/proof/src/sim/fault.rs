@@ -23,8 +23,12 @@ pub const GRID: [Fault; 8] = [
 pub enum Side {
     /// The tables.
     Store,
-    /// The queue.
+    /// The queues.
     Queue,
+    /// The documents of destinations.
+    Documents,
+    /// The third parties.
+    Callee,
 }
 
 /// One remote call of a function, as the grid names it.

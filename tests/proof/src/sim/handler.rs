@@ -1,13 +1,18 @@
 //! The business rule of a day: a count for each fact, unprotected, so that every application shows.
 
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 
+use hookonce_protocol::effect::Effect;
 use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::route::{Offered, RouteSet};
+use serde_json::json;
 
+use super::destination::DESTINATIONS;
 use super::provider::facts_in;
 use super::world::World;
 use crate::label::Role;
@@ -21,9 +26,49 @@ pub const EFFECT: &str = "effect";
 /// The kind of the items that several facts count in.
 pub const TOTAL: &str = "total";
 
+/// The set of a day with effects. Events of one provider are forwarded, besides.
+pub(super) static ROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| {
+    let route = |name: &str, endpoints: &str, forward: Option<&str>| {
+        let mut route = json!({
+            "name": name, "consumer": LEDGER, "endpoints": [endpoints], "handler": {"builtin": LEDGER},
+            "destinations": DESTINATIONS,
+        });
+        if let Some(destination) = forward {
+            route["forward"] = json!([destination]);
+        }
+        route
+    };
+    let routes = [route("forwarded", FORWARDED, Some("crm")), route("the rest", "*", None)];
+    let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
+    Arc::new(RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false }).expect("the set of a day is valid"))
+});
+
+/// The name of the handler.
+const LEDGER: &str = "ledger";
+
+/// The endpoint whose events are forwarded.
+const FORWARDED: &str = "github";
+
+/// The destinations that a fact has an effect at, on a day with effects.
+fn destinations_of(fact: &str) -> &'static [&'static str] {
+    match fact.split('-').next() {
+        Some("pays") => &["bank"],
+        Some("mails") => &["mail"],
+        Some("tells") => &["crm"],
+        Some("orders") => &DESTINATIONS,
+        _ => &[],
+    }
+}
+
+/// How many effects the plan of a fact has.
+pub fn effects_planned(endpoint: &str, fact: &str) -> i64 {
+    let own = i64::try_from(destinations_of(fact).len()).unwrap_or(0);
+    own + i64::from(endpoint == FORWARDED)
+}
+
 /// Whether a fact also counts in its endpoint's total. Such a plan needs a snapshot that is up to date.
 pub fn is_shared(fact: &str) -> bool {
-    ["shared-", "strict-"].iter().any(|kind| fact.starts_with(kind))
+    ["shared-", "strict-", "orders-"].iter().any(|kind| fact.starts_with(kind))
 }
 
 fn total(event: &Event, fact: &str) -> Option<ItemKey> {
@@ -69,7 +114,7 @@ impl Handler for Ledger {
     type Fact = String;
 
     fn name(&self) -> &'static str {
-        "ledger"
+        LEDGER
     }
 
     fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
@@ -96,6 +141,10 @@ impl Handler for Ledger {
             let sum = snapshot.number(&total, COUNT) + 1;
             let write = DomainWrite::update(total, vec![Change::Set(COUNT.into(), sum.into())]);
             plan = plan.with(write.as_seen(snapshot, COUNT));
+        }
+        let effects = if self.0.lock().config.effects { destinations_of(fact) } else { &[] };
+        for destination in effects {
+            plan = plan.with_effect(Effect::json(destination, destination, &json!({"fact": fact}))?);
         }
         if fact.starts_with("strict") {
             plan.when_condition_fails = WhenConditionFails::Permanent;

@@ -20,7 +20,9 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
 
 use super::actors::{relay_parts, routing, worker_parts};
+use super::effects::dispatch_one;
 use super::ports::Ports;
+use super::sqs::Lane;
 use super::world::World;
 use crate::label::Role;
 
@@ -72,10 +74,14 @@ fn wish(world: &World, about_to: &Write) -> Option<usize> {
     (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(9))
 }
 
-/// Another worker with a hint of the same record.
+/// Another worker with a hint of the same record, or another dispatcher.
 async fn work(world: &World, key: &RecordKey) {
+    let body = Message::Ref { pk: key.clone() }.encode();
+    if Lane::of(key) == Lane::Effects {
+        return dispatch_one(&Ports::undisturbed(world, Role::Dispatcher), body).await;
+    }
     let ports = Ports::undisturbed(world, Role::Worker);
-    let hint = Received { body: Message::Ref { pk: key.clone() }.encode(), receipt_handle: String::new(), receives: 1 };
+    let hint = Received { body, receipt_handle: String::new(), receives: 1 };
     worker_parts(&ports).process(&[hint], &routing(world), EpochMs(i64::MAX), &|_, _| ()).await;
 }
 
@@ -98,12 +104,13 @@ async fn record(world: &World, key: &RecordKey) -> Option<Box<Record>> {
     }
 }
 
-/// What an operator does to a record. Each retry accepts a duplicate.
+/// What an operator does to a record. Each retry of an event accepts a duplicate, every other one of an effect.
 async fn act(world: &World, key: &RecordKey, operation: Operation) {
     let Some(record) = record(world, key).await else { return };
     let ports = Ports::undisturbed(world, Role::Operator);
     let timing = world.lock().config.timing;
-    let accept_duplicate = operation == Operation::Retry;
+    let accepts = record.effect.is_none() || world.lock().rng.chance(5_000);
+    let accept_duplicate = operation == Operation::Retry && accepts;
     let order = Order {
         operation,
         accept_duplicate,

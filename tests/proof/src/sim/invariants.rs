@@ -37,6 +37,8 @@ pub struct InvariantChecker {
     pub granted: BTreeMap<String, i64>,
     /// Facts that an operator gave up, or that no route wanted until their record was gone.
     pub given_up: BTreeSet<String>,
+    /// Effects that were committed, by fact.
+    pub committed: BTreeMap<String, i64>,
     /// The record that changed last.
     pub recent: Option<String>,
     /// Re-arms that have not been followed by a send.
@@ -53,6 +55,7 @@ impl InvariantChecker {
             violations: BTreeSet::new(),
             granted: BTreeMap::new(),
             given_up: BTreeSet::new(),
+            committed: BTreeMap::new(),
             recent: None,
             rearmed: BTreeMap::new(),
             excused: BTreeMap::new(),
@@ -66,6 +69,18 @@ impl InvariantChecker {
     /// A write met the item as it leaves it, and was taken for another's or changed the item once more.
     pub fn disowned(&mut self, write: &Write) {
         self.break_rule(Rule::Disowned, write.key.as_str());
+    }
+
+    /// An effect was committed.
+    pub fn committed(&mut self, effect: &Record) {
+        for fact in facts_of(effect) {
+            *self.committed.entry(fact).or_default() += 1;
+        }
+    }
+
+    /// A record was forced while one of its effects may still be done.
+    pub fn forced_too_early(&mut self, effect: &str) {
+        self.break_rule(Rule::ForcedOpen, effect);
     }
 
     /// A write was carried out, alone or in a transaction.
@@ -116,17 +131,20 @@ impl InvariantChecker {
             self.break_rule(rule, &change.key);
         }
         self.recent = Some(change.key.clone());
-        let erased = after.as_ref().and_then(|view| view.record.as_ref()).is_some_and(|record| record.body.is_none());
+        let erased = |record: &Record| record.body.is_none() && record.effect.is_none();
+        let erased = after.as_ref().and_then(|view| view.record.as_ref()).is_some_and(erased);
         if let Some(ignored) = before.filter(ItemView::given_up).and_then(|view| view.record).filter(|_| erased) {
             self.given_up.extend(facts_of(&ignored));
         }
         let Some(record) = after.and_then(|view| view.record) else { return };
-        if edge.forced || edge.pardoned {
+        // The fact of an effect was applied with its commit.
+        let own = record.effect.is_none();
+        if own && (edge.forced || edge.pardoned) {
             for fact in facts_of(&record) {
                 *self.granted.entry(fact).or_default() += 1;
             }
         }
-        if record.status == Status::Discarded {
+        if own && record.status == Status::Discarded {
             self.given_up.extend(facts_of(&record));
         }
         let excused = self.excused.get(&change.key).copied().unwrap_or(0);
@@ -139,6 +157,7 @@ impl InvariantChecker {
     pub fn expired(&mut self, key: &str, item: &Item, relay_down: bool) {
         let Some(record) = self.view(Some(item)).and_then(|view| view.record) else { return };
         match record.status {
+            Status::Pending if relay_down && record.effect.is_some() => {}
             Status::Pending if relay_down => self.given_up.extend(facts_of(&record)),
             Status::Pending | Status::Dead => self.break_rule(Rule::Expired, key),
             Status::Processed if record.outcome == Some(Outcome::Ignored) => self.given_up.extend(facts_of(&record)),

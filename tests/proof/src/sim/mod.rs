@@ -8,13 +8,18 @@
 //! | [`config`], [`provider`] | the configuration of the day, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
+//! | [`destination`], [`callee`], [`effects`] | where effects go, what the third parties there do, the dispatcher |
 //! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
 //! | [`interference`] | other processes that act in between |
 //! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
 
 pub mod actors;
+mod answers;
+pub mod callee;
 pub mod checker;
 pub mod config;
+pub mod destination;
+pub mod effects;
 pub mod fault;
 pub mod handler;
 pub mod history;
@@ -39,6 +44,7 @@ use self::history::Observation;
 use self::invariants::Violation;
 use self::provider::{Delivery, Receiver};
 use self::rng::Rng;
+use self::sqs::{Lane, QueuePair};
 use self::world::World;
 use crate::mutant::Mutation;
 
@@ -61,6 +67,8 @@ pub struct Day {
     pub edges: Vec<CallEdge>,
     /// Deliveries that were made.
     pub deliveries: usize,
+    /// Calls that third parties received.
+    pub effect_calls: usize,
     /// Whether the mutation changed anything.
     pub mutated: bool,
 }
@@ -97,8 +105,10 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     }
     tokio::spawn(actors::event_source(world.clone()));
     tokio::spawn(actors::schedule(world.clone()));
-    tokio::spawn(actors::dead_letter_source(world.clone()));
-    tokio::spawn(actors::dead_letter_source(world.clone()));
+    tokio::spawn(effects::dispatch(world.clone()));
+    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
+    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
+    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Effects));
     tokio::spawn(actors::operate(world.clone()));
     tokio::spawn(actors::sweep(world.clone()));
     let length = world.lock().config.length;
@@ -110,16 +120,18 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     let inner = world.lock();
     let (verdict, violations) = check(&inner);
     let (labels, edges, mutated) = (inner.labels.clone(), inner.edges.clone(), inner.mutated);
-    Day { verdict, violations, labels, edges, deliveries: count, mutated }
+    let effect_calls = inner.callees.calls;
+    Day { verdict, violations, labels, edges, deliveries: count, effect_calls, mutated }
 }
 
 /// No process, no message that anyone would act on, no write under way, nothing PENDING.
 fn at_rest(world: &World) -> bool {
     let now = world.now();
+    let quiet = |pair: &QueuePair| pair.queue.is_empty() && pair.dead_letters.is_empty();
     let mut inner = world.lock();
     inner.running == 0
         && inner.late == 0
-        && inner.queue.is_empty()
-        && inner.dead_letters.is_empty()
+        && quiet(&inner.events)
+        && quiet(&inner.effects)
         && inner.tables.next_due(now).is_none()
 }

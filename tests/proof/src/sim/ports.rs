@@ -15,43 +15,22 @@ use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Moment, Timing};
 use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
+use super::answers::Answers;
 use super::fault::{COMMIT, CallEdge, Side};
 use super::interference::interfere;
+use super::sqs::Lane;
 use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::fault::Fault;
 use crate::label::{self, Role, labels};
 
-/// What is said about a call that is not carried out.
-struct Answers<T> {
-    /// The other side does not answer, or not in time.
-    refused: T,
-    /// A transaction is in the way, where that can be.
-    conflict: Option<T>,
-    /// The other side can never carry it out, where that can be.
-    invalid: Option<T>,
-}
-
-impl<T> Answers<T> {
-    fn only(refused: T) -> Self {
-        Self { refused, conflict: None, invalid: None }
-    }
-
-    /// What is said if the other side answers with this fault.
-    fn to(self, fault: Fault) -> T {
-        let answer = match fault {
-            Fault::Conflict => self.conflict,
-            Fault::Invalid => self.invalid,
-            _ => None,
-        };
-        answer.unwrap_or(self.refused)
-    }
-}
+/// How late a call that its caller gave up may still reach a third party.
+const CALL_LATE_MAX: Millis = DESTINATION_CALL_MAX;
 
 /// The ports of one process.
 #[derive(Debug, Clone)]
@@ -128,13 +107,13 @@ impl Ports {
         std::future::pending().await
     }
 
-    fn carry_later(&self, effect: impl FnOnce(&mut Inner, i64) + Send + 'static) {
+    fn carry_later(&self, edge: CallEdge, effect: impl FnOnce(&mut Inner, i64) + Send + 'static) {
         let world = self.world.clone();
         let delay = {
             let mut inner = world.lock();
             inner.late += 1;
-            let zombie = inner.config.timing.zombie_age_max.0;
-            if inner.config.steady { 30_000 } else { inner.rng.between(1, zombie) }
+            let longest = if edge.side == Side::Callee { CALL_LATE_MAX } else { inner.config.timing.zombie_age_max };
+            if inner.config.steady { 30_000 } else { inner.rng.between(1, longest.0) }
         };
         tokio::spawn(async move {
             sleep(delay).await;
@@ -143,7 +122,7 @@ impl Ports {
             effect(&mut inner, now);
             inner.late -= 1;
             drop(inner);
-            world.sent.notify_one();
+            world.ring();
         });
     }
 
@@ -151,13 +130,13 @@ impl Ports {
         let now = self.world.now();
         let reply = effect(&mut self.world.lock(), now);
         if edge.side == Side::Queue {
-            self.world.sent.notify_one();
+            self.world.ring();
         }
         reply
     }
 
     /// One call: `effect` is what the other side does, `answers` what is said when it does not do it.
-    async fn call<T: Send + 'static>(
+    pub(super) async fn call<T: Send + 'static>(
         &self,
         edge: CallEdge,
         answers: Answers<T>,
@@ -191,24 +170,24 @@ impl Ports {
                 self.die().await
             }
             Some(late @ (Fault::Late | Fault::CrashDuring)) => {
-                self.carry_later(|inner, now| drop(effect(inner, now)));
+                self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                 if late == Fault::CrashDuring {
                     return self.die().await;
                 }
                 sleep(self.patience).await;
-                answers.refused
+                answers.silence()
             }
             None | Some(Fault::ReplyLost) => {
                 if there > self.patience {
-                    self.carry_later(|inner, now| drop(effect(inner, now)));
+                    self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                     sleep(self.patience).await;
-                    return answers.refused;
+                    return answers.silence();
                 }
                 sleep(there).await;
                 let reply = self.carry_out_now(edge, effect);
                 let late = fault.is_some() || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
-                if late { answers.refused } else { reply }
+                if late { answers.silence() } else { reply }
             }
             Some(
                 fault @ (Fault::LateAtRest
@@ -228,7 +207,7 @@ impl Ports {
         }
     }
 
-    fn edge(&self, purpose: &'static str, changes: bool, side: Side) -> CallEdge {
+    pub(super) fn edge(&self, purpose: &'static str, changes: bool, side: Side) -> CallEdge {
         CallEdge { role: self.role, purpose, changes, side }
     }
 
@@ -242,19 +221,19 @@ impl Ports {
     }
 
     /// The call after the day's mutation has rewritten it.
-    fn mutated(&self, mut call: Call) -> Call {
+    pub(super) fn mutated(&self, mut call: Call) -> Call {
         let mut inner = self.world.lock();
         inner.mutated |= inner.mutation.rewrite_call(self.role, &mut call);
         call
     }
 
     /// Records a transition that does not pass through a port.
-    fn saw(&self, what: &str) {
+    pub(super) fn saw(&self, what: &str) {
         self.world.lock().labels.insert(format!("{}: {what}", self.role));
     }
 
     /// The reply for the machine; records its transition.
-    fn note_reply(&self, call: &Call, mut reply: Reply) -> Reply {
+    pub(super) fn note_reply(&self, call: &Call, mut reply: Reply) -> Reply {
         let mut inner = self.world.lock();
         inner.mutated |= inner.mutation.rewrite_reply(self.role, call, &mut reply);
         if self.release == Release::Current {
@@ -315,6 +294,27 @@ impl Ports {
             let stalls = longest > 0 && !inner.calm;
             let chance = inner.config.stalls;
             if stalls && inner.rng.chance(chance) { inner.rng.between(longest / 2, longest) } else { return }
+        };
+        sleep(length).await;
+    }
+
+    /// The same process, which waits this long for an answer.
+    pub(super) fn with_patience(&self, patience: Millis) -> Self {
+        Self { patience: patience.0, ..self.clone() }
+    }
+
+    /// Whether this process may sleep. Meanwhile its time-out does not run either.
+    pub(super) fn sleeps(&self) -> bool {
+        self.world.lock().config.naps > 0
+    }
+
+    /// Sometimes the process sleeps for longer than it may live, and then continues.
+    pub(super) async fn nap(&self) {
+        let length = {
+            let mut inner = self.world.lock();
+            let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.naps };
+            let shortest = inner.config.timing.dispatcher_timeout.0;
+            if inner.rng.chance(chance) { inner.rng.between(shortest, 30 * shortest) } else { return }
         };
         sleep(length).await;
     }
@@ -392,11 +392,14 @@ impl Store for Ports {
         let carried = self.dressed(carried);
         let effect = move |inner: &mut Inner, now: i64| carry_out(inner, now, role, release, &carried);
         let answers = Answers {
-            refused: Written::Unavailable,
             conflict: Some(Written::TransactionConflict),
             invalid: Some(Written::Invalid),
+            ..Answers::only(Written::Unavailable)
         };
         let written = self.call(edge, answers, effect).await;
+        if purpose == Purpose::GuardCall {
+            self.nap().await;
+        }
         match &call {
             Call::WriteEach(_) => self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
             Call::WriteBestEffort(_) => {
@@ -410,6 +413,7 @@ impl Store for Ports {
     async fn commit(&self, writes: &[Write]) -> Committed {
         let call = self.mutated(Call::Commit(writes.to_vec()));
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
+        let carried: Vec<_> = carried.into_iter().map(|write| self.dressed(write)).collect();
         let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
         let effect = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);
@@ -520,7 +524,7 @@ impl Queue for Ports {
         let call = Call::Send(message.clone());
         let (text, role, key) = (self.text_of(message), self.role, message.record_key().clone());
         let effect = move |inner: &mut Inner, now: i64| {
-            inner.queue.send(text, now, now);
+            inner.lane(Lane::of(&key)).queue.send(text, now, now);
             inner.invariants.sent(role, &key);
             Ok(())
         };
@@ -539,7 +543,7 @@ impl Queue for Ports {
         let effect = move |inner: &mut Inner, now: i64| {
             let count = texts.len();
             for (text, key) in texts.into_iter().take(kept) {
-                inner.queue.send(text, now, now);
+                inner.lane(Lane::of(&key)).queue.send(text, now, now);
                 inner.invariants.sent(role, &key);
             }
             (0..count).map(|index| if index < kept { Ok(()) } else { Err(Unavailable) }).collect()
@@ -551,8 +555,9 @@ impl Queue for Ports {
 
     async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let handle = receipt_handle.parse().unwrap_or(0);
+        let lane = if self.role == Role::Dispatcher { Lane::Effects } else { Lane::Events };
         let effect = move |inner: &mut Inner, now: i64| {
-            inner.queue.hide(handle, length, now);
+            inner.lane(lane).queue.hide(handle, length, now);
             Ok(())
         };
         self.call(self.edge("hide", true, Side::Queue), Answers::only(Err(Unavailable)), effect).await

@@ -228,7 +228,11 @@ fn fresh(number: &str, rng: &mut Rng) -> SentEvent {
         3..5 => "panics",
         5..7 => "ignored",
         7..9 => "strict",
-        9..40 => "shared",
+        9..20 => "shared",
+        20..28 => "pays",
+        28..34 => "mails",
+        34..40 => "tells",
+        40..44 => "orders",
         _ => "plain",
     };
     SentEvent { id: format!("e{number}"), fact: format!("{kind}-{number}") }

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::record::{Found, SCHEMA_VERSION, attribute};
+use hookonce_protocol::record::{Found, Record, SCHEMA_VERSION, Status, attribute};
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::Table;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::callee::Callees;
 use super::config::Config;
 use super::fault::{CallEdge, FaultPlan, Outage};
 use super::history::History;
 use super::invariants::InvariantChecker;
 use super::rng::Rng;
-use super::sqs::{FakeQueue, QueueShape};
+use super::sqs::{FakeQueue, Lane, QueuePair, QueueShape};
 use super::tables::{Changed, Tables};
 use crate::fault::Fault;
 use crate::mutant::Mutation;
@@ -41,10 +43,12 @@ pub struct Inner {
     pub config: Config,
     /// The tables.
     pub tables: Tables,
-    /// The queue of hints.
-    pub queue: FakeQueue,
-    /// The dead-letter queue.
-    pub dead_letters: FakeQueue,
+    /// The queue of events.
+    pub events: QueuePair,
+    /// The queue of effects.
+    pub effects: QueuePair,
+    /// The third parties.
+    pub callees: Callees,
     /// Randomness.
     pub rng: Rng,
     /// The faults of calls.
@@ -77,22 +81,29 @@ pub struct Inner {
 pub struct World {
     inner: Arc<Mutex<Inner>>,
     begins: Instant,
+    bells: Arc<[Bell; 2]>,
+}
+
+/// What wakes the event sources of a lane.
+#[derive(Debug, Default)]
+pub struct Bell {
     /// Something was sent.
-    pub sent: Arc<Notify>,
+    pub sent: Notify,
     /// A message came to the dead-letter queue.
-    pub died: Arc<Notify>,
+    pub died: Notify,
 }
 
 impl World {
     /// A day that has not begun.
     pub fn new(config: Config, seed: u64, faults: FaultPlan, mutation: Mutation) -> Self {
         let mut timing = config.timing;
-        let shape = QueueShape {
-            visibility_timeout: timing.visibility_timeout,
-            retention: timing.queue_retention,
-            receives_max: config.receives_max,
+        let pair = |visibility_timeout: Millis| {
+            let (retention, receives_max) = (timing.queue_retention, config.receives_max);
+            let shape = QueueShape { visibility_timeout, retention, receives_max };
+            let dead = QueueShape { retention: timing.dead_letter_retention, receives_max: None, ..shape };
+            QueuePair { queue: FakeQueue::new(shape), dead_letters: FakeQueue::new(dead) }
         };
-        let dead = QueueShape { retention: timing.dead_letter_retention, receives_max: None, ..shape };
+        let (events, effects) = (pair(timing.visibility_timeout), pair(timing.effects_visibility_timeout));
         let invariants = InvariantChecker::new(timing);
         if let Some(change) = mutation.timing {
             change(&mut timing);
@@ -100,8 +111,9 @@ impl World {
         let inner = Inner {
             config: Config { timing, ..config },
             tables: Tables::default(),
-            queue: FakeQueue::new(shape),
-            dead_letters: FakeQueue::new(dead),
+            events,
+            effects,
+            callees: Callees::default(),
             rng: Rng::new(seed),
             faults,
             mutation,
@@ -116,7 +128,19 @@ impl World {
             attempts: BTreeMap::new(),
             claims: 0,
         };
-        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), sent: Arc::default(), died: Arc::default() }
+        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), bells: Arc::default() }
+    }
+
+    /// The bell of a lane.
+    pub fn bell(&self, lane: Lane) -> &Bell {
+        &self.bells[lane as usize]
+    }
+
+    /// Something may have been sent, on either lane.
+    pub fn ring(&self) {
+        for bell in self.bells.iter() {
+            bell.sent.notify_one();
+        }
     }
 
     /// The day as it is now. Never held across an await.
@@ -137,6 +161,14 @@ impl World {
 }
 
 impl Inner {
+    /// The queues of a lane.
+    pub fn lane(&mut self, lane: Lane) -> &mut QueuePair {
+        match lane {
+            Lane::Events => &mut self.events,
+            Lane::Effects => &mut self.effects,
+        }
+    }
+
     /// The fault of the next call.
     pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Option<Fault> {
         let number = self.edges.len();
@@ -176,8 +208,33 @@ impl Inner {
     pub fn changed(&mut self, changes: &[Changed], now: i64) {
         for change in changes {
             match change.table {
-                Table::Inbox => self.invariants.changed(change, now),
+                Table::Inbox => {
+                    self.invariants.changed(change, now);
+                    self.watch_effects(change);
+                }
                 Table::Domain | Table::Own(_) => {}
+            }
+        }
+    }
+
+    /// Tells the third parties' books what a change means for them. An event may be forced only if no effect of its last
+    /// commit may still be done.
+    fn watch_effects(&mut self, change: &Changed) {
+        let record = |item: &Option<Item>| Record::decode(&readable(item.as_ref()?)).ok();
+        let (before, Some(after)) = (record(&change.before), record(&change.after)) else { return };
+        if after.effect.is_some() {
+            if before.is_none() {
+                self.callees.committed(after.key.as_str());
+                self.invariants.committed(&after);
+            }
+            self.callees.changed(before.as_ref(), &after);
+        } else if let Some(before) = before.filter(|before| before.generation < after.generation) {
+            for key in before.effect_keys() {
+                let effect = self.tables.get(Table::Inbox, key.as_str()).cloned();
+                let status = record(&effect).map(|effect| effect.status);
+                if matches!(status, Some(Status::Pending | Status::Dead)) {
+                    self.invariants.forced_too_early(key.as_str());
+                }
             }
         }
     }

@@ -1,0 +1,36 @@
+//! What a caller is told whose call is not carried out.
+
+use crate::fault::Fault;
+
+/// What is said about a call that is not carried out.
+pub(super) struct Answers<T> {
+    /// The other side does not answer, or not in time.
+    pub(super) refused: T,
+    /// What its silence means once the call was sent, where that is something else.
+    pub(super) lost: Option<T>,
+    /// A transaction is in the way, where that can be.
+    pub(super) conflict: Option<T>,
+    /// The other side can never carry it out, where that can be.
+    pub(super) invalid: Option<T>,
+}
+
+impl<T> Answers<T> {
+    pub(super) fn only(refused: T) -> Self {
+        Self { refused, lost: None, conflict: None, invalid: None }
+    }
+
+    /// What is said if the other side answers with this fault.
+    pub(super) fn to(self, fault: Fault) -> T {
+        let answer = match fault {
+            Fault::Conflict => self.conflict,
+            Fault::Invalid => self.invalid,
+            _ => None,
+        };
+        answer.unwrap_or(self.refused)
+    }
+
+    /// What the other side's silence means once the call was sent.
+    pub(super) fn silence(self) -> T {
+        self.lost.unwrap_or(self.refused)
+    }
+}

@@ -1,0 +1,165 @@
+//! The destinations of a day, as their documents describe them, and what edits them.
+
+use hookonce_protocol::call::{Call, Reply, Unavailable};
+use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::timing::Moment;
+use hookonce_runtime::destination::{
+    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource,
+};
+use serde_json::json;
+
+use super::answers::Answers;
+use super::callee::Answered;
+use super::config::Config;
+use super::fault::Side;
+use super::ports::Ports;
+use super::rng::Rng;
+use super::world::Inner;
+
+/// The destinations: the callee keeps keys; it must never be called twice; it must be called in the end.
+pub const DESTINATIONS: [&str; 3] = ["bank", "mail", "crm"];
+
+/// The classes, in the same order.
+const CLASSES: [&str; 3] = ["keyed", "at_most_once", "at_least_once"];
+
+/// What happens to the document of a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// It is gone. It comes back before the day ends.
+    Gone,
+    /// Somebody leaves it with a fault. It is mended before the day ends.
+    Faulty,
+    /// It names another address.
+    Moved,
+    /// It names another class: the one with this number after its own.
+    Reclassed(usize),
+}
+
+/// An edit of a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Edit {
+    /// Which of [`DESTINATIONS`].
+    pub destination: usize,
+    /// From when on, in milliseconds of the day.
+    pub from: i64,
+    /// Until when.
+    pub until: i64,
+    /// What is edited.
+    pub edited: Edited,
+}
+
+/// What all documents of a day say.
+#[derive(Debug, Clone, Copy)]
+pub struct Conditions {
+    /// How long keys are kept, in hours.
+    pub key_window_hours: i64,
+    /// How long after its commit an effect is given up, in hours.
+    pub give_up_after_hours: i64,
+    /// How long one call may take, in milliseconds.
+    pub timeout_ms: i64,
+}
+
+impl Conditions {
+    /// Those of a calm day.
+    pub const CALM: Self = Self { key_window_hours: 24, give_up_after_hours: 72, timeout_ms: 5_000 };
+
+    /// Those of a seed.
+    pub fn draw(rng: &mut Rng) -> Self {
+        Self {
+            key_window_hours: rng.pick(&[2, 2, 3, 24]),
+            give_up_after_hours: rng.pick(&[1, 2, 6, 72]),
+            timeout_ms: rng.pick(&[500, 5_000, 30_000]),
+        }
+    }
+}
+
+/// The text of a destination's document at this time of the day.
+fn document(config: &Config, calm: bool, elapsed: i64, id: &str) -> Option<String> {
+    let number = DESTINATIONS.iter().position(|known| *known == id)?;
+    let active = |edit: &&Edit| edit.destination == number && (edit.from..edit.until).contains(&elapsed);
+    let edited = config.edits.iter().rev().find(active).map(|edit| edit.edited);
+    let mut class = number;
+    let mut host = "example.com";
+    match edited {
+        Some(Edited::Gone) if !calm => return None,
+        Some(Edited::Faulty) if !calm => return Some("{}".to_owned()),
+        Some(Edited::Moved) => host = "example.org",
+        Some(Edited::Reclassed(further)) => class = (number + further) % CLASSES.len(),
+        Some(Edited::Gone | Edited::Faulty) | None => {}
+    }
+    let Conditions { key_window_hours, give_up_after_hours, timeout_ms } = config.conditions;
+    let mut document = json!({
+        "kind": "http", "url": format!("https://{id}.{host}/v1"), "class": CLASSES[class],
+        "give_up_after_hours": give_up_after_hours, "timeout_ms": timeout_ms,
+    });
+    if CLASSES[class] == "keyed" {
+        document["key_window_hours"] = key_window_hours.into();
+        document["key_header"] = "Idempotency-Key".into();
+        document["key_source_url"] = format!("https://{id}.{host}/keys").into();
+    }
+    Some(document.to_string())
+}
+
+/// Reads documents, as a process that has just started.
+#[derive(Debug)]
+pub struct Documents(pub Ports);
+
+impl DestinationSource for Documents {
+    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+        let Self(ports) = self;
+        let (wanted, elapsed) = (id.clone(), ports.world.elapsed());
+        let effect = move |inner: &mut Inner, _: i64| Ok(document(&inner.config, inner.calm, elapsed, wanted.as_str()));
+        let edge = ports.edge("read destination", false, Side::Documents);
+        let text = ports.call(edge, Answers::only(Err(Unavailable)), effect).await;
+        match text {
+            Ok(None) => {
+                ports.saw("terms -> unknown");
+                Ok(None)
+            }
+            Ok(Some(text)) => {
+                let document = DestinationDocument::parse(&text);
+                ports.saw(if document.is_ok() { "terms -> known" } else { "terms -> unknown" });
+                document.map(Some).map_err(DestinationFetchError::Invalid)
+            }
+            Err(unavailable) => Err(DestinationFetchError::Unavailable(Box::new(unavailable))),
+        }
+    }
+}
+
+/// Calls the third parties of the day.
+#[derive(Debug)]
+pub struct Outside(pub Ports);
+
+impl Caller for Outside {
+    fn call<'a>(
+        &'a self,
+        destination: &'a Destination,
+        delivery: &'a Delivery,
+        _: Moment,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
+        Box::pin(async move {
+            let terms = destination.terms();
+            let ports = self.0.with_patience(terms.timeout);
+            let call = ports.mutated(Call::Deliver(Box::new(delivery.clone())));
+            let Call::Deliver(carried) = call.clone() else { return Called::NotDone { retry_after: None } };
+            let sent = carried.clone();
+            let effect = move |inner: &mut Inner, now: i64| {
+                let habits = if inner.calm { super::callee::Habits::default() } else { inner.config.habits };
+                let Inner { callees, rng, .. } = inner;
+                Some(callees.receive(&sent, &terms, habits, now, rng))
+            };
+            // Without a connection there is no call. Once it was sent, silence says nothing.
+            let lost = Answered { called: Called::Unclear { retry_after: None }, number: 0 };
+            let answers = Answers { lost: Some(Some(lost)), ..Answers::only(None) };
+            let answered = ports.call(ports.edge("call destination", true, Side::Callee), answers, effect).await;
+            let called = answered.map_or(Called::NotDone { retry_after: None }, |answered| answered.called);
+            if let (Some(answered), Called::NotDone { .. } | Called::Refused { .. }) = (answered, called) {
+                ports.world.lock().callees.heard_not_done(&carried, answered.number);
+            }
+            let called = ports.note_reply(&call, Reply::Called(called)).called();
+            ports.nap().await;
+            called
+        })
+    }
+}
