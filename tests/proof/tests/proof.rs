@@ -196,7 +196,7 @@ fn the_simulator_notices_a_relay_that_never_sends() {
 }
 
 /// Two processes that call at once, a call without its guard, a first call that nobody notes, an unclear call that counts as
-/// not made, a window that never ends, a retry that forgets what was called.
+/// not made, a window that never ends.
 #[test]
 fn the_simulator_notices_what_is_taken_out_of_the_dispatcher() {
     let noticed = [
@@ -205,7 +205,6 @@ fn the_simulator_notices_what_is_taken_out_of_the_dispatcher() {
         "guard-notes-no-first-call",
         "unclear-counts-as-not-done",
         "window-ignored",
-        "retry-always-removes-guards",
     ];
     for name in noticed {
         assert!(first_broken(&named(name), 0..32).is_some(), "{name} is not noticed within 32 days");
