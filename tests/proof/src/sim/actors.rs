@@ -24,14 +24,14 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::sync::{Notify, Semaphore};
 
 use super::config::Config;
-use super::handler::{Ledger, ROUTED};
+use super::handler::{Ledger, ROUTED, ROUTED_ABROAD};
 use super::ports::{Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
+use super::remote;
 use super::sqs::{Lane, QueuePair, Receipt};
 use super::world::{Inner, World};
 use crate::label::Role;
@@ -214,7 +214,7 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     let timing = ports.timing();
     let handlers = Handlers::new().with(Ledger(ports.world.clone()));
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    let remote = RemoteHandlers::none();
+    let remote = remote::handlers(ports);
     WorkerParts { store, queue, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
@@ -226,11 +226,11 @@ pub(super) fn routing(world: &World) -> Routing {
             RouteSet::parse(nothing, Offered { handlers: &[], urls: false }).expect("a set without routes is a set"),
         )
     });
-    let Config { unrouted, effects, .. } = world.lock().config;
+    let Config { unrouted, effects, abroad, .. } = world.lock().config;
     if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
         Routing::Set(Arc::clone(&NOTHING))
     } else if effects {
-        Routing::Set(Arc::clone(&ROUTED))
+        Routing::Set(Arc::clone(if abroad.is_some() { &ROUTED_ABROAD } else { &ROUTED }))
     } else {
         Routing::Handlers
     }

@@ -57,6 +57,9 @@ pub struct Config {
     pub unrouted: Option<(i64, i64)>,
     /// Whether plans have effects, and events are forwarded.
     pub effects: bool,
+    /// Calls that a handler in another language does not take, in ten thousand. On a day with effects it plans the events
+    /// of some endpoints; `None` without it.
+    pub abroad: Option<u32>,
     /// What the documents of the destinations say.
     pub conditions: Conditions,
     /// How those documents are edited.
@@ -122,6 +125,7 @@ impl Config {
             rollout: None,
             unrouted: None,
             effects: false,
+            abroad: None,
             conditions: Conditions::CALM,
             edits: Vec::new(),
             habits: Habits::default(),
@@ -170,6 +174,7 @@ impl Config {
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
             effects: rng.chance(7_500),
+            abroad: draw_abroad(rng),
             conditions: Conditions::draw(rng),
             edits: draw_edits(rng),
             habits: draw_habits(rng),
@@ -299,6 +304,10 @@ fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
         let side = rng.pick(&[Side::Callee, Side::Callee, Side::Documents]);
         outages.push(Outage { side, from, until: from + rng.between(MINUTE, 8 * HOUR) });
     }
+    if rng.chance(4_000) {
+        let from = rng.between(0, DAY);
+        outages.push(Outage { side: Side::Handler, from, until: from + rng.between(MINUTE, 12 * HOUR) });
+    }
     outages
 }
 
@@ -312,6 +321,11 @@ fn draw_edits(rng: &mut Rng) -> Vec<Edit> {
         Edit { destination: rng.below(DESTINATIONS.len()), from, until, edited }
     };
     (0..count).map(edit).collect()
+}
+
+fn draw_abroad(rng: &mut Rng) -> Option<u32> {
+    let (there, refuses) = (rng.chance(5_000), rng.pick(&[0, 200, 2_000]));
+    there.then_some(refuses)
 }
 
 fn draw_habits(rng: &mut Rng) -> Habits {
@@ -338,6 +352,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),
         lease: Millis(rng.between(62_500, 300_000)),
         resend_interval_max: Millis(rng.between(300_000, 6 * HOUR)),
+        handler_away_max: Millis(rng.pick(&[10 * MINUTE, 2 * HOUR, 24 * HOUR])),
         ..Timing::standard()
     };
     if rng.chance(5_000) {
@@ -351,6 +366,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
     let effect_retention = provider_window + commit_age_max + rng.between(MINUTE, HOUR);
     let resend_interval_max = rng.between(60_000, delivery_retention / 96 - 1);
     let key_margin = rng.between(2 * MINUTE, 30 * MINUTE);
+    let handler_away_max = rng.between(MINUTE, delivery_retention / standard.attempts_max - 1);
     Timing {
         clock_skew_max: Millis(5_000),
         zombie_age_max: Millis(MINUTE),
@@ -365,6 +381,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         commit_age_max: Millis(commit_age_max),
         delivery_retention: Millis(delivery_retention),
         effect_retention: Millis(effect_retention),
+        handler_away_max: Millis(handler_away_max),
         dispatcher_timeout: Millis(45_000),
         effects_visibility_timeout: Millis(rng.between(270_000, 400_000)),
         key_margin: Millis(key_margin),

@@ -29,6 +29,8 @@ pub enum Side {
     Documents,
     /// The third parties.
     Callee,
+    /// The handler in another language.
+    Handler,
 }
 
 /// One remote call of a function, as the grid names it.

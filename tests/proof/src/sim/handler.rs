@@ -10,7 +10,7 @@ use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionF
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_runtime::route::{Offered, RouteSet};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::destination::DESTINATIONS;
 use super::provider::facts_in;
@@ -27,27 +27,40 @@ pub const EFFECT: &str = "effect";
 pub const TOTAL: &str = "total";
 
 /// The set of a day with effects. Events of one provider are forwarded, besides.
-pub(super) static ROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| {
-    let route = |name: &str, endpoints: &str, forward: Option<&str>| {
+pub(super) static ROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(false));
+
+/// The same, but the events of some endpoints go to a handler in another language.
+pub(super) static ROUTED_ABROAD: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(true));
+
+fn routed(abroad: bool) -> Arc<RouteSet> {
+    let here = json!({"builtin": LEDGER});
+    let there = if abroad { json!({"lambda": LEDGER}) } else { here.clone() };
+    let route = |name: &str, endpoints: &[&str], handler: &Value, forward: &[&str]| {
         let mut route = json!({
-            "name": name, "consumer": LEDGER, "endpoints": [endpoints], "handler": {"builtin": LEDGER},
-            "destinations": DESTINATIONS,
+            "name": name, "consumer": LEDGER, "endpoints": endpoints, "handler": handler, "destinations": DESTINATIONS,
         });
-        if let Some(destination) = forward {
-            route["forward"] = json!([destination]);
+        if !forward.is_empty() {
+            route["forward"] = json!(forward);
         }
         route
     };
-    let routes = [route("forwarded", FORWARDED, Some("crm")), route("the rest", "*", None)];
+    let routes = [
+        route("forwarded", &[FORWARDED], &here, &["crm"]),
+        route("abroad", &ABROAD, &there, &[]),
+        route("the rest", &["*"], &here, &[]),
+    ];
     let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
     Arc::new(RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false }).expect("the set of a day is valid"))
-});
+}
 
 /// The name of the handler.
 const LEDGER: &str = "ledger";
 
 /// The endpoint whose events are forwarded.
 const FORWARDED: &str = "github";
+
+/// The endpoints whose events another language handles, on some days.
+const ABROAD: [&str; 2] = ["stripe", "meta_whatsapp"];
 
 /// The destinations that a fact has an effect at, on a day with effects.
 fn destinations_of(fact: &str) -> &'static [&'static str] {

@@ -9,7 +9,7 @@
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
 //! | [`destination`], [`callee`], [`effects`] | where effects go, what the third parties there do, the dispatcher |
-//! | [`actors`], [`handler`] | providers, functions, the operator, the TTL; the business rule |
+//! | [`actors`], [`handler`], `remote` | providers, functions, the operator, the TTL; the business rule, here and there |
 //! | [`interference`] | other processes that act in between |
 //! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
 
@@ -27,6 +27,7 @@ pub mod interference;
 pub mod invariants;
 pub mod ports;
 pub mod provider;
+mod remote;
 pub mod rng;
 pub mod sqs;
 pub mod tables;

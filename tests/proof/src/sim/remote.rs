@@ -1,0 +1,82 @@
+//! The business rule of a day as a handler in another language: it is asked and answers with JSON, and is away at times.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+
+use hookonce_protocol::plan::{Event, Snapshot};
+use hookonce_runtime::handler::{Handler as _, HandlerError};
+use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
+use serde_json::{Value, from_value, json};
+
+use super::answers::Answers;
+use super::fault::Side;
+use super::handler::Ledger;
+use super::ports::Ports;
+use super::world::Inner;
+
+/// The handlers in other languages that a process can call.
+pub(super) fn handlers(ports: &Ports) -> RemoteHandlers {
+    RemoteHandlers { lambda: Some(Box::new(Abroad(ports.clone()))), url: None }
+}
+
+/// The handler as a process reaches it.
+#[derive(Debug)]
+struct Abroad(Ports);
+
+impl CallHandler for Abroad {
+    fn call<'a>(
+        &'a self,
+        _: &'a str,
+        request: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, CallError>> + Send + 'a>> {
+        Box::pin(async move {
+            let Self(ports) = self;
+            let takes_it = |inner: &mut Inner, _| {
+                let busy = if inner.calm { 0 } else { inner.config.abroad.unwrap_or(0) };
+                !inner.rng.chance(busy)
+            };
+            let edge = ports.edge("call handler", false, Side::Handler);
+            if !ports.call(edge, Answers::only(false), takes_it).await {
+                ports.saw("plan -> handler away");
+                return Err(CallError::Away("it takes no calls".into()));
+            }
+            let ledger = Ledger(ports.world.clone());
+            // What panics here is a process of its own.
+            let answer = catch_unwind(AssertUnwindSafe(|| answer(&ledger, &request)));
+            let answer = answer.map_err(|_| CallError::Crashed("it has crashed".into()))?;
+            answer.map_err(|error| CallError::Crashed(error.into()))
+        })
+    }
+}
+
+/// What the handler answers to a request.
+fn answer(ledger: &Ledger, request: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let asked: Value = serde_json::from_slice(request)?;
+    let event: Event = from_value(asked["event"].clone())?;
+    let shown: Snapshot = from_value(json!({ "items": asked["items"] }))?;
+    let mut answer = said(ledger, &event, &shown)?;
+    answer["request"] = asked["request"].clone();
+    serde_json::to_vec(&answer)
+}
+
+/// What it says of an event, once it was shown these items.
+fn said(ledger: &Ledger, event: &Event, shown: &Snapshot) -> serde_json::Result<Value> {
+    let failed = |HandlerError { code, retryable }| Ok(json!({"error": {"code": code, "retryable": retryable}}));
+    let fact = match ledger.recognise(event) {
+        Ok(Some(fact)) => fact,
+        Ok(None) => return Ok(json!({"ignore": true})),
+        Err(error) => return failed(error),
+    };
+    let reads = ledger.reads(event, &fact);
+    if shown.items().count() < reads.len() {
+        return Ok(json!({ "fact": fact, "reads": reads }));
+    }
+    match ledger.plan(event, &fact, shown) {
+        Ok(plan) => {
+            let mut answer = serde_json::to_value(plan)?;
+            answer["fact"] = fact.into();
+            Ok(answer)
+        }
+        Err(error) => failed(error),
+    }
+}
