@@ -203,7 +203,7 @@ async fn a_source_that_is_down_is_asked_once_in_a_pause() {
         assert_eq!(webhook.handle(send(&format!("evt_{index}"), genuine)).await.status_code, 200);
         assert_eq!(webhook.handle(send("evt_forged", "a guess")).await.status_code, 401);
     }
-    assert_eq!(harness.endpoints.fetches(), 2, "otherwise each delivery would wait for a time-out");
+    assert_eq!(harness.endpoints.fetches(), 2, "otherwise each delivery would wait for a timeout");
     harness.clock.advance(Millis::seconds(10));
     assert_eq!(webhook.handle(send("evt_last", genuine)).await.status_code, 200);
     assert_eq!(harness.endpoints.fetches(), 3, "it is asked again");

@@ -33,7 +33,7 @@ const SEQUENCES: u32 = 12;
 /// Index shards in this test.
 const SHARDS: u16 = 2;
 
-/// A table of one's own, and the attributes of its key.
+/// A user table, and the attributes of its key.
 const ORDERS: &str = "orders";
 const KEY: [&str; 2] = ["shop", "order"];
 
@@ -72,7 +72,7 @@ fn due(shard: u16, until: i64) -> DueQuery {
     DueQuery { state: DueState::Pending, shard, until: EpochMs(until), after: None, limit: 100 }
 }
 
-/// The first three are items of the domain table, the others of a table of one's own. Numbers of keys are written in
+/// The first three are items of the domain table, the others of a user table. Numbers of keys are written in
 /// several ways.
 fn item(number: usize) -> ItemRef {
     let own = |order: &str| {

@@ -58,7 +58,7 @@ impl Handler for Mended {
     }
 }
 
-fn mended() -> Handlers {
+fn repaired() -> Handlers {
     Handlers::new().with(Mended)
 }
 
@@ -84,7 +84,7 @@ async fn a_poison_deploy_kills_50_of_500_events_and_after_the_fix_all_are_applie
     work_through(&harness).await;
     let dead: Vec<_> = harness.records().await.into_values().filter(|it| it.status == Status::Dead).collect();
     assert_eq!(dead.len(), 50);
-    harness.handlers = mended;
+    harness.handlers = repaired;
     let (store, retry) = (harness.stack.store(), order(Ordered::Retry, ""));
     for dead in &dead {
         assert_eq!(operate(&store, dead, &retry, &harness.timing, &harness.clock).await, Operated::Done);

@@ -1,4 +1,4 @@
-//! Plans, end to end: tables of one's own, checks, and events that come out of order.
+//! Plans, end to end: user tables, checks, and events that come out of order.
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use futures::future::join_all;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::routes::MemoryRoutes;
 use crate::support::{Delivery, Gate, Harness, Operation, Script};
 
-/// Books payments of orders, and keeps the latest version of documents, in tables of one's own.
+/// Books payments of orders, and keeps the latest version of documents, in user tables.
 #[derive(Debug, Clone, Copy)]
 struct Shop;
 
@@ -114,7 +114,7 @@ async fn stored(harness: &Harness, item: &ItemRef, attribute: &str) -> i64 {
 /// Copies of each event race at the function's edge, their hints reach two workers at once, and workers die or lose replies
 /// around the commit.
 #[tokio::test]
-async fn an_event_takes_effect_once_in_a_table_of_ones_own_under_racing_duplicates() {
+async fn an_event_takes_effect_once_in_a_user_table_under_racing_duplicates() {
     let harness = stack().await;
     harness.deliver(&changed("terms", 1)).await;
     harness.settle().await;

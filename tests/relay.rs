@@ -258,7 +258,7 @@ async fn silent_queue() -> (String, Arc<Mutex<BTreeSet<String>>>) {
     (url, asked)
 }
 
-/// The queue hangs, and Lambda ends the function at its time-out. What was re-armed was also tried: otherwise it would
+/// The queue hangs, and Lambda ends the function at its timeout. What was re-armed was also tried: otherwise it would
 /// wait for twice as long without a hint.
 #[tokio::test]
 async fn nothing_is_rearmed_that_is_not_tried() {

@@ -83,7 +83,7 @@ def functions(stack):
         trusted = client("iam").get_role(RoleName=stack.ids[logical.replace("Function", "Role")])["Role"]
         yield logical, "binary", found["Handler"], handler
         yield logical, "runtime", found["Runtime"], "provided.al2023"
-        yield logical, "time-out", found["Timeout"], seconds
+        yield logical, "timeout", found["Timeout"], seconds
         yield logical, "role", found["Role"], trusted["Arn"]
         service = [item["Principal"] for item in trusted["AssumeRolePolicyDocument"]["Statement"]]
         yield logical, "who may take the role", service, [{"Service": "lambda.amazonaws.com"}]
@@ -151,7 +151,7 @@ def gateway(stack):
     yield "Gateway", "routes", [route["RouteKey"] for route in routes], ["ANY /webhooks/{endpoint}"]
     integration, = client("apigatewayv2").get_integrations(**api)["Items"]
     yield "Gateway", "payload", integration["PayloadFormatVersion"], "2.0"
-    yield "Gateway", "time-out", integration["TimeoutInMillis"], 29_000
+    yield "Gateway", "timeout", integration["TimeoutInMillis"], 29_000
     webhook = stack.attribute(["WebhookFunction", "Arn"])
     yield "Gateway", "function", f"/{webhook}/" in integration["IntegrationUri"], True
     stage, = client("apigatewayv2").get_stages(**api)["Items"]

@@ -42,7 +42,7 @@ async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
     what_can_never_be_carried_out_is_invalid(&store).await;
     domain_items_are_read_in_any_number(&store).await;
-    a_commit_spans_tables_of_ones_own(&store).await;
+    a_commit_spans_user_tables(&store).await;
     a_check_changes_nothing_and_cancels_everything(&store).await;
 }
 
@@ -334,7 +334,7 @@ async fn committed(store: &impl Store, plan: Plan) -> Committed {
 }
 
 /// Every kind of key, every kind of action, in one transaction with the domain table.
-async fn a_commit_spans_tables_of_ones_own(store: &impl Store) {
+async fn a_commit_spans_user_tables(store: &impl Store) {
     let kind = |name: &str, kind| KeyAttribute { name: name.to_owned(), kind };
     let orders = KeySchema { partition: kind("shop", KeyKind::Text), sort: Some(kind("order", KeyKind::Number)) };
     let blobs = KeySchema { partition: kind("hash", KeyKind::Bytes), sort: None };

@@ -109,7 +109,7 @@ fn a_plan_is_checked_before_it_is_committed() {
 }
 
 #[test]
-fn a_key_is_the_tenants_or_that_of_a_table_of_ones_own() {
+fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
     for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", "#trail#x", &long] {
         let said = said(&json!({ "key": key, "action": "delete" }));
@@ -211,7 +211,7 @@ fn what_dynamodb_refuses_is_refused_before_it() {
         assert_eq!(put("a", sound.clone()), "", "{sound}");
     }
     let set = "holds a set that is empty or has a member twice";
-    let number = "holds a number that is none, or has more than 38 digits or a power of ten beyond 125";
+    let number = "holds an invalid number: not a number, more than 38 digits, or an exponent beyond 125";
     for (faulty, expected) in [
         (json!({ "SS": [] }), set),
         (json!({ "SS": ["a", "b", "a"] }), set),

@@ -23,13 +23,13 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
         (TimingViolation::WorkerTimeoutTooShort, Timing { worker_timeout: Millis(29_999), ..whole }),
-        (TimingViolation::DeliveryRetentionTooShort, Timing { handler_away_max: Millis::days(3), ..whole }),
+        (TimingViolation::HandlerAwayTooLong, Timing { handler_away_max: Millis::days(3), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
         (
             TimingViolation::DeliveryRetentionTooShort,
             Timing { provider_window: Millis::days(35), effect_retention: Millis::days(99), ..whole },
         ),
-        (TimingViolation::DeliveryRetentionTooShort, Timing { zombie_age_max: Millis::days(6), ..whole }),
+        (TimingViolation::ZombieAgeTooLong, Timing { zombie_age_max: Millis::hours(9), ..whole }),
         (TimingViolation::AcceptAge, Timing { accept_age_max: Millis::days(7), ..whole }),
         (
             TimingViolation::AcceptAge,

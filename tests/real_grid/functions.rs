@@ -37,7 +37,7 @@ use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::wire::Proxy;
 
-/// The webhook's time-outs. The deployed ones are short because a provider waits. A busy machine may be slower than
+/// The webhook's timeouts. The deployed ones are short because a provider waits. A busy machine may be slower than
 /// AWS, and a call that fails by itself is not the fault of the point under test.
 const TIMEOUTS: [(&str, &str); 4] = [
     ("HOOKONCE_CLAIM_TIMEOUT_MS", "10000"),

@@ -176,7 +176,7 @@ async fn nonsense_harms_only_its_own_records_and_replay_mends_them() {
     let logs = Logs::catch("warn");
     harness.settle().await;
     let told = logs.take();
-    assert!(told.contains("is no object of the known fields") && !told.contains("done"), "{told}");
+    assert!(told.contains("is not an object with `request` and known fields only") && !told.contains("done"), "{told}");
     let tables = harness.tables().await;
     for id in ["#msg_even", "#msg_local"] {
         assert_eq!(tables.record(id).outcome, Some(Outcome::Applied), "{id}");

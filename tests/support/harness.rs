@@ -60,7 +60,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// How long one call of the relay takes at most, as it counts on.
 pub(crate) const CALL_MAX: Millis = Millis::seconds(2);
 
-/// The relay's time-out.
+/// The relay's timeout.
 pub(crate) const RELAY_TIMEOUT: Millis = Millis::seconds(60);
 
 /// Providers whose endpoint has the provider's name.
@@ -115,7 +115,7 @@ impl Harness {
         Self {
             stack: TestStack::new().await,
             clock: Clock::new(1),
-            // A slow machine adds no fault of its own: `deadlines` tests the deployed time-out, in virtual time.
+            // A slow machine adds no fault of its own: `deadlines` tests the deployed timeout, in virtual time.
             timing: Timing { shards: 2, shards_read: 2, webhook_timeout: Millis::seconds(60), ..Timing::standard() },
             budget: Budget::standard(),
             endpoints,

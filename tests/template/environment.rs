@@ -88,9 +88,9 @@ fn drifted(template: &Template) -> Vec<String> {
     let webhook = done(&template.property("WebhookFunction", &["Timeout"]));
     let window = Some(Timing::standard().batching_window.as_seconds());
     [
-        ("the gateway's time-out", done(&gateway["TimeoutInMillis"]), webhook.map(|seconds| 1_000 * seconds)),
+        ("the gateway's timeout", done(&gateway["TimeoutInMillis"]), webhook.map(|seconds| 1_000 * seconds)),
         (
-            "the worker's time-out",
+            "the worker's timeout",
             done(&template.property("WorkerFunction", &["Timeout"])),
             passed("HOOKONCE_WORKER_TIMEOUT_SECONDS"),
         ),
@@ -100,7 +100,7 @@ fn drifted(template: &Template) -> Vec<String> {
             passed("HOOKONCE_VISIBILITY_SECONDS"),
         ),
         (
-            "the dispatcher's time-out",
+            "the dispatcher's timeout",
             done(&template.property("DispatcherFunction", &["Timeout"])),
             passed("HOOKONCE_DISPATCHER_TIMEOUT_SECONDS"),
         ),

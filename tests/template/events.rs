@@ -30,7 +30,7 @@ fn mappings(template: &Template) -> Vec<String> {
             let queue = mapping["Queue"].as_str().unwrap_or_default().trim_end_matches(".Arn").to_owned();
             let visibility = template.property(&queue, &["VisibilityTimeout"]).as_i64().unwrap_or(0);
             let window = mapping["MaximumBatchingWindowInSeconds"].as_i64().unwrap_or(i64::MAX / 2);
-            require(visibility >= 6 * timeout + window, "visibility below six time-outs and the batching window");
+            require(visibility >= 6 * timeout + window, "visibility below six timeouts and the batching window");
         }
     }
     if count != 3 {

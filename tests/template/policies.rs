@@ -207,7 +207,7 @@ fn a_function_has_no_rights_beside_its_role() {
 fn wildcards(template: &Template) -> Vec<String> {
     let mut findings = Vec::new();
     for role in template.resources("AWS::IAM::Role") {
-        // What handlers need beyond the template, such as tables of one's own, is the user's to allow, and the worker's alone.
+        // What handlers need beyond the template, such as user tables, is the user's to allow, and the worker's alone.
         // The same holds of what effects need, and the dispatcher.
         let managed = template.raw(&["Resources", role, "Properties", "ManagedPolicyArns"]);
         let users_own = |condition: &str, parameter: &str| json!({ "Fn::If": [condition, [{ "Ref": parameter }], { "Ref": "AWS::NoValue" }] });

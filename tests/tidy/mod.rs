@@ -4,6 +4,7 @@
 //! on a planted violation, which shows that the rule can find something.
 
 mod arrows;
+mod clauses;
 mod codes;
 mod documents;
 mod modules;

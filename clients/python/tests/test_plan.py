@@ -37,7 +37,7 @@ def every_kind(items: Items) -> Plan:
     return plan
 
 
-def a_check_of_ones_own(items: Items) -> Plan:
+def a_check_of_a_user_table(items: Items) -> Plan:
     plan = Plan()
     plan.update(ItemKey("acme#note#1"), add={"count": 1})
     plan.check(ORDER).as_seen(items, "state")
@@ -56,7 +56,7 @@ def sets_under_typed_keys(items: Items) -> Plan:
 
 BUILT: dict[str, Callable[[Items], Plan]] = {
     "every kind of write and condition": every_kind,
-    "a check of an item of one's own, as it was read": a_check_of_ones_own,
+    "a check of an item of a user table, as it was read": a_check_of_a_user_table,
     "sets of every type under typed keys, with a version": sets_under_typed_keys,
 }
 

@@ -49,7 +49,7 @@ function everyKind(items: Items): Plan {
   return plan;
 }
 
-function checkOfOnesOwn(items: Items): Plan {
+function checkOfAUserTable(items: Items): Plan {
   const plan = new Plan();
   plan.update(new ItemKey("acme#note#1"), { add: { count: 1 } });
   plan.check(ORDER).asSeen(items, "state");
@@ -68,7 +68,7 @@ function setsUnderTypedKeys(items: Items): Plan {
 
 const BUILT: { [name: string]: (items: Items) => Plan } = {
   "every kind of write and condition": everyKind,
-  "a check of an item of one's own, as it was read": checkOfOnesOwn,
+  "a check of an item of a user table, as it was read": checkOfAUserTable,
   "sets of every type under typed keys, with a version": setsUnderTypedKeys,
 };
 

@@ -17,7 +17,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 use crate::DispatcherFunction;
 
-/// How long one call of the store or the queue may take, including the SDK's retries. Far below the function's time-out.
+/// How long one call of the store or the queue may take, including the SDK's retries. Far below the function's timeout.
 const CALL_MAX: Millis = Millis::seconds(2);
 
 /// How long the call that reads a destination may take.

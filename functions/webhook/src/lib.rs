@@ -239,7 +239,10 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
     fn count_fallbacks(&self, endpoint: &Endpoint, delivery: &VerifiedDelivery, key: &RecordKey) {
         for (fallback, events) in fallbacks(delivery) {
             let reason = fallback.code();
-            tracing::warn!(endpoint.id = %endpoint.id, record.key = %key, reason, events, "kept without an id of its own");
+            tracing::warn!(
+                endpoint.id = %endpoint.id, record.key = %key, reason, events,
+                "an event was kept although it lacks an id or cannot be read"
+            );
             let mut counts = Counts::default();
             counts.add("key_fallback", events);
             counts.code(reason);

@@ -22,7 +22,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 use crate::WorkerFunction;
 
-/// How long one call may take, including the SDK's retries. Far below the function's time-out.
+/// How long one call may take, including the SDK's retries. Far below the function's timeout.
 const CALL_MAX: Millis = Millis::seconds(8);
 
 /// How long the calls that read the route set may take, each.

@@ -39,7 +39,7 @@ const SHOWN_BYTES_MAX: usize = 3;
 pub struct Scope {
     /// The items that it asked for.
     pub shown: BTreeSet<ItemRef>,
-    /// The tables of one's own that it may use, with their keys.
+    /// The user tables that it may use, with their keys.
     pub tables: BTreeMap<TableAlias, KeySchema>,
     /// The destinations that it may send effects to.
     pub destinations: BTreeSet<DestinationId>,
@@ -59,7 +59,7 @@ pub enum PlanError {
     Write {
         /// Its place in the plan.
         index: usize,
-        /// Its table of one's own.
+        /// Its user table.
         table: Option<TableAlias>,
         /// What is wrong with it.
         fault: Fault,
@@ -69,7 +69,7 @@ pub enum PlanError {
     Check {
         /// Its place in the plan.
         index: usize,
-        /// Its table of one's own.
+        /// Its user table.
         table: Option<TableAlias>,
         /// What is wrong with it.
         fault: Fault,

@@ -79,7 +79,7 @@ pub enum Called {
         /// The status of its answer.
         status: u16,
     },
-    /// Nobody can tell, and another try may: a time-out, a broken connection, an error on its side.
+    /// Nobody can tell, and another try may: a timeout, a broken connection, an error on its side.
     Unclear {
         /// How long it asks to wait.
         retry_after: Option<Millis>,

@@ -22,7 +22,7 @@ pub const EFFECT_BYTES_MAX: usize = 64 * 1024;
 /// The longest path of an effect, in bytes.
 pub const EFFECT_PATH_BYTES_MAX: usize = 1_024;
 
-/// The id of a destination: one address outside, its promise, its secrets and its time-outs.
+/// The id of a destination: one address outside, its promise, its secrets and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DestinationId(EndpointId);

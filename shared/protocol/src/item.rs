@@ -39,7 +39,7 @@ pub enum ValueFault {
     #[error("holds a set that is empty or has a member twice")]
     Set,
     /// A number that is none, or that has too many digits.
-    #[error("holds a number that is none, or has more than {NUMBER_DIGITS_MAX} digits or a power of ten beyond 125")]
+    #[error("holds an invalid number: not a number, more than {NUMBER_DIGITS_MAX} digits, or an exponent beyond 125")]
     Number,
     /// A null that is not `true`.
     #[error("holds a NULL that is not true")]

@@ -36,12 +36,12 @@ pub enum Refusal {
     #[error("only DEAD records can be discarded")]
     NotDiscardable,
     /// The effect may already have been applied.
-    #[error("its effect may already have been applied; check the business data, then retry it with accept_duplicate")]
+    #[error("its effect may already have been applied; check the business data, then pass --accept-duplicate")]
     EffectUnknown,
     /// Another body came under the id of a first one.
     #[error(
-        "somebody else may have written this body or the first one; compare both, then name the record by its key and \
-         retry it with accept_other_body"
+        "this body or the first one may be forged; compare both, then name this record with --key and pass \
+         --accept-other-body"
     )]
     OtherBody,
     /// Without the payload, nothing can run again.

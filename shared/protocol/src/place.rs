@@ -1,4 +1,4 @@
-//! Names of items that a handler reads and writes: in the domain table by text, in a table of one's own by the
+//! Names of items that a handler reads and writes: in the domain table by text, in a user table by the
 //! attributes of its key.
 
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ pub const ALIAS_BYTES_MAX: usize = 32;
 /// The longest sort key, in bytes. DynamoDB accepts no longer one.
 pub const SORT_KEY_BYTES_MAX: usize = 1_024;
 
-/// The name by which handlers and routes call a table of one's own. The worker's configuration says which table it is.
+/// The name by which handlers and routes call a user table. The worker's configuration says which table it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TableAlias {
@@ -76,7 +76,7 @@ impl fmt::Debug for TableAlias {
     }
 }
 
-/// The key of an item: text in the protocol's two tables, key attributes in a table of one's own.
+/// The key of an item: text in the protocol's two tables, key attributes in a user table.
 ///
 /// Every key has a text, and two keys of one table are the same exactly if their texts are: `1`, `1.0` and `1e0` are
 /// one number.
@@ -232,7 +232,7 @@ impl From<ItemKey> for Key {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ItemRef {
-    /// The table of one's own. None is the domain table.
+    /// The user table. None is the domain table.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// Its key.
@@ -245,7 +245,7 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
 }
 
 impl ItemRef {
-    /// The item with these key attributes in a table of one's own.
+    /// The item with these key attributes in a user table.
     pub fn own<const N: usize>(table: TableAlias, key: [(&str, Value); N]) -> Self {
         Self { table: Some(table), key: Key::of(crate::item::fields(key)) }
     }
@@ -314,7 +314,7 @@ pub enum PlaceFault {
     Attributes,
     /// A part of the key that DynamoDB refuses.
     #[error(
-        "a part of the key is empty, no number of 38 digits, or longer than {ITEM_KEY_BYTES_MAX} bytes \
+        "a part of the key is empty, not a number of at most 38 digits, or longer than {ITEM_KEY_BYTES_MAX} bytes \
          ({SORT_KEY_BYTES_MAX} for a sort key)"
     )]
     Size,
@@ -340,7 +340,7 @@ pub struct KeyAttribute {
     pub kind: KeyKind,
 }
 
-/// The key of a table of one's own.
+/// The key of a user table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeySchema {
     /// The partition key.

@@ -19,7 +19,7 @@
 //!  "effects": [{"effect": "receipt", "destination": "receipts", "payload": {"invoice": "in_1"}}]}
 //! ```
 //!
-//! A key that is text names an item of the domain table; a key of attributes names one of a table of one's own. Unknown
+//! A key that is text names an item of the domain table; a key of attributes names one of a user table. Unknown
 //! fields are refused. `schemas/plan.json` describes both forms to other languages.
 
 use std::cmp::Ordering;
@@ -188,11 +188,11 @@ pub struct Plan {
     pub when_condition_fails: WhenConditionFails,
 }
 
-/// One write of a handler, in the domain table or in a table of one's own.
+/// One write of a handler, in the domain table or in a user table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainWrite {
-    /// The table of one's own. None is the domain table.
+    /// The user table. None is the domain table.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// The key.
@@ -212,7 +212,7 @@ pub struct DomainWrite {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// The table of one's own. None is the domain table.
+    /// The user table. None is the domain table.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub table: Option<TableAlias>,
     /// The key.

@@ -18,9 +18,9 @@ pub struct Timing {
     pub claim_timeout: Millis,
     /// The total time of a send, including retries.
     pub send_timeout: Millis,
-    /// The time-out of the webhook function.
+    /// The timeout of the webhook function.
     pub webhook_timeout: Millis,
-    /// The time-out of the worker function.
+    /// The timeout of the worker function.
     pub worker_timeout: Millis,
     /// How long the event source waits to fill a batch.
     pub batching_window: Millis,
@@ -44,7 +44,7 @@ pub struct Timing {
     pub effect_retention: Millis,
     /// How long a record waits uncounted while its handler is away. After that, finding it away counts as a failure.
     pub handler_away_max: Millis,
-    /// The time-out of the dispatcher function.
+    /// The timeout of the dispatcher function.
     pub dispatcher_timeout: Millis,
     /// The visibility timeout of the effects queue. After it, the process that had a pass is gone.
     pub effects_visibility_timeout: Millis,
@@ -82,6 +82,9 @@ pub const SHARDS_MIN: u16 = 16;
 
 /// The most shards. Each is one more query in every run of the relay.
 pub const SHARDS_MAX: u16 = 1_024;
+
+/// How many times a duration must fit into the delivery retention, if a record must never expire because of it.
+const FAR: i64 = 96;
 
 impl Timing {
     /// The default values.
@@ -160,9 +163,12 @@ impl Timing {
             ),
             (
                 TimingViolation::DeliveryRetentionTooShort,
-                self.delivery_retention.0 > window + self.zombie_age_max.0 + skew
-                    && self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(96)
-                    && self.delivery_retention.0 > self.handler_away_max.0.saturating_mul(self.attempts_max),
+                self.delivery_retention.0 > window + self.zombie_age_max.0 + skew,
+            ),
+            (TimingViolation::ZombieAgeTooLong, self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(FAR)),
+            (
+                TimingViolation::HandlerAwayTooLong,
+                self.delivery_retention.0 > self.handler_away_max.0.saturating_mul(self.attempts_max),
             ),
             (
                 TimingViolation::AcceptAge,
@@ -175,7 +181,7 @@ impl Timing {
             (TimingViolation::DeadLetterRetentionTooShort, self.dead_letter_retention.0 > self.queue_retention.0),
             (
                 TimingViolation::ResendIntervalTooLong,
-                self.resend_interval_max.0.saturating_mul(96) < self.delivery_retention.0
+                self.resend_interval_max.0.saturating_mul(FAR) < self.delivery_retention.0
                     && self.resend_interval_max.0 >= self.lease.0,
             ),
             (
@@ -206,25 +212,32 @@ impl Timing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum TimingViolation {
     /// Q1, lower half.
-    #[error("the webhook time-out must be longer than the claim's and the send's time-outs together plus 300 ms")]
+    #[error("the webhook timeout must be longer than the claim's and the send's timeouts together plus 300 ms")]
     WebhookTimeoutTooShort,
     /// Q1, upper half.
-    #[error("the webhook time-out must be shorter than the provider's")]
+    #[error("the webhook timeout must be shorter than the provider's")]
     WebhookTimeoutTooLong,
     /// Q2.
-    #[error("the lease must be at least the webhook time-out plus twice the clock skew")]
+    #[error("the lease must be at least the webhook timeout plus twice the clock skew")]
     LeaseTooShort,
     /// Q3.
-    #[error("the queue's visibility timeout must be at least six worker time-outs plus the batching window")]
+    #[error("the queue's visibility timeout must be at least six worker timeouts plus the batching window")]
     VisibilityTooShort,
     /// Q11.
-    #[error("the worker time-out must be at least 30 seconds, so that there is time for each call of a handler")]
+    #[error("the worker timeout must be at least 30 seconds, so that there is time for each call of a handler")]
     WorkerTimeoutTooShort,
-    /// Q4 and Q8.
+    /// Q4.
     #[error(
-        "the delivery retention must be longer than the provider's window and the accept age, plus the zombie age and twice the clock skew, far longer than the zombie age, and longer than a record may wait for its handler between all its attempts"
+        "the delivery retention must be longer than the longer of the provider's window and the accept age, plus the \
+         zombie age and twice the clock skew"
     )]
     DeliveryRetentionTooShort,
+    /// Q8.
+    #[error("the delivery retention must be longer than {FAR} times the zombie age")]
+    ZombieAgeTooLong,
+    /// A record must not expire while its handler is away.
+    #[error("the delivery retention must be longer than the longest wait for a handler times the attempts")]
+    HandlerAwayTooLong,
     /// Q5.
     #[error("the accept age must be longer than the queue's retention and shorter than the delivery retention")]
     AcceptAge,
@@ -237,19 +250,22 @@ pub enum TimingViolation {
     #[error("the dead-letter queue must keep messages longer than the queue does")]
     DeadLetterRetentionTooShort,
     /// Q10.
-    #[error("the longest resend interval must be at least the lease and far shorter than the delivery retention")]
+    #[error(
+        "the longest resend interval must be at least the lease, and the delivery retention longer than {FAR} times it"
+    )]
     ResendIntervalTooLong,
     /// What is written must be read.
     #[error("the number of index shards that are read must be at least the number that is written, and at most 1024")]
     ShardsUnread,
     /// V of the dispatcher.
     #[error(
-        "the visibility timeout of the effects queue must be at least six dispatcher time-outs, and longer than one plus the longest call and twice the clock skew"
+        "the visibility timeout of the effects queue must be at least six dispatcher timeouts, and longer than the \
+         dispatcher timeout plus the longest call plus twice the clock skew"
     )]
     EffectsVisibilityTooShort,
     /// Q7.
     #[error(
-        "the margin of keys must be at least the dispatcher time-out plus the longest call and twice the clock skew"
+        "the margin of keys must be at least the dispatcher timeout plus the longest call and twice the clock skew"
     )]
     KeyMarginTooShort,
     /// An effect must outlive its last call.

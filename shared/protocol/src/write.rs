@@ -21,7 +21,7 @@ pub enum Table {
     Inbox,
     /// The business data, and the domain keys.
     Domain,
-    /// A table of one's own. Only handlers write there.
+    /// A user table. Only handlers write there.
     Own(TableAlias),
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Architecture Invariant: only a scheme makes a proof of authenticity, only [`Provider::receive`] makes a
 //! [`VerifiedDelivery`], and nothing is read out of a body before it is verified, except the signature and timestamp of
-//! the schemes that keep them there.
+//! the schemes that keep them there, and the question of a handshake that its provider does not sign.
 //!
 //! ```
 //! use hookonce_protocol::time::EpochSec;

@@ -166,7 +166,7 @@ pub struct WorkerConfig {
     pub effects_queue_url: String,
     /// Where the route set is.
     pub routes: RouteLocation,
-    /// The tables of one's own that handlers may use.
+    /// The user tables that handlers may use.
     pub tables: OwnTables,
 }
 

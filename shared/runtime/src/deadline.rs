@@ -1,7 +1,7 @@
 //! One deadline for everything that a request waits for.
 //!
 //! ```text
-//! 0 ............................................................. webhook time-out
+//! 0 ............................................................. webhook timeout
 //! | endpoint, certificate      | claim             | payload or hint | answer |
 //!                              ^ LOOKUP_RESERVE    ^ SEND_RESERVE    ^ ANSWER_RESERVE before the end
 //! ```
@@ -32,7 +32,7 @@ pub const SEND_RESERVE: Duration = Duration::from_millis(400);
 pub const HINT_MIN: Duration = Duration::from_millis(50);
 
 /// When an invocation ends, from the deadline that the Runtime API names with it. Lambda names a time; `cargo lambda watch`
-/// names a length, 600,000 ms. A time cannot be over when its invocation begins, so what is over counts as a length.
+/// names a length, 600,000 ms. A deadline that lies in the past when its invocation begins can only be a length.
 pub fn end_of_invocation(named: u64, now: EpochMs) -> EpochMs {
     let named = i64::try_from(named).unwrap_or(i64::MAX);
     if named > now.0 { EpochMs(named) } else { now.plus(Millis(named)) }
@@ -50,7 +50,7 @@ pub const PATIENCE_MAX: Duration = Duration::from_secs(26);
 
 /// How long the first request of a process waited for the process to start, until a request takes it.
 ///
-/// Lambda starts a process because a request has come, and starts the time-out of the function afterwards. The provider has
+/// Lambda starts a process because a request has come, and starts the timeout of the function afterwards. The provider has
 /// been waiting all along. Lambda also starts processes ahead of requests, and says so of none of them: there the first
 /// request comes long after the process was ready, and has waited for nothing.
 #[derive(Debug, Default)]

@@ -118,10 +118,10 @@ fn tell(delivery: &Delivery, called: Called) {
     let (effect, destination) = (&delivery.effect, &delivery.destination);
     match called {
         Called::Done { .. } => {
-            tracing::info!(record.key = %effect, destination.id = %destination, status, how, "a destination was called");
+            tracing::info!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
         }
         Called::NotDone { .. } | Called::Refused { .. } | Called::Unknown { .. } | Called::Unclear { .. } => {
-            tracing::warn!(record.key = %effect, destination.id = %destination, status, how, "a destination was called");
+            tracing::warn!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
         }
     }
 }

@@ -205,7 +205,7 @@ struct Cached {
     known: Known,
     /// Until then, the source is not asked.
     fresh_until: EpochMs,
-    /// When the source was last asked. While it is down, not every delivery must wait for its time-out.
+    /// When the source was last asked. While it is down, not every delivery must wait for its timeout.
     asked_at: EpochMs,
 }
 

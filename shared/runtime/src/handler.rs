@@ -103,7 +103,7 @@ impl From<EffectError> for HandlerError {
 /// What the plan for an event may reach beside the domain table, and where the event itself goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// The tables of one's own that a route lists. `None` without a route: all that the worker has, since whoever
+    /// The user tables that a route lists. `None` without a route: all that the worker has, since whoever
     /// configured them also chose the handlers of this build.
     pub tables: Option<Vec<TableAlias>>,
     /// The destinations that a route lists, in either list. None without a route.

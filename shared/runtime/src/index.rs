@@ -188,7 +188,7 @@ pub struct Rebuilt {
 /// [`FORGOTTEN_AFTER`] and was not written after it began to read the documents. At the end it compares once more.
 ///
 /// # Errors
-/// The store's error. Running it again mends what is left.
+/// The store's error. Running it again repairs what is left.
 pub async fn rebuild<S: IndexStore>(
     store: &S,
     now: EpochMs,
@@ -412,7 +412,7 @@ mod tests {
         let of_shard: Vec<_> = ids("shop", 200).into_iter().filter(|id| shard(id) == 3).collect();
         let (known, others) = of_shard.split_at(3);
         let store = Versions::of(texts(known), known.to_vec());
-        // The second one is written while we mend the first.
+        // The second one is written while the first is repaired.
         *store.others.lock().unwrap() = vec![vec![others[1].clone()], vec![others[0].clone()]];
         list(&store, &others[2..3], NOW).await.unwrap();
         assert!(known.iter().chain(&others[..3]).all(|id| store.lists(id)));

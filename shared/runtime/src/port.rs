@@ -22,7 +22,7 @@ use crate::document::{EndpointDocument, FetchError};
 /// pause.
 pub const READ_ROUNDS_MAX: usize = 3;
 
-/// The two tables, and those of one's own that handlers use.
+/// The two tables, and the user tables that handlers use.
 pub trait Store: Send + Sync + 'static {
     /// Carries out one conditional write. If the condition fails, returns the item as it was.
     fn write(&self, write: &Write) -> impl Future<Output = Written> + Send;
@@ -42,13 +42,13 @@ pub trait Store: Send + Sync + 'static {
     /// Reads records without their bodies, because many bodies may not fit into memory.
     fn read_heads(&self, keys: &[RecordKey]) -> impl Future<Output = Vec<Result<Found, Unavailable>>> + Send;
 
-    /// Reads items of the domain table and of tables of one's own, strongly consistent.
+    /// Reads items of the domain table and of user tables, strongly consistent.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// The key of a table of one's own. `None` if the configuration has no table of this alias.
+    /// The key of a user table. `None` if the configuration has no table of this alias.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not say.

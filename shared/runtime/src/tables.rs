@@ -1,13 +1,13 @@
-//! Tables of one's own: which table an alias stands for.
+//! User tables: which table an alias stands for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::place::TableAlias;
 
-/// The most tables of one's own.
+/// The most user tables.
 pub const OWN_TABLES_MAX: usize = 20;
 
-/// The name of each table of one's own. All stand in the worker's account and region: a transaction spans no others.
+/// The name of each user table. All stand in the worker's account and region: a transaction spans no others.
 pub type OwnTables = BTreeMap<TableAlias, String>;
 
 /// Reads `orders=prod-orders,stock=prod-stock`. `taken` are the names of the stack's own tables, which no alias may stand

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::dynamodb;
 use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
-/// Long enough that no call in a test takes as long. What ends a call is then the answer, not a time-out.
+/// Long enough that no call in a test takes as long. What ends a call is then the answer, not a timeout.
 pub(super) const AMPLE: Millis = Millis::seconds(20);
 
 /// How long a call may take where nothing answers. The attempts share it.

@@ -28,7 +28,7 @@ pub(crate) fn parameters_at(url: &str, total: Millis) -> SsmEndpoints {
     SsmEndpoints::new(ssm(url, total), "/hookonce/test/endpoints/")
 }
 
-/// What a fetch comes to, in a form that can be compared.
+/// The result of a fetch, in a form that can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fetched {
     Provider(String),

@@ -105,7 +105,7 @@ fn write(table: Table, action: Action, condition: Condition) -> Write {
     Write { purpose: Purpose::DomainWrite, table, key: "key".into(), action, condition }
 }
 
-/// The same store with two tables of one's own, one of them by its ARN.
+/// The same store with two user tables, one of them by its ARN.
 fn own_store(store: &DynamoStore) -> DynamoStore {
     let arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/blobs";
     let names = [("orders", "prod-orders"), ("blobs", arn)];
@@ -121,7 +121,7 @@ fn own_item(alias: &str, name: &str) -> ItemRef {
     }
 }
 
-/// Every kind of action and a check, in two tables of one's own.
+/// Every kind of action and a check, in two user tables.
 fn own_writes() -> Vec<Write> {
     let put = DomainWrite::create_missing(own_item("orders", "a"), every_value(), &Snapshot::default()).unwrap();
     let update = DomainWrite { action: every_change(), ..DomainWrite::update(own_item("orders", "b"), Vec::new()) };
@@ -171,7 +171,7 @@ async fn writes_on_the_wire() {
     let all = [put(every_clause()), update(every_clause()), delete, put(unconditional())];
     recorded.call("commit", &server, store.commit(&all)).await;
     let own = own_writes();
-    recorded.call("commit in tables of one's own", &server, own_store(&store).commit(&own)).await;
+    recorded.call("commit in user tables", &server, own_store(&store).commit(&own)).await;
     recorded.compare("writes");
 }
 

@@ -27,7 +27,7 @@ const TRUSTED_SKEW: Millis = Millis::minutes(4);
 /// The longest pause before a second retry. Before the first, it is half of this.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// No time-out in this suite is shorter where calls may take long, and no pause is longer.
+/// No timeout in this suite is shorter where calls may take long, and no pause is longer.
 const TIMEOUT_MIN: Duration = Duration::from_secs(3);
 
 /// The SDK sets a timer of this length for every request, whether or not it is repeated.
@@ -129,7 +129,7 @@ async fn a_connection_that_was_closed_while_the_function_stood_still_costs_nothi
     assert_eq!((server.requests().len(), server.connections()), (2, 2));
 }
 
-/// A connection whose other end is gone without a word: only the time-out of the attempt notices, and leaves time for
+/// A connection whose other end is gone without a word: only the timeout of the attempt notices, and leaves time for
 /// another attempt.
 #[tokio::test]
 async fn a_dead_connection_costs_one_attempt() {

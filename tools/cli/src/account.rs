@@ -82,7 +82,7 @@ pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Di
             "the region holds no more parameters of this size: remove some, or raise the quota of Parameter Store"
                 .to_owned()
         }
-        Some("ValidationException") => "the service takes no such name or value: see what it says above".to_owned(),
+        Some("ValidationException") => "AWS rejects the name or the value: see its message above".to_owned(),
         Some("ThrottlingException" | "Throttling" | "TooManyUpdates") => {
             "wait a moment, then run the command again".to_owned()
         }

@@ -23,7 +23,7 @@ impl Interrupt {
                 let _ = tokio::signal::ctrl_c().await;
                 std::process::exit(INTERRUPTED);
             }
-            // Nobody can be told: wait for what never comes.
+            // Ctrl-C cannot be watched here. Keep the sender alive, so that `wait` never ends.
             std::future::pending::<()>().await;
         });
         Self(receiver)

@@ -105,13 +105,13 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Give dead records up.
     Discard(orders::OrderArguments),
-    /// End effects that wait, and may have been called, as UNKNOWN_OUTCOME: in a table that was restored.
+    /// After a restore: end waiting effects as UNKNOWN_OUTCOME, because they may have been called already.
     Doubt(orders::OrderArguments),
     /// Erase stored bodies for good. The record, its hash and its dedup stay.
     Redact(command::redact::Arguments),
     /// Show whether anything needs a person: queues, due and dead records.
     Status(command::status::Arguments),
-    /// Check what hookonce needs, here or of a deployed stack, and say what to do about each problem.
+    /// Check this machine or a deployed stack, and say how to fix each problem.
     Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
@@ -119,7 +119,7 @@ enum Command {
     Audit(command::audit::Arguments),
     /// Run stored deliveries through this build's handlers without writing, and compare.
     Drill(command::drill::Arguments),
-    /// Write a project of one's own: a handler, its tests, routes, and a template with the inbox inside.
+    /// Create a project of your own: a handler, its tests, routes, and a template with the inbox inside.
     New(command::new::Arguments),
     /// Print the completions of a shell.
     Completions(command::completions::Arguments),

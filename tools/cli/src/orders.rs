@@ -45,10 +45,10 @@ pub(crate) struct OrderArguments {
     /// Maximum number of records to change.
     #[arg(long)]
     limit: Option<usize>,
-    /// Why, for the audit trail.
+    /// Reason for the audit trail.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who you are, for the audit trail. Default: whom AWS takes you for, or USER on a local stack.
+    /// Your name for the audit trail [default: your AWS identity, or USER on a local stack].
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// The variable USER, for `by`.
@@ -86,7 +86,7 @@ impl OrderArguments {
         };
         let order = Order { operation, accept_duplicate, accept_other_body, by: text(&by), reason: text(&self.reason) };
         if self.yes && order.by.is_empty() {
-            return Err(Failure::usage("nobody is named for the audit trail", "pass --by NAME, or set USER"));
+            return Err(Failure::usage("the audit trail needs your name", "pass --by NAME, or set USER"));
         }
         if self.yes && order.needs_reason() && order.reason.is_empty() {
             return Err(Failure::usage(
@@ -464,16 +464,16 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
                 format!("{count} record(s) changed after they were read: another operator or the worker was first")
             }
             Fate::Blocked => format!(
-                "{count} record(s) were left as they are: DynamoDB refuses the write, or other transactions were in its way; \
-                 try them again alone, with --key"
+                "{count} record(s) were not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
+                 retry them one by one, with --key"
             ),
             Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
     }
     if tally.ignored > 0 {
         output::note(&format!(
-            "{} of them ended as IGNORED: the routes and handlers of today are asked anew, and what they still do not want \
-             ends as IGNORED again; `hookonce route explain` tells which route takes an event",
+            "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
+             IGNORED again; `hookonce route explain` shows which route takes an event",
             tally.ignored
         ));
     }

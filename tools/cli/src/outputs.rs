@@ -37,7 +37,7 @@ pub(crate) struct Outputs {
     /// The number of index shards to read. The first templates had the least number, and did not say so.
     #[serde(default = "fewest_shards")]
     pub(crate) index_shards_read: u16,
-    /// The tables of one's own, as the worker's variable lists them.
+    /// The user tables, as the worker's variable lists them.
     #[serde(default)]
     tables: String,
     delivery_retention_days: Option<i64>,
@@ -68,7 +68,7 @@ impl Outputs {
         })
     }
 
-    /// The tables of one's own.
+    /// The user tables.
     ///
     /// # Errors
     /// [`Failure::Usage`] with every fault of the list. The stack's worker does not start with it either.
@@ -80,7 +80,7 @@ impl Outputs {
             let what = format!("the stack's parameter Tables is faulty: {}", faults.join("; "));
             Failure::usage(
                 what,
-                "deploy the stack with a mended parameter Tables; its worker does not start with this one",
+                "deploy the stack with a corrected parameter Tables; its worker does not start with this one",
             )
         })
     }
@@ -105,7 +105,7 @@ fn unread(code: Option<&str>, cause: &str, name: &str, region: &str) -> Failure 
             "check the stack's name and the AWS region; hookonce's template.yaml writes this parameter for every stack",
         ),
         Some("ValidationException") => Failure::usage(
-            format!("no stack can have this name: AWS refuses the parameter {name}"),
+            format!("this is not a valid stack name: AWS rejects the parameter {name}"),
             "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
         ),
         code => refused("ssm:GetParameter", code, &format!("{name} in {region}: {cause}")),

@@ -212,7 +212,7 @@ fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
     file.map(folder).into_iter().collect()
 }
 
-/// Whether a path leads to code of one's own: not to build products or packages, and not out of this folder.
+/// Whether a path leads to code of the user: not to build products or packages, and not out of this folder.
 fn is_own(path: &Path) -> bool {
     path.components().all(|part| match part {
         Component::Normal(name) => !is_left_out(name),

@@ -42,7 +42,7 @@ pub(crate) fn local(folder: &DataFolder) -> Result<Option<String>, Failure> {
     if path.exists() { text(&path).map(Some) } else { Ok(None) }
 }
 
-/// The aliases of the tables of one's own that a stack has. `None` for a local one that does not run, which nobody can ask.
+/// The aliases of the user tables that a stack has. `None` for a local one that does not run, which nobody can ask.
 ///
 /// # Errors
 /// [`Failure`] when the stack is not found, or its list is faulty.

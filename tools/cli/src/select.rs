@@ -85,7 +85,7 @@ pub(crate) enum Kind {
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// Filter by kind. Effects are listed while they are PENDING or DEAD; without --state, both.
+    /// Filter by kind. Effects can be listed only while they are PENDING or DEAD; without --state, both are.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Filter by destination: effects only.
@@ -103,7 +103,7 @@ pub(crate) struct Filter {
     /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this: a time in UTC, or a duration before now. Default: 24h; none with --state DEAD or PENDING.
+    /// Received after this time in UTC, or within this duration [default: 24h; no limit with --state PENDING or DEAD].
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
     /// Received before this: a time in UTC, or a duration before now.
@@ -318,7 +318,7 @@ pub(crate) async fn agree_to_scan(store: &DynamoStore, tables: &[Table], agreed:
     if agreed || output::confirm("Continue?") {
         return Ok(items);
     }
-    Err(Failure::usage("nobody agreed to that", "pass --scan to agree, or --since to read only what an index lists"))
+    Err(Failure::usage("not confirmed", "pass --scan to agree, or --since to read only what an index lists"))
 }
 
 fn wanted(found: Vec<Result<Found, Unavailable>>, examined: usize, filter: &Filter) -> Result<Page, Failure> {

@@ -124,7 +124,7 @@ pub(crate) struct StackConfig {
     pub(crate) built_in: fn() -> Handlers,
     /// The folder of endpoint documents and of the route set.
     pub(crate) folder: DataFolder,
-    /// Tables of one's own, which handlers may use.
+    /// User tables, which handlers may use.
     pub(crate) tables: Vec<OwnTableShape>,
     /// The protocol's durations.
     pub(crate) timing: Timing,
@@ -310,7 +310,7 @@ impl Stack {
     }
 }
 
-/// The tables of one's own of a stack, by their aliases.
+/// The user tables of a stack, by their aliases.
 pub(crate) fn own_tables(resources: &StackResources) -> OwnTables {
     let named = |(alias, name): &(String, String)| Some((TableAlias::parse(alias).ok()?, name.clone()));
     resources.own_tables.iter().filter_map(named).collect()

@@ -102,7 +102,7 @@ pub(crate) struct RunningStack {
     pub(crate) inbox_table: String,
     /// The domain table.
     pub(crate) domain_table: String,
-    /// The tables of one's own.
+    /// The user tables.
     #[serde(default)]
     pub(crate) tables: OwnTables,
     /// The number of index shards to read.
@@ -176,7 +176,7 @@ pub(crate) struct Target {
     /// Name of a deployed stack.
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
-    /// Inbox table. Beside --stack: a restored copy of that stack's table, written with the stack's retentions.
+    /// Inbox table. With --stack: a restored copy of that stack's inbox table.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Domain table that belongs to --table. Beside --stack: the copy that was restored with it.
@@ -185,7 +185,7 @@ pub(crate) struct Target {
     /// Queue of a deployed stack. Only `status` needs it.
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
-    /// Index shards to read: the stack's parameter IndexShardsRead. --stack knows them.
+    /// Number of index shards to read: the stack's parameter IndexShardsRead. Not needed with --stack.
     #[arg(long, value_name = "N", requires = "table", conflicts_with = "stack", default_value_t = SHARDS_MIN,
         value_parser = clap::value_parser!(u16).range(i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX)))]
     pub(crate) index_shards: u16,
@@ -210,7 +210,7 @@ impl OpenStack {
     pub(crate) fn timing(&self) -> Result<Timing, Failure> {
         self.timing.ok_or_else(|| {
             Failure::usage(
-                "it is not known how long this stack keeps its records, and in how many index shards it writes them",
+                "the stack's retentions and number of index shards are not known",
                 "name the stack with --stack NAME; if you did, deploy it again from this release's template.yaml first",
             )
         })
@@ -318,7 +318,7 @@ impl Target {
             return Ok(domain);
         }
         Err(Failure::usage(
-            format!("{domain} is the domain table that the stack uses, and {inbox} is a copy of its inbox table"),
+            format!("{inbox} is a copy of the stack's inbox table, but {domain} is its live domain table"),
             "name the copy of the domain table that was restored with it: docs/runbook.md",
         ))
     }
@@ -372,8 +372,8 @@ impl Target {
         Err(without_aws())
     }
 
-    /// What AWS knows of a named stack beside its tables and queues. `None` for any other, which has no alarms. What one
-    /// service does not tell leaves what the others do.
+    /// What AWS knows of a named stack beside its tables and queues. `None` for any other, which has no alarms. A
+    /// service that does not answer does not hide the others.
     ///
     /// # Errors
     /// [`Failure`] when there are no credentials or no region.

@@ -52,7 +52,7 @@ pub(crate) struct Alarms {
     pub(crate) count: usize,
     /// Those in ALARM, the urgent ones first.
     pub(crate) raised: Vec<Alarm>,
-    /// Those that tell nobody when they are raised, by severity and name.
+    /// Those that notify nobody when they are raised, by severity and name.
     pub(crate) mute: Vec<String>,
 }
 

@@ -19,7 +19,7 @@
 //! | [`event_source`] | the Lambda event source mapping of an SQS queue, with `ReportBatchItemFailures` |
 //! | [`schedule`] | an `EventBridge` rule with a fixed rate |
 //! | [`calls`] | a count of the calls through the SDK |
-//! | [`invoke`] | the Lambda service: runs a function, turns a panic or a time-out into an error |
+//! | [`invoke`] | the Lambda service: runs a function, turns a panic or a timeout into an error |
 //! | [`invoke_api`] | Lambda's invoke API: functions by their names |
 //! | [`process`] | the same for a function's binary, as a separate process behind Lambda's Runtime API |
 //! | [`ambient`] | the clock and the generator of identifiers |
@@ -30,9 +30,9 @@
 //!
 //! - DynamoDB: no throttling, no `TransactionConflict`, no stale reads; signatures are not verified. TTL deletes when
 //!   [`sweep_ttl`](backends::Backends::sweep_ttl) runs, so within seconds instead of days.
-//! - SQS: a body holds at most 256 KiB (AWS: 1 MiB), a standard queue refuses `MessageGroupId`, retention is accepted but
-//!   nothing expires, a bad receipt handle counts as deleted, `StartMessageMoveTask` does not exist. Messages live in
-//!   memory: after a restart the relay sends the hints again.
+//! - SQS: a body holds at most 256 KiB (AWS: 1 MiB), the group of a message (`MessageGroupId`) is checked and then
+//!   ignored, retention is accepted but nothing expires, a bad receipt handle counts as deleted, `StartMessageMoveTask`
+//!   does not exist. Messages live in memory: after a restart the relay sends the hints again.
 //! - Gateway: every path and method reaches the one function; no throttling, no limit on request line and headers.
 
 pub mod ambient;

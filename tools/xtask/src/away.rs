@@ -4,7 +4,7 @@
 //!
 //! A day cannot be waited for here: a test with a clock of its own does (`tests/remote/trouble.rs`). Here the handler is away
 //! until the relay has found its records waiting several times. A record is called again at most as long after the handler's
-//! return as it had been away, plus the visibility time-out and a run of the relay; that is what this waits for.
+//! return as it had been away, plus the visibility timeout and a run of the relay; that is what this waits for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

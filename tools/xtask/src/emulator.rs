@@ -1,4 +1,4 @@
-//! The release binaries of the three functions under `cargo lambda watch`, with DynamoDB Local and ElasticMQ behind them.
+//! The release binaries of the functions under `cargo lambda watch`, with DynamoDB Local and ElasticMQ behind them.
 //! `hookonce dev --functions` plays the event source and the schedule, which the emulator does not.
 
 use std::path::{Path, PathBuf};

@@ -105,7 +105,7 @@ fn laptop(page: &Page) -> Outcome {
     let _dev = Background::start(&typed(dev), &logs.join("dev.log"))?;
     wait_for("the event source", &logs.join("dev.log"), || Path::new(".hookonce/stack.json").exists())?;
     let _watch = Background::start(&typed(watch), &logs.join("watch.log"))?;
-    // If the first start outlasts the sender's time-out, one more copy arrives, and the copies are counted here.
+    // If the first start outlasts the sender's timeout, one more copy arrives, and the copies are counted here.
     wait_for("the webhook", &logs.join("watch.log"), webhook_started)?;
     let delivered = output(&mut typed(deliver))?;
     println!("{delivered}");

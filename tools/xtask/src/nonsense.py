@@ -1,5 +1,5 @@
 """A handler whose answers mean nothing. Half of the events get an answer that is no plan, and the others one that asks for
-more than any handler may see, which no further attempt can mend."""
+more than any handler may see, which no further attempt can change."""
 
 READS_MAX = 100
 

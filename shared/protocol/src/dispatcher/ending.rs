@@ -12,12 +12,12 @@ use crate::write::{Action, Change, Condition, Table, Write};
 /// The code of an effect that its callee did not do: it cannot be reached, or takes no calls for now.
 const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
 
-/// The code of an effect of whose last call nobody can tell how it ended.
+/// The code of an effect whose last call has an unknown result.
 const CALL_UNCLEAR: &str = "CALL_UNCLEAR";
 
 impl Dispatcher {
-    /// Ends an effect that its callee did. Whoever has the pass now, and whoever retried it: done is done. Only a key that
-    /// was replaced is another call.
+    /// Ends an effect that its callee did, whoever has the pass now or retried it meanwhile. Only a replaced key means
+    /// another call.
     pub(super) fn settle(
         self,
         effect: Effect,

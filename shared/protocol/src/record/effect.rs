@@ -21,7 +21,7 @@ pub struct EffectPart {
     pub content_type: String,
     /// Who may make the next call, or makes it now, and since when. `None` if nobody does.
     pub pass: Option<Pass>,
-    /// When the first call was allowed of which nobody knows that it was in vain.
+    /// When the first call was allowed that may have been carried out.
     pub first_call_at: Option<EpochMs>,
     /// Who was called then.
     pub callee: Option<String>,
@@ -45,8 +45,8 @@ pub struct Pass {
 }
 
 impl EffectPart {
-    /// It was called as often as when it was read. Whether it was decides what its death means, and what its next call may
-    /// note.
+    /// Requires that the first call is still as it was read. It decides whether a death means UNKNOWN_OUTCOME, and
+    /// whether the next call is noted as the first.
     pub(crate) fn first_call_as_read(&self) -> Clause {
         match self.first_call_at {
             Some(at) => equals(attribute::FIRST_CALL_AT, at.0),

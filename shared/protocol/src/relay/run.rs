@@ -10,8 +10,8 @@ use crate::relay::scan::{DEAD_PAGE, SHARD_PAGE, Scan, Scanned};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 
-/// The most pages that one run reads of one shard. So that many records of a newer release, which the relay leaves
-/// alone, hide none that fell due after them.
+/// The most pages that one run reads of one shard. Up to that many pages of records of a newer release, which the relay
+/// skips, hide no record behind them.
 pub const PAGES_MAX: usize = 64;
 
 /// How much time a run has.

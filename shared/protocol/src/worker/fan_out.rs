@@ -18,8 +18,7 @@ pub(super) enum LeftOut {
     TooLarge,
     /// The store can never take the record.
     Invalid,
-    /// It has one already. The force of the whole cannot repeat the effect of that record, so it must not look as if it
-    /// had.
+    /// It has a record already. Forcing the whole cannot repeat the effect of that record, and must not appear to.
     HasRecord,
 }
 

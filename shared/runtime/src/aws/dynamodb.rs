@@ -49,7 +49,7 @@ const BATCH_KEYS_MAX: usize = 100;
 /// capacity, so asking again at once would fail for the same reason.
 pub const FIRST_PAUSE: Millis = Millis(50);
 
-/// The two tables and those of one's own, by name.
+/// The two tables and the user tables, by name.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<A = System> {
     client: Client,
@@ -72,7 +72,7 @@ impl DynamoStore {
         DynamoStore { client, inbox_table, domain_table, own_tables, ambient }
     }
 
-    /// The same store, with these tables of one's own. What their keys are is read when a handler first names them.
+    /// The same store, with these user tables. What their keys are is read when a handler first names them.
     #[must_use]
     pub fn with_tables(self, names: impl IntoIterator<Item = (TableAlias, String)>) -> Self {
         let tables = names.into_iter().map(|(alias, name)| (alias, OwnTable::new(name)));
@@ -419,7 +419,7 @@ fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
 fn refused(write: &Write, item: Option<&HashMap<String, AttributeValue>>) -> Written {
     let written = Written::refused(write, item.map(from_attributes).as_ref());
     if written == Written::Applied {
-        tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write found itself carried out");
+        tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write was already carried out");
     }
     written
 }

@@ -1,4 +1,4 @@
-//! The one HTTPS client: for calls to AWS, and for fetching certificates and public keys.
+//! The HTTPS client of what is fetched without an SDK: certificates and public keys.
 
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};

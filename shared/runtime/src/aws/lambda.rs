@@ -19,7 +19,7 @@ const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 /// How long connecting may take. A service that cannot be reached must not look like a slow function.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Statuses by which Lambda says that the request itself is wrong, which no later call mends. All others are about the
+/// Statuses by which Lambda says that the request itself is wrong, which no later call changes. All others are about the
 /// function or the service: it is missing, not ready, throttled, not permitted, or out of order.
 const REFUSED: [u16; 3] = [400, 413, 415];
 

@@ -53,7 +53,7 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// The largest pause before the first retry.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Time-outs for a client whose calls may take `total`, including retries. The SDK sets none by default, except for
+/// Timeouts for a client whose calls may take `total`, including retries. The SDK sets none by default, except for
 /// connecting, which counts as part of an attempt.
 pub fn timeouts(total: Millis) -> TimeoutConfig {
     let total = duration(total);

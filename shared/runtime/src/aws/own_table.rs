@@ -1,4 +1,4 @@
-//! A table of one's own: its name, and its key once DynamoDB has said what it is.
+//! A user table: its name, and its key once DynamoDB has said what it is.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{KeyType, ScalarAttributeType, TableDescription};
@@ -7,7 +7,7 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::place::{KeyAttribute, KeyKind, KeySchema};
 use tokio::sync::OnceCell;
 
-/// A table of one's own.
+/// A user table.
 #[derive(Debug)]
 pub(super) struct OwnTable {
     name: String,

@@ -1,5 +1,5 @@
 //! Operations that are signed here. The SDKs of their services change features of the crates that all SDKs share, so each
-//! of those would be built once more.
+//! of those would be built once more. docs/adr/0009-the-weight-of-the-sdk.md says what that costs.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -27,7 +27,8 @@ impl SignedService {
     /// A signed `POST` request to this path of the service, with these headers.
     ///
     /// # Errors
-    /// Why it cannot be signed: the configuration has no region, or there are no credentials.
+    /// Why it cannot be signed: the configuration has no region, there are no credentials, or it asks for a kind of address
+    /// that is not known here.
     pub async fn post(
         self,
         config: &SdkConfig,
@@ -36,7 +37,7 @@ impl SignedService {
         body: Vec<u8>,
     ) -> Result<HttpRequest, Cause> {
         let region = config.region().ok_or("no region is set")?.to_string();
-        let base = self.address(config, &region);
+        let base = self.address(config, &region)?;
         let url = format!("{base}{path}");
         let host = base.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
         let headers = || headers.iter().copied().chain([("host", host)]);
@@ -60,13 +61,24 @@ impl SignedService {
     }
 
     /// The service's address: the one that the environment or the profile names, or that of the region.
-    fn address(self, config: &SdkConfig, region: &str) -> String {
+    fn address(self, config: &SdkConfig, region: &str) -> Result<String, Cause> {
         let key = ServiceConfigKey::builder().service_id(self.id).env("AWS_ENDPOINT_URL").profile("endpoint_url");
         let named = key.build().ok().and_then(|key| config.service_config()?.load_config(key));
         let named = named.or_else(|| config.endpoint_url().map(str::to_owned));
+        if let Some(url) = named {
+            return Ok(url.trim_end_matches('/').to_owned());
+        }
+        let is_known = !region.contains("iso") && !region.starts_with("eusc-");
+        if !is_known || config.use_fips() == Some(true) || config.use_dual_stack() == Some(true) {
+            return Err(format!(
+                "no FIPS address, no dual-stack address and no address outside the commercial, GovCloud and China regions is \
+                 known here; name one in AWS_ENDPOINT_URL_{}",
+                self.id.to_uppercase()
+            )
+            .into());
+        }
         let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        let url = named.unwrap_or_else(|| format!("https://{}.{region}.{suffix}", self.name));
-        url.trim_end_matches('/').to_owned()
+        Ok(format!("https://{}.{region}.{suffix}", self.name))
     }
 }
 
@@ -99,5 +111,13 @@ mod tests {
             assert!(signature.contains(&format!("/{region}/lambda/aws4_request")), "{signature}");
             assert!(signature.contains("SignedHeaders=host;x-amz-date;x-amz-kind"), "{signature}");
         }
+        let fips = config("us-east-1", None).into_builder().use_fips(true).build();
+        let dual_stack = config("us-east-1", None).into_builder().use_dual_stack(true).build();
+        for config in [fips, dual_stack, config("us-iso-east-1", None), config("eusc-de-east-1", None)] {
+            let refused = service.post(&config, "/a", &[], Vec::new()).await.unwrap_err().to_string();
+            assert!(refused.ends_with("name one in AWS_ENDPOINT_URL_LAMBDA"), "{refused}");
+        }
+        let named = config("us-iso-east-1", Some("http://127.0.0.1:9")).into_builder().use_fips(true).build();
+        assert!(service.post(&named, "/a", &[], Vec::new()).await.is_ok(), "a named address is taken as it is");
     }
 }

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault};
 
-/// The longest time-out of a call, in milliseconds.
+/// The longest timeout of a call, in milliseconds.
 pub const TIMEOUT_MS_MAX: u32 = 30_000;
 
 /// The most calls that one process has under way to one destination.
@@ -24,7 +24,7 @@ pub const IN_FLIGHT_MAX: u16 = 100;
 /// The most headers of a document.
 pub const HEADERS_MAX: usize = 20;
 
-/// The shortest time-out of a call, in milliseconds.
+/// The shortest timeout of a call, in milliseconds.
 const TIMEOUT_MS_MIN: u32 = 100;
 const TIMEOUT_MS_DEFAULT: u32 = 5_000;
 const IN_FLIGHT_DEFAULT: u16 = 10;
@@ -174,7 +174,7 @@ impl Destination {
 
 /// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another secret
 /// does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so there it is the
-/// class alone: an address that is mended gets the calls in doubt.
+/// class alone: an address that is corrected gets the calls in doubt.
 fn callee(origin: &str, target: &HttpTarget, account: &str, class: Class) -> String {
     let class = match class {
         Class::Keyed { .. } => "keyed",
@@ -225,7 +225,9 @@ impl Faults {
         ];
         for (field, there) in promised {
             match (keyed, there) {
-                (true, false) => self.add(field, "`keyed` needs it: without a promise of the callee there is no key"),
+                (true, false) => {
+                    self.add(field, "`keyed` requires it: the callee must document how long it honours keys")
+                }
                 (false, true) => self.add(field, "only `keyed` has it"),
                 (true, true) | (false, false) => {}
             }
@@ -270,7 +272,7 @@ impl Faults {
             }
         }
         if retry_statuses.iter().any(|status| not_done_statuses.contains(status)) {
-            self.add("retry_statuses", "a status stands in `not_done_statuses`, too; it is one or the other");
+            self.add("retry_statuses", "a status is also in `not_done_statuses`; list it in one of the two");
         }
         let success = document.success_json.as_ref().map(|success| {
             if !success.pointer.is_empty() && pointer(&success.pointer).is_none() {
@@ -309,7 +311,7 @@ impl Faults {
             (Some(header), None) => {
                 let name = HeaderName::try_from(header.as_str()).ok().filter(|name| !is_own(name));
                 if name.is_none() {
-                    self.add("key_header", "it must be the name of a header, and none that is set here anyway");
+                    self.add("key_header", "it must be a header name, and not one that hookonce sets itself");
                 }
                 name.map(KeyPlace::Header)
             }
@@ -350,7 +352,7 @@ impl Faults {
             };
             value.set_sensitive(true);
             if is_own(&name) || key == Some(&KeyPlace::Header(name.clone())) {
-                self.add(field, "this header is set here, and no document can set it");
+                self.add(field, "hookonce sets this header; a document cannot");
             } else if headers.iter().any(|(other, _)| *other == name) {
                 self.add(field, "this header is there twice");
             } else {

@@ -77,8 +77,8 @@ pub enum Trouble {
     /// The peer broke off.
     #[error("the connection broke")]
     Exchange(#[source] hyper::Error),
-    /// The destination's time-out.
-    #[error("the time is over")]
+    /// The destination's timeout.
+    #[error("the call timed out")]
     Time,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A destination: one address outside, its promise, its secrets and its time-outs.
+/// A destination: one address outside, its promise, its secrets and its timeouts.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestinationDocument {

@@ -24,7 +24,7 @@ pub const REST_MIN: Millis = Millis::seconds(25);
 /// What is added to it at random, at most.
 pub const REST_SPREAD: Millis = Millis::seconds(10);
 
-/// How long a call waits for its turn. A call takes no longer than this and its destination's time-out.
+/// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
 pub const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn, and

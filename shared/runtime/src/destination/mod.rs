@@ -36,7 +36,7 @@ pub use file::DestinationFolder;
 pub use guard::{FAILURES_MAX, Guarded, REST_MIN, REST_SPREAD, TURN_MAX};
 pub use source::{DestinationFetchError, DestinationSource};
 
-/// The most hops of an event whose effects are still sent. More are a circle: events that cause each other.
+/// The most hops after which effects are still sent. More hops mean a loop: events that cause each other.
 pub const HOPS_MAX: u8 = 5;
 
 /// Calls destinations.
@@ -57,7 +57,7 @@ pub const HOPS_MAX: u8 = 5;
 /// }
 /// ```
 pub trait Caller: Send + Sync + std::fmt::Debug + 'static {
-    /// Makes one call, within the destination's time-out, and says how it ended. Nothing repeats it.
+    /// Makes one call, within the destination's timeout, and says how it ended. Nothing repeats it.
     fn call<'a>(
         &'a self,
         destination: &'a Destination,

@@ -51,7 +51,7 @@ impl Conversation<'_> {
         let items: Vec<_> = snapshot.items().map(shown).collect();
         match self.ask(&items).await? {
             HandlerAnswer::Reads { .. } => {
-                Err(self.malformed(&MalformedAnswer::new("reads", "comes a second time; now a plan must come")))
+                Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
             }
             HandlerAnswer::Plan { fact: again, .. } if again != fact => {
                 tracing::warn!(record.key = %self.event.record, handler = %self.handling.target,
@@ -112,7 +112,8 @@ impl Conversation<'_> {
                 Err(Planned::HandlerAway)
             }
             Ok(Err(error @ CallError::Crashed(_))) => {
-                tracing::warn!(record.key = %record, handler = %target, error = %Report::new(&error), "no answer");
+                let error = Report::new(&error);
+                tracing::warn!(record.key = %record, handler = %target, %error, "the handler crashed or refused the call");
                 Err(Planned::Failed(Failure::retryable("HANDLER_CRASHED")))
             }
             Err(_) => {

@@ -196,7 +196,7 @@ impl HandlerAnswer {
             MalformedAnswer::new(
                 "",
                 match error.classify() {
-                    Category::Data => "is no object of the known fields, each at most once, with `request`",
+                    Category::Data => "is not an object with `request` and known fields only, each once",
                     Category::Io | Category::Syntax | Category::Eof => "is no JSON",
                 },
             )
@@ -205,7 +205,7 @@ impl HandlerAnswer {
             return Err(MalformedAnswer::new("request", "is not that of the request"));
         }
         let beside = |name, is_there: bool| {
-            let why = "does not belong into an answer of this shape";
+            let why = "is not allowed in an answer of this shape";
             if is_there { Err(MalformedAnswer::new(name, why)) } else { Ok(()) }
         };
         let only_with_writes = || {

@@ -62,7 +62,7 @@ pub struct RouteDocument {
     /// Who handles the event.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub handler: Option<HandlerDocument>,
-    /// The tables of one's own that the handler may use, by their aliases. None if absent.
+    /// The user tables that the handler may use, by their aliases. None if absent.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub tables: Option<Vec<String>>,
     /// Where effects of the handler's plan may go. Nowhere if absent.

@@ -512,7 +512,7 @@ fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: 
 fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {
     let Some(texts) = &route.fact else {
         if route.across_types.is_some() {
-            faults.add(&format!("{place}.across_types"), "needs `fact`: a handler names its facts across types itself");
+            faults.add(&format!("{place}.across_types"), "needs `fact`: without `fact`, the handler names the fact");
         }
         return None;
     };

@@ -165,7 +165,7 @@ impl Routes {
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
-    /// The same, for a worker with these tables of one's own. A set that names any other is refused.
+    /// The same, for a worker with these user tables. A set that names any other is refused.
     #[must_use]
     pub fn with_tables(self, tables: BTreeSet<TableAlias>) -> Self {
         Self { tables, ..self }

@@ -171,7 +171,7 @@ const LOOK_EVERY_MAX: i64 = 600_000;
 pub(super) async fn wait(come: &Notify, world: &World, next: Option<i64>) {
     let pause = next.map_or(LOOK_EVERY_MAX, |next| (next - world.now()).clamp(1, LOOK_EVERY_MAX));
     let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
-    // A time-out is as good as a message: either way, the queue is checked again.
+    // A timeout is as good as a message: either way, the queue is checked again.
     let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 

@@ -280,7 +280,7 @@ impl Ports {
         }
     }
 
-    /// How long this process may pause. Meanwhile its time-out does not run either.
+    /// How long this process may pause. Meanwhile its timeout does not run either.
     fn stall_max(&self) -> i64 {
         let config = &self.world.lock().config;
         if self.role == Role::Relay && config.stalls > 0 { 2 * config.timing.delivery_retention.0 } else { 0 }

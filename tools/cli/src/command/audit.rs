@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
     /// Maximum number of items read per second.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
-    /// Go on after this record, as an audit that was stopped prints it.
+    /// Continue after this record; an audit that was stopped prints it.
     #[arg(long, value_name = "RECORD")]
     after: Option<String>,
-    /// Agree to read both tables as a whole.
+    /// Confirm a full scan of both tables.
     #[arg(long)]
     scan: bool,
     /// Print JSON, one line for each violation and one for the summary.

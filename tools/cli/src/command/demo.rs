@@ -31,7 +31,7 @@ use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{self, DataFolder, Target, store_unavailable};
 
 /// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has counted a
-/// failure is sent again after the visibility time-out, which is six minutes.
+/// failure is sent again after the visibility timeout, which is six minutes.
 const WAIT_MINUTES: u64 = 8;
 
 /// How often it counts meanwhile.
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Deliver to this gateway's endpoints stripe, whatsapp and github, instead of starting a stack.
     #[arg(long)]
     url: Option<String>,
-    /// How long to wait for the last event. One that has waited for its handler is called again at most as long after as it waited, plus 7 minutes.
+    /// Minutes to wait for the last event. If a handler is away for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
     /// Print JSON.

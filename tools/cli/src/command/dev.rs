@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
-    /// Public address of a tunnel to this machine, such as <https://abc.ngrok.app>. Providers that sign the URL sign this one.
+    /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`. It is the URL that providers sign.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
     /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. Credentials in headers and addresses are not kept.
@@ -54,13 +54,15 @@ pub(crate) struct Arguments {
     /// Run each function as a separate process, from the binaries in this folder, such as target/release.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     binaries: Option<PathBuf>,
-    /// Create a table of your own for handlers, unless it exists: its alias, and its key with the types S, N or B, such as orders=shop:S,order:N.
+    /// Create a table for your handlers, unless it exists: ALIAS=PARTITION:TYPE[,SORT:TYPE] with the types S, N and B,
+    /// such as orders=shop:S,order:N; may be repeated.
     #[arg(long = "table", value_name = "ALIAS=KEY", value_parser = own_table)]
     tables: Vec<OwnTableShape>,
-    /// Run this command for the handler that routes name {"lambda": "NAME"}, as Lambda would. Give it once for each handler.
+    /// Run COMMAND as the Lambda function NAME that routes refer to; may be repeated.
     #[arg(long = "handler", value_name = "NAME=COMMAND", value_parser = HandlerCommand::parse)]
     handlers: Vec<HandlerCommand>,
-    /// Start the handlers anew when a file below this folder changes; below the folders of the files that their commands name if absent.
+    /// Restart the handlers when a file below this folder changes [default: the folders of the files that their
+    /// commands name].
     #[arg(long, value_name = "DIR", requires = "handlers")]
     handler_watch: Option<PathBuf>,
     /// Use this DynamoDB instead of the embedded one.
@@ -73,7 +75,7 @@ pub(crate) struct Arguments {
     folder: DataFolder,
 }
 
-/// Reads a table of one's own: `orders=shop:S` or `orders=shop:S,order:N`.
+/// Reads a table of your own: `orders=shop:S` or `orders=shop:S,order:N`.
 fn own_table(text: &str) -> Result<OwnTableShape, String> {
     let form = || "it must be ALIAS=NAME:TYPE or ALIAS=NAME:TYPE,NAME:TYPE with the types S, N or B".to_owned();
     let (alias, key) = text.split_once('=').ok_or_else(form)?;

@@ -1,4 +1,4 @@
-//! `hookonce new`: writes a project of one's own, with the inbox inside its stack.
+//! `hookonce new`: writes a project of your own, with the inbox inside its stack.
 
 use std::fs;
 use std::io::Write as _;
@@ -199,7 +199,7 @@ fn plain(path: &Path) -> Result<String, Failure> {
     match path.to_str().filter(|text| !text.is_empty() && text.chars().all(harmless)) {
         Some(text) => Ok(text.to_owned()),
         None => Err(Failure::usage(
-            format!("the project would have to name hookonce as {:?}, which not every tool reads", path.display()),
+            format!("the path {:?} to hookonce has characters that not every tool can read", path.display()),
             "put hookonce into the project's folder, and pass it as --hookonce",
         )),
     }

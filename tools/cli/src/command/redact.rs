@@ -9,7 +9,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Agree to read the whole table, which a filter without --since needs.
+    /// Confirm a scan of the whole table. A filter without --since needs one.
     #[arg(long)]
     scan: bool,
     #[command(flatten)]

@@ -8,15 +8,15 @@ use crate::orders::{self, Wish};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Apply records once more whose effect was applied, in a new generation. Repeating the command with the same --reason forces
-    /// nothing twice.
+    /// Apply records again that were already applied, in a new generation. A repeat with the same --reason changes
+    /// nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,
     /// Retry also records whose effect may already have been applied (STALE). Check the business data first.
     #[arg(long)]
     accept_duplicate: bool,
-    /// Retry also the records named by --key that hold another body under a known id (`ID_COLLISION`). Compare it with the
-    /// first one before: somebody else may have written either.
+    /// Also retry the records named by --key that hold a different body under a known id (ID_COLLISION). Compare both
+    /// bodies first: either may be forged.
     #[arg(long, conflicts_with_all = ["force", "Filter"])]
     accept_other_body: bool,
     #[command(flatten)]

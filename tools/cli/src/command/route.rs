@@ -46,7 +46,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Route set, as JSON; the local stack's if absent.
+    /// Route set, as JSON [default: the local stack's].
     file: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
@@ -224,7 +224,7 @@ async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
             output::note(&format!(
                 "{name} does not sign the type: whoever holds one signed body can send it as another type"
             ));
-            output::note("so a `fact` is one across types here: let its paths tell apart what differs");
+            output::note("so events of all types share one `fact` here: choose paths whose values differ");
         }
     }
     let fails = explained.iter().any(|explained| matches!(explained.outcome, Outcome::FailsWith(_)));
@@ -371,8 +371,8 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
             output::note(&format!("set {} with {} part(s) is in use within a minute", done.number, done.parts));
             if !done.is_marked {
                 output::note(&format!(
-                    "the parameter /hookonce/{stack}/routes-deployed could not be written: deploy again, or a worker that \
-                     starts after the pointer was lost goes on without routes"
+                    "the parameter /hookonce/{stack}/routes-deployed could not be written. Deploy again: without \
+                     it, a worker that starts while the pointer is missing runs without routes"
                 ));
             }
             for name in done.left_behind {

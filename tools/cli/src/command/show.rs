@@ -195,7 +195,7 @@ impl Story {
             }
         };
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
-            events.push((at, "first call: the callee may have done it since".to_owned()));
+            events.push((at, "first call: from here on, the callee may have done it".to_owned()));
         }
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
@@ -216,7 +216,7 @@ impl Story {
         // Stable: what happened at one moment stays in the order above.
         events.sort_by_key(|(at, _)| *at);
         if let (Some(due), Status::Pending) = (&record.due, record.status) {
-            events.push((due.at, "the relay sends it again unless it is settled before".to_owned()));
+            events.push((due.at, "the relay sends it again if it is not settled by then".to_owned()));
         }
         if let Some(at) = record.expires_at {
             events.push((at.as_millis(), "expires".to_owned()));

@@ -60,8 +60,7 @@ struct Due {
     oldest: Option<EpochMs>,
 }
 
-/// Everything that is printed. Whoever asks does so in an outage, so what one service does not tell leaves what the others
-/// do.
+/// Everything that is printed. It is read during outages, so a service that does not answer must not hide the others.
 #[derive(Debug)]
 struct Glance {
     pending: Result<Due, Failure>,
@@ -315,7 +314,7 @@ impl Glance {
                 "effects_overdue".to_owned(),
                 format!(
                     "an effect has been due for {}: relay or dispatcher do not run or cannot keep up, \
-                     docs/runbook.md#the-dispatcher-fails",
+                     docs/runbook.md#the-oldest-due-record-is-old",
                     output::between(oldest, now)
                 ),
             ));
@@ -468,7 +467,7 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
     let alarms = watch.map(|watch| &watch.alarms);
     let raised = alarms.map(|alarms| format!("{} of {} raised", alarms.raised.len(), alarms.count));
     let mute = alarms.filter(|alarms| !alarms.mute.is_empty());
-    let mute = mute.map(|alarms| format!("{} tell nobody: docs/alerts.md", alarms.mute.len()));
+    let mute = mute.map(|alarms| format!("{} notify nobody: docs/alerts.md", alarms.mute.len()));
     vec![
         row("alarms", raised.unwrap_or_else(unknown), &mute.unwrap_or_default()),
         row("relay ran", ran.unwrap_or_else(unknown), ""),

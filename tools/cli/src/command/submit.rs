@@ -1,4 +1,4 @@
-//! `hookonce submit`: hands an operation of one's own to a Standard Webhooks endpoint, under an idempotency key.
+//! `hookonce submit`: hands an operation of your own to a Standard Webhooks endpoint, under an idempotency key.
 //!
 //! It is an ordinary delivery: signed with the endpoint's secret, sent through the gateway, stored by one conditional
 //! write. The key is the `webhook-id`, so a second submission is a duplicate, and its record says what became of the first.
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// URL of the endpoint [default: that of the stack].
     #[arg(long)]
     url: Option<String>,
-    /// Wait until it is settled, with its effects, but no longer than this.
+    /// Wait for the record and its effects to settle, at most this long.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
         value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
@@ -165,14 +165,14 @@ impl Answer {
             (Some(200..300), "accepted") => Ok(Self::Accepted),
             (Some(200..300), "duplicate") => Ok(Self::Duplicate),
             (Some(200..300), _) => Err(Failure::usage(
-                format!("{url} answered, but not as an endpoint of hookonce: nothing shows that it was stored"),
+                format!("{url} answered, but not like a hookonce endpoint: nothing shows that it was stored"),
                 "check --url",
             )),
             (Some(400..500), word) if word != "too_many_requests" => Ok(Self::Refused),
             (status, word) => Err(Failure::unavailable(
                 match status {
-                    Some(_) => format!("{url} answered {word}: it may be stored or not"),
-                    None => format!("{url} did not answer: it may be stored or not"),
+                    Some(_) => format!("{url} answered {word}: whether it was stored is not known"),
+                    None => format!("{url} did not answer: whether it was stored is not known"),
                 },
                 "run the same command again: the same key takes effect once",
             )),
@@ -208,7 +208,7 @@ impl Story {
     /// What a person must look at. `None` if everything was done, or may still be.
     fn trouble(&self) -> Option<&'static str> {
         if !self.same_body {
-            return Some("the key belongs to another body; this one was not taken");
+            return Some("the key was used before with a different body; this body was not stored");
         }
         let stuck = |record: &&Record| matches!(record.status, Status::Dead | Status::Discarded);
         let record = self.record.as_ref()?;

@@ -39,9 +39,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), sample.provider)?;
     let event = arguments.id.unwrap_or_else(EventName::fresh);
     let changes = arguments.set.iter().map(|change| pair(change)).collect::<Result<Vec<_>, _>>()?;
-    let SampleRequest { headers, body } = sample
-        .request(&event, &changes)
-        .map_err(|error| Failure::usage(error.to_string(), "only the last part of a path may be new in the body"))?;
+    let SampleRequest { headers, body } = sample.request(&event, &changes).map_err(|error| {
+        Failure::usage(error.to_string(), "only the last step of a --set path may be missing in the body")
+    })?;
     let deliveries = destination.deliver(provider, headers, body).await?;
     let again = format!("hookonce trigger {} --id {}", sample.name(), event.as_str());
     if destination.json {

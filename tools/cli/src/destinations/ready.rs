@@ -86,8 +86,12 @@ impl Credential {
     /// [`Failure::Usage`] when it has not the form.
     pub(crate) fn fill(&self, secret: &str, document: &mut DestinationDocument) -> Result<(), Failure> {
         let secret = secret.trim();
-        let wrong =
-            |form: &str| Failure::usage(format!("this is no {}: {form}", self.what()), "give it as it is shown");
+        let wrong = |form: &str| {
+            Failure::usage(
+                format!("this is not a valid {}: {form}", self.what()),
+                "copy it exactly as the provider shows it",
+            )
+        };
         match self {
             Self::Header { header, prefix, .. } => {
                 let bare = secret.strip_prefix(prefix.as_str()).unwrap_or(secret);

@@ -189,7 +189,7 @@ impl<I: DocumentId> Parameters<I> {
         // A parameter that is removed and written again counts from 1.
         if written <= read.version {
             return Err(Failure::usage(
-                format!("{noun} {id} was removed by someone else at the same moment, and this write brought it back"),
+                format!("someone else removed {noun} {id} at the same moment, and this write restored it"),
                 format!("if it must go, remove it again: `hookonce {noun} remove {id} --stack {}`", self.stack),
             ));
         }

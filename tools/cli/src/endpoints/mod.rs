@@ -62,7 +62,7 @@ pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
     fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
 
     /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is harmless,
-    /// so whoever dies in between leaves nothing to mend. It is called again after that, because another writer of the
+    /// so a writer that dies in between leaves nothing to repair. It is called again after that, because another writer of the
     /// index may have died between two writes.
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
 
@@ -151,9 +151,7 @@ pub(crate) fn check_tenant(id: &EndpointId, document: &EndpointDocument, other: 
         return Ok(());
     }
     Err(Failure::usage(
-        format!(
-            "the endpoint {id} would share its facts and items with another endpoint, which names it as its tenant"
-        ),
+        format!("another endpoint names {id} as its tenant, so {id} would share facts and items with it"),
         format!("choose another tenant; to share on purpose, let the document of {id} say \"tenant\": \"{id}\", too"),
     ))
 }

@@ -102,7 +102,7 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
         );
         assert_eq!(report["unknown_credentials"][0]["place"], place, "{report}");
         let said = text(&workspace.run(&["verify", "--request", &path]));
-        assert!(said.contains(&format!("the credential at {place} is none that the endpoint holds")), "{said}");
+        assert!(said.contains(&format!("the credential at {place} is not one of the endpoint's")), "{said}");
     }
 }
 

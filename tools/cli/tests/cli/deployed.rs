@@ -191,7 +191,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     assert!(text(&blind).contains("PENDING"), "the rest is shown: {}", text(&blind));
 
     aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
-    assert!(text(&status(&[])).contains("3 tell nobody"), "{}", text(&status(&[])));
+    assert!(text(&status(&[])).contains("3 notify nobody"), "{}", text(&status(&[])));
     aws.account().alarms.clear();
     aws.account().relay_ran_at = Some(now() - 20);
     let unwatched = status(&["--json"]);

@@ -1,4 +1,4 @@
-//! `hookonce destination`, here and on a deployed stack: ready-made documents, documents of one's own, and what a call says.
+//! `hookonce destination`, here and on a deployed stack: ready-made documents, documents of your own, and what a call says.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -88,7 +88,7 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
 }
 
 #[test]
-fn a_destination_of_ones_own_is_checked_field_by_field() {
+fn a_destination_of_your_own_is_checked_field_by_field() {
     let workspace = Workspace::new();
     let url = ["--url", "https://api.example.com/v1"];
     for (arguments, said) in [

@@ -84,7 +84,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
     assert!(text(&doctor()).contains("2 alarms, raised: page/WorkerFails"), "{}", text(&doctor()));
     aws.account().alarms[0].actions.clear();
-    told(1, &["alarms"], "1 of 2 alarms tell nobody: page/RecordsDied");
+    told(1, &["alarms"], "1 of 2 alarms notify nobody: page/RecordsDied");
     let alarms = std::mem::take(&mut aws.account().alarms);
     told(1, &["alarms"], "nothing watches this stack");
     aws.account().alarms = alarms;

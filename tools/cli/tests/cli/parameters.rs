@@ -162,7 +162,7 @@ fn a_rotation_that_meets_a_removal_says_that_it_brought_the_endpoint_back() {
     stack.aws.account().faults.push_back(("PutParameter", Fault::Removed));
     let rotated = stack.run(&["rotate", "shop"]);
     assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
-    assert!(text(&rotated).contains("this write brought it back"), "{}", text(&rotated));
+    assert!(text(&rotated).contains("this write restored it"), "{}", text(&rotated));
     assert!(text(&rotated).contains("endpoint remove shop --stack inbox"), "{}", text(&rotated));
 }
 

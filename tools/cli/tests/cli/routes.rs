@@ -213,9 +213,9 @@ fn a_running_stack_takes_a_changed_set_over() {
     assert_eq!(shown["operations"][0]["from"], "IGNORED");
 }
 
-/// A table of one's own on the laptop: created once, known to the routes, to the functions' environment and to `show`.
+/// A user table on the laptop: created once, known to the routes, to the functions' environment and to `show`.
 #[test]
-fn a_table_of_ones_own_is_created_and_routes_may_list_it() {
+fn a_user_table_is_created_and_routes_may_list_it() {
     let workspace = Workspace::new();
     for faulty in ["orders", "Orders=shop:S", "orders=shop", "orders=shop:X", "orders=:S", "orders=a:S,b:N,c:B"] {
         let refused = workspace.run(&["dev", "--port", "0", "--table", faulty]);

@@ -68,7 +68,11 @@ fn the_same_key_with_another_body_is_no_success() {
     let other = submit(&workspace, &["--json", "--wait"]);
     assert_eq!(other.status.code(), Some(1), "{}", text(&other));
     assert_eq!((&json(&other)["answer"], &json(&other)["same_body"]), (&object!("duplicate"), &object!(false)));
-    assert!(text(&other).contains("the key belongs to another body; this one was not taken"), "{}", text(&other));
+    assert!(
+        text(&other).contains("the key was used before with a different body; this body was not stored"),
+        "{}",
+        text(&other)
+    );
     let body = workspace.run(&["show", "jobs", "job-1", "--body"]);
     assert_eq!(body.stdout, br#"{"type":"job.requested","data":{"total": 1.10}}"#, "{}", text(&body));
 }

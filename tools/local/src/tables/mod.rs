@@ -21,7 +21,7 @@ pub struct StackShape {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
-    /// Tables of one's own.
+    /// User tables.
     pub own_tables: Vec<OwnTableShape>,
     /// The queue of hints.
     pub queue: String,
@@ -66,7 +66,7 @@ pub struct StackResources {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
-    /// Tables of one's own: alias and name.
+    /// User tables: alias and name.
     pub own_tables: Vec<(String, String)>,
     /// The queue of hints.
     pub queue: QueueRef,

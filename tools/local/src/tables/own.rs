@@ -1,4 +1,4 @@
-//! A table of one's own, beside those of the stack.
+//! A user table, beside those of the stack.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeyType, ScalarA
 use super::CreateError;
 use super::table::{described, element, failed};
 
-/// A table of one's own: its alias, and the attributes of its key with their types.
+/// A user table: its alias, and the attributes of its key with their types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnTableShape {
     /// The alias.

@@ -1,4 +1,4 @@
-//! `hookonce destination add`: a ready-made document and its secret, a file, or a document of one's own from options.
+//! `hookonce destination add`: a ready-made document and its secret, a file, or a document of your own from options.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,10 @@ const CREDENTIAL_WORDS: [&str; 6] = ["auth", "cookie", "key", "password", "secre
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Destination id: a-z, 0-9, - and _. That of a ready-made document takes it; `hookonce destination list --ready` lists them.
+    /// Destination id: a-z, 0-9, - and _. The id of a ready-made document selects that document; `hookonce destination
+    /// list --ready` lists them.
     id: String,
-    /// Ready-made document, if the id is not its name.
+    /// Ready-made document to start from [default: the one named like the id].
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     ready: Option<String>,
     /// Document as JSON; `-` reads standard input.
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     /// Address. An effect's path follows it.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Promise: what happens if nobody knows whether a call was carried out.
+    /// Promise: what to do when the result of a call is unknown.
     #[arg(long, value_parser = word(ClassName::ALL, ClassName::as_str))]
     class: Option<ClassName>,
     /// Header that carries the key.
@@ -43,10 +44,10 @@ pub(crate) struct Arguments {
     /// Field of the JSON payload that carries the key, as a JSON pointer.
     #[arg(long, value_name = "POINTER", conflicts_with = "key_header")]
     key_json_pointer: Option<String>,
-    /// How long the callee remembers a key. For the class keyed.
+    /// Hours for which the callee remembers a key; required with --class keyed.
     #[arg(long, value_name = "HOURS")]
     key_window_hours: Option<u32>,
-    /// The callee's page that promises it. For the class keyed.
+    /// URL of the callee's page on idempotency keys; required with --class keyed.
     #[arg(long, value_name = "URL")]
     key_source_url: Option<String>,
     /// Header of every call; may be repeated. `NAME=-` reads a secret value from standard input.
@@ -55,13 +56,13 @@ pub(crate) struct Arguments {
     /// Sign every call as Standard Webhooks says; without `--secret -`, generate the secret and print it.
     #[arg(long)]
     signed: bool,
-    /// Account at the callee, if one address serves several. Another secret of the same account must not change it.
+    /// Account at the callee, if one address serves several. Keep it when the secret of the same account changes.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// Type of the content, in place of what an effect says.
+    /// Content type of every call; overrides that of the effect.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// How long one call may take.
+    /// Timeout of one call, in milliseconds.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u32>,
     /// Allow an address in a private network, and plain http.
@@ -196,7 +197,7 @@ fn secret(
             Ok(None)
         }
         (Some(_), None) => Err(Failure::usage(
-            "nobody knows where the secret goes",
+            "the document does not say where the secret goes",
             "pass `--header authorization=-` for a header, or `--signed` for a signature",
         )),
         (None, None) if arguments.signed => {

@@ -30,7 +30,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for (id, stored) in arguments.place.destinations().await?.all().await? {
         match read(&id, &stored) {
             Ok(document) => destinations.push((id, document, stored.changed_at)),
-            // A broken document stands in nobody's way.
+            // A broken document must not hide the others.
             Err(failure) => output::failure(&failure),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Test(test::Arguments),
     /// Replace the secret. Calls in doubt keep their keys.
     Rotate(rotate::Arguments),
-    /// Remove a destination. Effects that wait for it go on waiting, until they are given up.
+    /// Remove a destination. Its waiting effects keep waiting until they are given up.
     Remove(Remove),
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Show {
 pub(crate) struct Remove {
     /// Destination id.
     id: String,
-    /// Do not ask. Without this, the command asks on a deployed stack, and while effects wait.
+    /// Do not ask for confirmation. Without it, the command asks on a deployed stack and while effects wait.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -120,7 +120,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
         Err(failure) => output::note(&format!("the effects that wait for it cannot be counted: {failure}")),
     }
     if needs_answer && !arguments.yes && !output::confirm("Remove it? Its secrets are gone for good.") {
-        return Err(Failure::usage("nobody agreed to that", "pass --yes to remove it"));
+        return Err(Failure::usage("not confirmed", "pass --yes to remove it"));
     }
     store.remove(&id, &stored).await?;
     output::note(&format!("destination {id} is removed; functions stop calling it within a minute"));

@@ -30,11 +30,11 @@ pub(crate) struct Arguments {
     /// Header that holds the secret, if the document has several.
     #[arg(long, value_name = "NAME")]
     header: Option<String>,
-    /// The secret is the address itself: give the whole new one.
+    /// The URL is the secret: give the whole new URL.
     #[arg(long, conflicts_with = "header")]
     url: bool,
-    /// Account whose secret it is, if it is another one, or if the callee knows keys by the secret: calls in doubt are then
-    /// not repeated.
+    /// New account name, if the secret belongs to another account or the callee ties idempotency keys to the secret.
+    /// Calls in doubt are then not repeated.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     #[command(flatten)]

@@ -66,7 +66,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             delivery.method.as_str()
         ));
         if !output::confirm("Send it?") {
-            return Err(Failure::usage("nobody agreed to that", "pass --yes to send it"));
+            return Err(Failure::usage("not confirmed", "pass --yes to send it"));
         }
     }
     // A stack on AWS never calls loopback.
@@ -160,12 +160,12 @@ fn print(arguments: &Arguments, delivery: &Delivery, attempt: &Attempt, host: &s
 fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
     Some(match &attempt.answer {
         Ok(401 | 403) => "the callee does not take the credential: `hookonce destination rotate`",
-        Ok(404 | 405) => "this address takes no such call: pass --path and --method of one that it knows",
+        Ok(404 | 405) => "the callee has no such path or method: pass --path and --method of a real call",
         Ok(300..=399) => "a redirect is never followed: put the address that it leads to into the document",
         Ok(400 | 422) if is_probe => {
             "the callee was reached and does not know this payload: pass --file, --path and --method of a real call"
         }
-        Ok(500..=599) => "the callee failed: look there, and send it again",
+        Ok(500..=599) => "the callee failed: check its log, then try again",
         Ok(_) => return None,
         Err(Trouble::Lookup(_)) => "check the name of the host in the document's url",
         Err(Trouble::Address) => {
@@ -173,9 +173,9 @@ fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
         }
         Err(Trouble::Connect(_)) => "check host and port, and whether a firewall is between",
         Err(Trouble::Tls(_) | Trouble::NoTls) => {
-            "the certificate must be of a known authority, for the host of the url, and not expired"
+            "the certificate must come from a trusted authority, match the URL's host and not be expired"
         }
-        Err(Trouble::Exchange(_)) => "the callee broke off: look there whether the call was done",
+        Err(Trouble::Exchange(_)) => "the callee closed the connection: check there whether the call was carried out",
         Err(Trouble::Time) => "raise timeout_ms in the document, or look whether the callee is slow",
         Err(Trouble::Unsendable(_)) => "path, payload and document do not fit together: docs/effects.md",
     })

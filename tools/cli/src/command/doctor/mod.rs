@@ -123,7 +123,7 @@ fn clock(now: EpochMs) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("the clock says {}", output::local_moment(now)),
-        "set this machine's clock: signatures have times, and all would be refused",
+        "set this machine's clock: otherwise every signature with a time is refused",
     ))
 }
 
@@ -154,7 +154,7 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
         let connected = address.parse().ok().and_then(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).ok());
         if connected.is_none() {
             return Err(Failure::unavailable(
-                format!("stack.json names {address}, where nobody answers"),
+                format!("nothing answers at {address}, the address in stack.json"),
                 "start the stack again with `hookonce dev`",
             ));
         }

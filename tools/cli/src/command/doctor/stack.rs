@@ -65,11 +65,11 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
 pub(super) fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
     let Listing { documents, drift: Drift { missing, orphaned }, is_complete } =
         looked.as_ref().map_err(Clone::clone)?;
-    let mend = format!("`hookonce endpoint index --yes{}`", place.option());
+    let fix = format!("`hookonce endpoint index --yes{}`", place.option());
     if !missing.is_empty() {
         return Err(Failure::usage(
             format!("it lacks {}: their deliveries may be refused", some(missing)),
-            format!("{mend} lists them"),
+            format!("{fix} adds them"),
         ));
     }
     Ok(match orphaned {
@@ -77,7 +77,7 @@ pub(super) fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result
             format!("it lists the first {} endpoints; the others were not looked at", documents.len())
         }
         0 => "it lists every endpoint".to_owned(),
-        orphaned => format!("it lists every endpoint, and {orphaned} id(s) without one, which {mend} forgets"),
+        orphaned => format!("it lists every endpoint, and {orphaned} id(s) without one, which {fix} removes"),
     })
 }
 
@@ -126,7 +126,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
         return Ok(format!("{} alarms, {raised}", alarms.count));
     }
     Err(Failure::usage(
-        format!("{} of {} alarms tell nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
+        format!("{} of {} alarms notify nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
         "deploy with the parameter AlarmTopicArn, and keep it in samconfig.toml: docs/alerts.md",
     ))
 }
@@ -144,7 +144,8 @@ fn clock(theirs: EpochMs, ours: EpochMs) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("this machine's clock is {apart} off AWS's"),
-        "set the clock, for instance with NTP: AWS rejects requests that are five minutes off, and --since means other records",
+        "set the clock, for instance with NTP: AWS rejects requests that are five minutes off, and --since selects the \
+         wrong records",
     ))
 }
 

@@ -157,7 +157,7 @@ fn tell(tally: &Tally, is_complete: bool, as_json: bool) {
         }));
         return;
     }
-    output::note(&format!("{} endpoint(s) imported, {} there before", tally.imported, tally.there));
+    output::note(&format!("{} endpoint(s) imported, {} existed already", tally.imported, tally.there));
     for id in tally.differ.iter().take(PROBLEMS_MAX) {
         output::note(&format!("endpoint {id} exists with another document and was left as it is"));
     }

@@ -31,15 +31,15 @@ pub(crate) enum Command {
     List(List),
     /// Show one endpoint; secrets and settings are hidden without --reveal.
     Show(Show),
-    /// Change the secret in two steps: add a new one, then --finish once the older ones are silent.
+    /// Change the secret in two steps: add a new one, then --finish once no delivery uses the older ones.
     Rotate(rotate::Arguments),
     /// Validate an endpoint document before you store it, or all that are stored.
     Check(check::Arguments),
     /// Remove an endpoint; its records stay.
     Remove(Remove),
-    /// Add many endpoints from a file. Running it again does the rest.
+    /// Add many endpoints from a file. If it stops, run it again to continue.
     Import(import::Arguments),
-    /// Compare the index of ids of a stack with its endpoints; --yes makes it list them all, and forget other ids.
+    /// Compare a stack's index of endpoint ids with its endpoints; --yes adds missing ids and removes orphaned ones.
     Index(Index),
 }
 
@@ -53,21 +53,22 @@ pub(crate) struct Add {
     /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Whose events it receives; the endpoint's own id if absent. Endpoints of one tenant share facts and items. Choose it
-    /// before the first event: a change forgets the facts of the last 95 days.
+    /// Tenant that owns the events [default: the endpoint's id]. Endpoints of one tenant share facts and items. Choose
+    /// it before the first event: a change forgets the facts of the last 95 days.
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
     tenant: Option<Tenant>,
     /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// Scheme to take, if not those that the provider's page calls the strongest; may be repeated.
+    /// Signature scheme to accept; may be repeated [default: all but those that `hookonce providers ID` calls "only for
+    /// an endpoint that lists it"].
     #[arg(long, value_name = "NAME")]
     scheme: Vec<String>,
     /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
     /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as a
-    /// DEAD record. Without this, it is kept if the provider does not sign the body.
+    /// DEAD record [default: quarantine if the provider's signature leaves the body free, otherwise duplicate].
     #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
@@ -119,7 +120,7 @@ pub(crate) struct Remove {
 
 #[derive(Debug, Args)]
 pub(crate) struct Index {
-    /// Write the index. Without this, the command only says how it differs.
+    /// Write the index. Without it, only the differences are printed.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -257,15 +258,15 @@ async fn index(arguments: &Index) -> Result<Exit, Failure> {
     }
     let Rebuilt { kept, is_complete } = store.rebuild_index(&interrupt).await?;
     if !is_complete {
-        output::note("stopped. No endpoint was taken out of the index. Run the same command again: it does the rest");
+        output::note("stopped. Every existing endpoint is still in the index. Run the same command again to finish");
         return Ok(Exit::No);
     }
     output::note("the index is written; functions read it again within 5 minutes");
     if kept > 0 {
         let minutes = FORGOTTEN_AFTER.0 / 60_000;
         output::note(&format!(
-            "{kept} id(s) without an endpoint stay listed: the index was written less than {minutes} minutes ago, and somebody \
-             may be about to add them. Run the command again later to forget them"
+            "{kept} id(s) without an endpoint stay in the index: it changed less than {minutes} minutes ago, so their \
+             endpoints may still be on the way. Run this again later to remove them"
         ));
     }
     Ok(Exit::Done)
@@ -277,7 +278,7 @@ async fn list(arguments: &List) -> Result<Exit, Failure> {
     for (id, stored) in store.all().await? {
         match stored.document(&id) {
             Ok(document) => endpoints.push((id, document)),
-            // A broken document stands in nobody's way.
+            // A broken document must not hide the others.
             Err(failure) => output::failure(&failure),
         }
     }
@@ -363,7 +364,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
             "within 5 minutes, {stack} will refuse every delivery to {id}, and its secrets are gone for good"
         ));
         if !output::confirm("Remove it?") {
-            return Err(Failure::usage("nobody agreed to that", "pass --yes to remove it"));
+            return Err(Failure::usage("not confirmed", "pass --yes to remove it"));
         }
     }
     store.remove(&id, &stored).await?;

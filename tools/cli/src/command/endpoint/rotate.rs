@@ -44,13 +44,13 @@ pub(crate) struct Arguments {
     /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Remove every older secret too. For a secret that leaked; functions forget it within 5 minutes.
+    /// Remove every older secret at once: for a leaked secret. Functions stop accepting it within 5 minutes.
     #[arg(long)]
     retire: bool,
     /// The second step: remove the older secrets. Refused while deliveries still use them.
     #[arg(long, conflicts_with_all = ["secret", "retire"])]
     finish: bool,
-    /// With --finish: remove them even if they are still in use, or nobody can tell.
+    /// With --finish: remove them even if they are in use, or if that cannot be determined.
     #[arg(long, requires = "finish")]
     yes: bool,
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) struct Input {
     /// url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes, tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
     request: Option<PathBuf>,
-    /// Endpoint whose provider, secrets and settings count: of the local stack, or of --stack.
+    /// Endpoint to take provider, secrets and settings from, in the local stack or in --stack.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
     /// Header of the request; may be repeated.
@@ -39,7 +39,8 @@ pub(super) struct Input {
     /// HTTP method [default: POST].
     #[arg(long)]
     method: Option<String>,
-    /// URL that the provider called [default: from the local stack's --public or the Host header; public_url of the endpoint counts first].
+    /// URL that the provider called [default: the endpoint's public_url, else the local stack's --public, else the Host
+    /// header].
     #[arg(long)]
     url: Option<String>,
     /// When the request came: seconds since 1970, or a time such as 2026-01-01T12:00:00Z [default: now].

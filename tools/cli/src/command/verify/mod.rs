@@ -24,8 +24,7 @@ use crate::output;
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// SHA-256 of the body that the provider says it sent, or that the log line `no secret fits` names, to compare with this
-    /// body.
+    /// SHA-256 to compare this body with: from the provider, or from the log line `no secret fits`.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
     /// Print JSON.
@@ -61,11 +60,11 @@ impl Captured {
         let Self { body_bytes, body_sha256, .. } = self;
         output::line(&format!("  body of {body_bytes} bytes, SHA-256 {body_sha256}"));
         match self.is_the_named_body {
-            Some(true) => output::line(
-                "  these are the bytes that --sha256 names: if no secret matches, the secret is another one",
-            ),
+            Some(true) => {
+                output::line("  the body matches --sha256: if no secret matches, the endpoint has the wrong secret")
+            }
             Some(false) => output::line(
-                "  --sha256 names other bytes: something between the provider and the inbox changed the body",
+                "  the body does not match --sha256: something between the provider and the inbox changed it",
             ),
             None => {}
         }
@@ -133,8 +132,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         print(&report, &explanation);
         for UnknownCredential { place, label } in &unknown {
             output::line(&format!(
-                "  the credential at {place} is none that the endpoint holds; the capture has {label} in its place, the start \
-                 of its SHA-256"
+                "  the credential at {place} is not one of the endpoint's; the capture shows {label}, the \
+                 start of its SHA-256"
             ));
         }
         body.print();
