@@ -92,7 +92,7 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
     let workspace = Workspace::new();
     let url = ["--url", "https://api.example.com/v1"];
     for (arguments, said) in [
-        (&["--class", "keyed"][..], "key_window_hours: `keyed` needs it"),
+        (&["--class", "keyed"][..], "key_window_hours: `keyed` requires it"),
         (&["--class", "exactly_once"], "invalid value 'exactly_once'"),
         (&[], "class: say `keyed`"),
         (&["--class", "at_least_once", "--header", "Authorization=Bearer hush"], "pass `--header authorization=-`"),

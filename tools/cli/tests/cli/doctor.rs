@@ -65,11 +65,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().ahead_seconds = 0;
     aws.account().put("/hookonce/inbox/endpoints/bad", "{");
     told(1, &["endpoints", "index of ids"], "hookonce endpoint check --stack inbox");
-    assert!(
-        text(&doctor()).contains("`hookonce endpoint index --yes --stack inbox` lists them"),
-        "{}",
-        text(&doctor())
-    );
+    assert!(text(&doctor()).contains("`hookonce endpoint index --yes --stack inbox` adds them"), "{}", text(&doctor()));
     aws.account().parameters.remove("/hookonce/inbox/endpoints/bad");
     let bad = EndpointId::parse("bad").unwrap();
     let parameter = index::parameter(index::shard(&bad));

@@ -224,7 +224,7 @@ fn a_refused_write_says_what_to_do_about_its_cause() {
     for (code, said) in [
         ("InvalidKeyId", "EndpointKeyArn exists, is enabled"),
         ("ParameterLimitExceeded", "raise the quota of Parameter Store"),
-        ("ValidationException", "takes no such name or value"),
+        ("ValidationException", "AWS rejects the name or the value"),
     ] {
         stack.aws.account().faults.push_back(("PutParameter", Fault::Refused(code)));
         let refused = stack.run(&["rotate", "shop"]);
@@ -442,7 +442,7 @@ fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
     assert!(indexed.status.success(), "{}", text(&indexed));
     assert!(stack.is_listed("by-hand") && stack.is_listed("broken") && !stack.is_listed("nobody"));
     // Somebody may be about to add what was listed a short time ago.
-    assert!(stack.is_listed("gone") && text(&indexed).contains("1 id(s) without an endpoint stay listed"));
+    assert!(stack.is_listed("gone") && text(&indexed).contains("1 id(s) without an endpoint stay in the index"));
     {
         let mut account = stack.aws.account();
         let of_index = account.parameters.iter_mut().filter(|(name, _)| name.contains("/ids."));

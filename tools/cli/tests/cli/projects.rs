@@ -91,5 +91,5 @@ fn a_path_that_not_every_tool_reads_is_refused() {
     std::fs::write(odd.join("tools/cli/Cargo.toml"), "").unwrap();
     let refused = workspace.run(&["new", "shop", "--hookonce", "a folder"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused).contains("not every tool reads"), "{}", text(&refused));
+    assert!(text(&refused).contains("characters that not every tool can read"), "{}", text(&refused));
 }

@@ -191,7 +191,7 @@ fn a_running_stack_takes_a_changed_set_over() {
     assert!(workspace.run(&["route", "deploy", &set]).status.success());
     let replay = ["replay", "--state", "ignored"];
     let dry = text(&workspace.run(&replay));
-    for expected in ["would retry", "IGNORED", "asked anew"] {
+    for expected in ["would retry", "IGNORED", "decide again"] {
         assert!(dry.contains(expected), "{expected} in {dry}");
     }
     let applied = || {

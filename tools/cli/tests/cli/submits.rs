@@ -155,7 +155,7 @@ fn what_cannot_be_submitted_says_what_to_do() {
     // Whoever answers 200 there is no endpoint.
     let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver())]);
     assert_eq!(stranger.status.code(), Some(2), "{}", text(&stranger));
-    assert!(text(&stranger).contains("not as an endpoint of hookonce"), "{}", text(&stranger));
+    assert!(text(&stranger).contains("not like a hookonce endpoint"), "{}", text(&stranger));
     // Another secret than the one that the running stack reads.
     let elsewhere = Workspace::new();
     elsewhere.write("job.json", b"1");

@@ -35,9 +35,9 @@ fn the_body_is_compared_with_what_the_provider_says_it_sent() {
     assert_eq!((sha256.len(), &judged["captured"]["is_the_named_body"]), (64, &serde_json::Value::Null));
     let same = verify(&["--json", "--sha256", &sha256]);
     assert_eq!(parsed(&same)["captured"]["is_the_named_body"], true);
-    assert!(text(&verify(&["--sha256", &sha256])).contains("these are the bytes"));
+    assert!(text(&verify(&["--sha256", &sha256])).contains("the body matches --sha256"));
     let other = verify(&["--sha256", &"0".repeat(64)]);
-    assert!(text(&other).contains("names other bytes") && other.status.success(), "{}", text(&other));
+    assert!(text(&other).contains("does not match --sha256") && other.status.success(), "{}", text(&other));
     assert_eq!(verify(&["--sha256", "abc"]).status.code(), Some(2));
 }
 
