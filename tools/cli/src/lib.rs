@@ -105,7 +105,7 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Give dead records up.
     Discard(orders::OrderArguments),
-    /// After a restore: end waiting effects as UNKNOWN_OUTCOME, because they may have been called already.
+    /// After a restore: end waiting effects as `UNKNOWN_OUTCOME`, because they may have been called already.
     Doubt(orders::OrderArguments),
     /// Erase stored bodies for good. The record, its hash and its dedup stay.
     Redact(command::redact::Arguments),

@@ -45,7 +45,7 @@ pub struct Pass {
 }
 
 impl EffectPart {
-    /// Requires that the first call is still as it was read. It decides whether a death means UNKNOWN_OUTCOME, and
+    /// Requires that the first call is still as it was read. It decides whether a death means `UNKNOWN_OUTCOME`, and
     /// whether the next call is noted as the first.
     pub(crate) fn first_call_as_read(&self) -> Clause {
         match self.first_call_at {

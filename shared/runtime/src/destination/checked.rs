@@ -226,7 +226,7 @@ impl Faults {
         for (field, there) in promised {
             match (keyed, there) {
                 (true, false) => {
-                    self.add(field, "`keyed` requires it: the callee must document how long it honours keys")
+                    self.add(field, "`keyed` requires it: the callee must document how long it honours keys");
                 }
                 (false, true) => self.add(field, "only `keyed` has it"),
                 (true, true) | (false, false) => {}

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// Retry also records whose effect may already have been applied (STALE). Check the business data first.
     #[arg(long)]
     accept_duplicate: bool,
-    /// Also retry the records named by --key that hold a different body under a known id (ID_COLLISION). Compare both
+    /// Also retry the records named by --key that hold a different body under a known id (`ID_COLLISION`). Compare both
     /// bodies first: either may be forged.
     #[arg(long, conflicts_with_all = ["force", "Filter"])]
     accept_other_body: bool,

@@ -61,7 +61,7 @@ impl Captured {
         output::line(&format!("  body of {body_bytes} bytes, SHA-256 {body_sha256}"));
         match self.is_the_named_body {
             Some(true) => {
-                output::line("  the body matches --sha256: if no secret matches, the endpoint has the wrong secret")
+                output::line("  the body matches --sha256: if no secret matches, the endpoint has the wrong secret");
             }
             Some(false) => output::line(
                 "  the body does not match --sha256: something between the provider and the inbox changed it",
