@@ -117,6 +117,22 @@ async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
     }
 }
 
+/// The libraries of the specification for Python and JavaScript verify text only; a callee of such bytes verifies them itself.
+#[tokio::test]
+async fn bytes_that_are_no_text_are_signed_and_sent_as_they_are() {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let destination =
+        at(&receiver.url(""), &json!({"standard_webhooks_secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}));
+    let bytes = [0, 0xff, 0xfe, b'"'];
+    let sent = Delivery { body: body::compress(&bytes).unwrap(), ..delivery() };
+    assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, MOMENT).await, done(200));
+    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    assert_eq!(request.body, bytes);
+    // HMAC-SHA256 over "KEY.1767225600." and these bytes, by Python.
+    let signature = "v1,AtrRosH95JoyONtpYtePDh1p2E+aM2rtJFp80BoopRI=";
+    assert_eq!(request.header("webhook-signature"), Some(signature));
+}
+
 #[tokio::test]
 async fn the_key_can_be_a_field_of_the_payload() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
@@ -169,6 +185,12 @@ async fn each_status_has_its_meaning() {
     ] {
         assert_eq!(call(Reply::status(status, "", ""), &changes).await, expected, "{status}");
     }
+    let keyed = json!({
+        "class": "keyed", "key_window_hours": 24, "key_source_url": "https://docs.example.com/keys", "key_header": "a",
+        "done_statuses": [409]
+    });
+    assert_eq!(call(Reply::status(409, "", ""), &keyed).await, Called::AlreadyDone { status: 409 });
+    assert_eq!(call(Reply::status(410, "", ""), &keyed).await, refused(410));
     let waits = Some(Millis::seconds(7));
     let asks = |status| Reply::status(status, "retry-after: 7\r\n", "");
     assert_eq!(call(asks(429), &json!({})).await, Called::NotDone { retry_after: waits });

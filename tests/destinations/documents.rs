@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hookonce_protocol::destination::Class;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Timing};
 use hookonce_runtime::destination::{
     ClassName, DestinationDocument, DestinationError, DestinationFetchError, DestinationFolder, DestinationKind,
     DestinationSource, HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument, TIMEOUT_MS_MAX,
@@ -86,6 +86,29 @@ fn a_key_that_is_in_use_leaves_the_outcome_open() {
     assert_eq!(retried(&keyed(&json!({"retry_statuses": []}))), [0_u16; 0]);
     assert_eq!(retried(&keyed(&json!({"not_done_statuses": [409]}))), [0_u16; 0]);
     assert_eq!(retried(&http()), [0_u16; 0]);
+}
+
+/// Only who honours keys knows what it has done, and an error on its side says nothing.
+#[test]
+fn a_status_says_that_it_was_done_before_only_where_keys_are_honoured() {
+    let done = json!({"done_statuses": [409]});
+    let target = destination(&keyed(&done)).unwrap().target;
+    assert_eq!((target.done_statuses, target.retry_statuses), (vec![409], vec![]));
+    for class in ["at_most_once", "at_least_once"] {
+        assert_eq!(refused(&with(&http(), &with(&done, &json!({"class": class})))), ["done_statuses"], "{class}");
+    }
+    for changes in [
+        json!({"done_statuses": [399]}),
+        json!({"done_statuses": [200]}),
+        json!({"done_statuses": [500]}),
+        json!({"done_statuses": [409], "retry_statuses": [409]}),
+        json!({"done_statuses": [409], "not_done_statuses": [409]}),
+        json!({"done_statuses": [429]}),
+        json!({"done_statuses": vec![409; 21]}),
+    ] {
+        assert_eq!(refused(&keyed(&changes)), ["done_statuses"], "{changes}");
+    }
+    assert!(destination(&keyed(&json!({"done_statuses": vec![409; 20]}))).is_ok());
 }
 
 /// A key means nothing to another callee. It means the same to this one after its secret was rotated.
@@ -285,6 +308,7 @@ fn the_schema_describes_the_type() {
         timeout_ms: Some(1),
         in_flight_max: Some(1),
         give_up_after_hours: Some(1),
+        done_statuses: Some(vec![409]),
         retry_statuses: Some(vec![409]),
         not_done_statuses: Some(vec![429]),
         success_json: Some(SuccessDocument { pointer: String::new(), equals: json!(1) }),
@@ -304,6 +328,7 @@ fn the_schema_describes_the_type() {
     assert_eq!(described["kind"]["enum"], json!([DestinationKind::Http]));
     assert_eq!(described["class"]["enum"], json!([ClassName::Keyed, ClassName::AtMostOnce, ClassName::AtLeastOnce]));
     assert_eq!(described["timeout_ms"]["maximum"], json!(TIMEOUT_MS_MAX));
+    assert_eq!(Millis(TIMEOUT_MS_MAX.into()), DESTINATION_CALL_MAX);
     assert_eq!(described["in_flight_max"]["maximum"], json!(IN_FLIGHT_MAX));
     assert_eq!(described["headers"]["maxProperties"], json!(HEADERS_MAX));
     for (field, limit, beyond) in [

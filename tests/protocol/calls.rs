@@ -97,6 +97,24 @@ fn only_a_first_call_is_refused_for_certain() {
     }
 }
 
+/// From who was never called with this key, the answer says something else, or another has used the key.
+#[test]
+fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
+    let keyed = CLASSES[0];
+    let already = Called::AlreadyDone { status: 409 };
+    let first = left(&an_effect(), keyed, already, START);
+    assert_eq!((first.status, first.dead_reason), (Status::Dead, Some(DeadReason::UnknownOutcome)));
+    let in_vain = left(&an_effect(), keyed, NOT_DONE, START);
+    assert_eq!(left(&in_vain, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
+
+    let unclear = left(&an_effect(), keyed, UNCLEAR, START);
+    let done = left(&unclear, keyed, already, later(Millis::minutes(1)));
+    assert_eq!((done.outcome, part(&done).status_code), (Some(Outcome::Delivered), Some(409)));
+    // Nobody can tell what was called before a person accepted one more call.
+    let accepted = after(&retry(&first, true, &Timing::standard(), at(START)).unwrap(), &first);
+    assert_eq!(left(&accepted, keyed, already, START).outcome, Some(Outcome::Delivered));
+}
+
 /// Another call could do it a second time, and would be answered alike.
 #[test]
 fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
@@ -184,6 +202,20 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
 fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
     let step = Dispatcher::start(Ok(hint(effect)), 1, "mine".to_owned(), Timing::standard(), at(now));
     write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
+}
+
+/// It waited for its destination until it was too old, so a retry can do it once at most.
+#[test]
+fn an_effect_that_was_never_called_is_retried_without_accepting_a_duplicate() {
+    let effect = an_effect();
+    let old = START.plus(Millis(Timing::standard().effect_age_max.0 + 1));
+    let stale = after(&asked_when_old(&effect, old), &effect);
+    assert_eq!((stale.dead_reason, stale.effect_unknown()), (Some(DeadReason::Stale), false));
+    let retried = after(&retry(&stale, false, &Timing::standard(), at(old)).unwrap(), &stale);
+    assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
+    let unclear = left(&effect, Class::AtLeastOnce, UNCLEAR, START);
+    let doubted = after(&asked_when_old(&unclear, old), &unclear);
+    assert_eq!((doubted.dead_reason, doubted.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
 }
 
 #[test]

@@ -73,7 +73,9 @@ fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
     let timing = Timing::standard();
     for reason in DeadReason::ALL {
         let dead = Record { dead_reason: Some(*reason), ..record(Status::Dead) };
-        assert_eq!(retry(&dead, false, &timing, LATER).is_err(), reason.effect_unknown(), "{reason}");
+        assert_eq!(retry(&dead, false, &timing, LATER).is_err(), dead.effect_unknown(), "{reason}");
+        let unknown = matches!(reason, DeadReason::Stale | DeadReason::UnknownOutcome);
+        assert_eq!(dead.effect_unknown(), unknown, "{reason}");
         let write = retry(&dead, true, &timing, LATER).unwrap();
         assert!(after(&write, &dead).accept_duplicate, "{reason}");
     }

@@ -17,7 +17,7 @@ fn the_values_that_ship_break_no_rule() {
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(TimingViolation, Timing); 22] = [
+    let broken: [(TimingViolation, Timing); 25] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
@@ -39,10 +39,14 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::DeadLetterRetentionTooShort, Timing { dead_letter_retention: Millis::days(7), ..whole }),
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::hours(9), ..whole }),
         (TimingViolation::ResendIntervalTooLong, Timing { resend_interval_max: Millis::seconds(119), ..whole }),
+        (TimingViolation::DispatcherTimeoutTooShort, Timing { dispatcher_timeout: Millis(47_999), ..whole }),
         (TimingViolation::EffectsVisibilityTooShort, Timing { effects_visibility_timeout: Millis(359_999), ..whole }),
         (TimingViolation::KeyMarginTooShort, Timing { key_margin: Millis(149_999), ..whole }),
         (TimingViolation::EffectAge, Timing { effect_age_max: Millis::days(95), ..whole }),
         (TimingViolation::EffectAge, Timing { effect_age_max: Millis::hours(1), ..whole }),
+        // 30 days, and a pause of 52 days and a quarter of it.
+        (TimingViolation::EffectAge, Timing { backoff_cap: Millis::days(52), ..whole }),
+        (TimingViolation::EffectAge, Timing { effect_age_max: Millis(EFFECT_AGE_LIMIT + 1), ..whole }),
         (TimingViolation::Counts, Timing { attempts_max: 0, ..whole }),
         (TimingViolation::ShardsUnread, Timing { shards: 17, ..whole }),
         (TimingViolation::ShardsUnread, Timing { shards_read: 1_025, ..whole }),
@@ -54,6 +58,9 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
     assert_eq!(Timing { backoff_base: Millis(0), ..whole }.violations(), [TimingViolation::Counts]);
 }
 
+/// 95 days, without the longest pause of 6 hours and the visibility timeout, a quarter of it, twice the clock skew and 1 ms.
+const EFFECT_AGE_LIMIT: i64 = 95 * 86_400_000 - (21_600_000 + 360_000) * 5 / 4 - 60_000 - 1;
+
 #[test]
 fn each_rule_holds_at_its_limit() {
     let whole = Timing::standard();
@@ -64,6 +71,8 @@ fn each_rule_holds_at_its_limit() {
         Timing { dead_letter_retention: Millis(whole.queue_retention.0 + 1), ..whole },
         Timing { accept_age_max: Millis(whole.queue_retention.0 + 1), ..whole },
         Timing { shards: 1_024, shards_read: 1_024, ..whole },
+        Timing { dispatcher_timeout: Millis::seconds(48), ..whole },
+        Timing { effect_age_max: Millis(EFFECT_AGE_LIMIT), ..whole },
     ] {
         assert_eq!(timing.violations(), []);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{
     DynamoStore, SdkConfig, SqsQueue, SsmDestinations, dynamodb_client, shared_config, sqs_client, ssm_client,
@@ -16,9 +17,6 @@ use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 use crate::DispatcherFunction;
-
-/// How long one call of the store or the queue may take, including the SDK's retries. Far below the function's timeout.
-const CALL_MAX: Millis = Millis::seconds(2);
 
 /// How long the call that reads a destination may take.
 const DESTINATION_MAX: Millis = Millis::seconds(2);
@@ -42,11 +40,11 @@ pub async fn run() -> Result<(), Error> {
 
 async fn serve(config: DispatcherConfig, sdk: &SdkConfig, source: impl DestinationSource) -> Result<(), Error> {
     let DispatcherConfig { common, effects_queue_url, .. } = config;
-    let store = DynamoStore::new(dynamodb_client(sdk, CALL_MAX), common.inbox_table, common.domain_table);
+    let store = DynamoStore::new(dynamodb_client(sdk, DISPATCHER_STORE_MAX), common.inbox_table, common.domain_table);
     store.warm_up().await;
     let parts = DispatcherParts {
         store,
-        queue: SqsQueue::new(sqs_client(sdk, CALL_MAX), effects_queue_url),
+        queue: SqsQueue::new(sqs_client(sdk, DISPATCHER_STORE_MAX), effects_queue_url),
         ambient: System,
         destinations: Destinations::new(source),
         caller: Arc::new(Guarded::new(HttpCaller::new())),

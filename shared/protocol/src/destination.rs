@@ -64,6 +64,11 @@ pub enum Called {
         /// The status of its answer, if it has one.
         status: Option<u16>,
     },
+    /// The callee says that it has done it before, under this key.
+    AlreadyDone {
+        /// The status of its answer.
+        status: u16,
+    },
     /// The callee certainly did not do it: no byte reached it, or its answer says so.
     NotDone {
         /// How long it asks to wait.

@@ -305,7 +305,7 @@ impl Machine for Operator {
 /// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
 /// `accept_duplicate` is not set.
 pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
-    let unknown = record.dead_reason.is_some_and(DeadReason::effect_unknown);
+    let unknown = record.effect_unknown();
     match record.status {
         Status::Processed if record.outcome != Some(Outcome::Ignored) => return Err(Refusal::NotRetryable),
         Status::Discarded => return Err(Refusal::NotRetryable),

@@ -77,6 +77,18 @@ pub const HANDLER_MARGIN: Millis = Millis::seconds(10);
 /// How long one call of a destination may take.
 pub const DESTINATION_CALL_MAX: Millis = Millis::seconds(30);
 
+/// How long a call of a destination may wait for its turn.
+pub const DESTINATION_TURN_MAX: Millis = Millis::seconds(1);
+
+/// How long the dispatcher waits for a destination's document.
+pub const DESTINATION_LOOKUP_MAX: Millis = Millis::seconds(3);
+
+/// How long one of the dispatcher's calls of the store or the queue may take, including the SDK's retries.
+pub const DISPATCHER_STORE_MAX: Millis = Millis::seconds(2);
+
+/// How long before the dispatcher's deadline the last call of a destination ends: the time to write how it ended.
+pub const DISPATCHER_MARGIN: Millis = Millis::seconds(10);
+
 /// The fewest shards of a deployed stack.
 pub const SHARDS_MIN: u16 = 16;
 
@@ -149,6 +161,13 @@ impl Timing {
         let skew = self.clock_skew_max.0.saturating_mul(2);
         let edge = self.claim_timeout.0 + self.send_timeout.0 + 300;
         let window = self.provider_window.0.max(self.accept_age_max.0);
+        // The read, the document, the guard, the turn and the call: one that does not fit is never begun.
+        let call =
+            2 * DISPATCHER_STORE_MAX.0 + DESTINATION_LOOKUP_MAX.0 + DESTINATION_TURN_MAX.0 + DESTINATION_CALL_MAX.0;
+        // Pauses of an effect and intervals of the relay are stretched by a quarter.
+        let pause =
+            self.backoff_cap.0.saturating_add(self.effects_visibility_timeout.0).max(self.resend_interval_max.0);
+        let stretched = pause.saturating_add(pause / 4);
         let rules = [
             (TimingViolation::WebhookTimeoutTooShort, edge < self.webhook_timeout.0),
             (TimingViolation::WebhookTimeoutTooLong, self.webhook_timeout.0 < self.provider_timeout.0),
@@ -188,6 +207,7 @@ impl Timing {
                 TimingViolation::Counts,
                 self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.lease.0 >= 1,
             ),
+            (TimingViolation::DispatcherTimeoutTooShort, self.dispatcher_timeout.0 >= call + DISPATCHER_MARGIN.0),
             (
                 TimingViolation::EffectsVisibilityTooShort,
                 self.effects_visibility_timeout.0 >= 6 * self.dispatcher_timeout.0
@@ -200,7 +220,7 @@ impl Timing {
             (
                 TimingViolation::EffectAge,
                 self.effect_age_max.0 > self.key_margin.0
-                    && self.effect_retention.0 > self.effect_age_max.0 + self.resend_interval_max.0 + skew,
+                    && self.effect_retention.0.saturating_sub(self.effect_age_max.0) > stretched.saturating_add(skew),
             ),
             (TimingViolation::ShardsUnread, self.shards <= self.shards_read && self.shards_read <= SHARDS_MAX),
         ];
@@ -257,6 +277,11 @@ pub enum TimingViolation {
     /// What is written must be read.
     #[error("the number of index shards that are read must be at least the number that is written, and at most 1024")]
     ShardsUnread,
+    /// A call that would not fit is never begun.
+    #[error(
+        "the dispatcher time-out must be at least 48 seconds, so that the longest call and the reads and writes around it fit"
+    )]
+    DispatcherTimeoutTooShort,
     /// V of the dispatcher.
     #[error(
         "the visibility timeout of the effects queue must be at least six dispatcher timeouts, and longer than the \
@@ -270,7 +295,7 @@ pub enum TimingViolation {
     KeyMarginTooShort,
     /// An effect must outlive its last call.
     #[error(
-        "the effect age must be longer than the margin of keys, and the effect retention longer than the effect age plus the longest resend interval and twice the clock skew"
+        "the effect age must be longer than the margin of keys, and the effect retention longer than the effect age plus the longest pause of an effect and twice the clock skew"
     )]
     EffectAge,
     /// Counts and durations of zero.

@@ -10,17 +10,17 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{DISPATCHER_MARGIN, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations, TURN_MAX};
 use crate::drive::{Carry, Remote, drive, duration};
 use crate::port::{Queue, Store};
-use crate::process::{Processed, Received, batch_end, hide, isolated};
+use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
 
 /// How long before the end of a batch the last call ends: the time to write how it ended.
-pub const SETTLE_MARGIN: Millis = Millis::seconds(8);
+pub const SETTLE_MARGIN: Millis = Millis(DISPATCHER_MARGIN.0 - DEADLINE_MARGIN.0);
 
 /// The parts that the dispatcher needs.
 #[derive(Debug)]
@@ -110,6 +110,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A
 fn tell(delivery: &Delivery, called: Called) {
     let (how, status) = match called {
         Called::Done { status } => ("done", status),
+        Called::AlreadyDone { status } => ("already done", Some(status)),
         Called::NotDone { .. } => ("not done", None),
         Called::Refused { status } => ("refused", status),
         Called::Unknown { status } => ("unknown", Some(status)),
@@ -120,7 +121,11 @@ fn tell(delivery: &Delivery, called: Called) {
         Called::Done { .. } => {
             tracing::info!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
         }
-        Called::NotDone { .. } | Called::Refused { .. } | Called::Unknown { .. } | Called::Unclear { .. } => {
+        Called::AlreadyDone { .. }
+        | Called::NotDone { .. }
+        | Called::Refused { .. }
+        | Called::Unknown { .. }
+        | Called::Unclear { .. } => {
             tracing::warn!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
         }
     }

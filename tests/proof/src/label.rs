@@ -96,6 +96,7 @@ pub fn terms<E>(terms: &Result<Option<Terms>, E>) -> &'static str {
 pub fn called(called: &Called) -> &'static str {
     match called {
         Called::Done { .. } => "done",
+        Called::AlreadyDone { .. } => "already done",
         Called::NotDone { .. } => "not done",
         Called::Refused { .. } => "refused",
         Called::Unknown { .. } => "unknown",

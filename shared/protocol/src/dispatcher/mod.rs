@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! read ─ PENDING ─▶ terms of the destination ─▶ guard ─▶ one call ─▶ DELIVERED
+//!   │                 │                           │        ├─ already done ─▶ DELIVERED, or DEAD where nobody called before
 //!   │                 │                           │        ├─ not done ─▶ wait, uncounted
 //!   │                 │                           │        ├─ refused ─▶ DEAD
 //!   │                 │                           │        └─ unclear ─▶ count it and wait, or DEAD
@@ -85,6 +86,14 @@ struct NextCall {
     terms: Terms,
     /// Whether no earlier call may have been done.
     first: bool,
+}
+
+impl NextCall {
+    /// Whether no earlier call may have been done, by anybody. After a person has accepted one more call, nobody can tell:
+    /// the acceptance removed the trace of the earlier one.
+    fn is_first(&self) -> bool {
+        self.first && !self.effect.record.accept_duplicate
+    }
 }
 
 /// A write that ends this message's part.
@@ -280,20 +289,22 @@ impl Dispatcher {
     }
 
     fn called(self, called: Called, call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
+        let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         match called {
-            Called::Done { status } => {
-                let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
-                self.settle(call.effect, status, duration, moment)
+            Called::Done { status } => self.settle(call.effect, status, duration, moment),
+            // Only who was called before can have done it before. From a callee that nobody has called with this key, the
+            // answer says something else, or somebody else has called.
+            Called::AlreadyDone { status } if !call.is_first() => {
+                self.settle(call.effect, Some(status), duration, moment)
             }
             Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
             Called::Refused { .. } => {
-                // A first call that is refused was not done. Of an earlier one nobody can tell, not even after a person has
-                // accepted one more: the acceptance removed its trace.
-                let first = call.first && !call.effect.record.accept_duplicate;
-                let reason = if first { DeadReason::Refused } else { DeadReason::UnknownOutcome };
+                let reason = if call.is_first() { DeadReason::Refused } else { DeadReason::UnknownOutcome };
                 self.die(call.effect, reason, moment)
             }
-            Called::Unknown { .. } => self.die(call.effect, DeadReason::UnknownOutcome, moment),
+            Called::AlreadyDone { .. } | Called::Unknown { .. } => {
+                self.die(call.effect, DeadReason::UnknownOutcome, moment)
+            }
             Called::Unclear { retry_after } => {
                 let over = moment.now > call.effect.since().plus(call.terms.give_up_after);
                 let reason = match call.terms.class {

@@ -69,16 +69,6 @@ words! {
     }
 }
 
-impl DeadReason {
-    /// Whether the effect may already have been applied, so that a retry could apply it twice.
-    pub const fn effect_unknown(self) -> bool {
-        match self {
-            Self::Stale | Self::UnknownOutcome => true,
-            Self::AttemptsExhausted | Self::Permanent | Self::DeadLetter | Self::IdCollision | Self::Refused => false,
-        }
-    }
-}
-
 /// When a record is due, and in which shard of the index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Due {
@@ -299,6 +289,23 @@ impl Record {
     /// Whose event it is: the tenant that it was claimed for, else its endpoint. `None` if the key names no endpoint.
     pub fn owner(&self) -> Option<Tenant> {
         self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
+    }
+
+    /// Whether it died and its effect may have been applied all the same, so that a retry could apply it twice.
+    pub fn effect_unknown(&self) -> bool {
+        match self.dead_reason {
+            Some(DeadReason::UnknownOutcome) => true,
+            // The domain key may have expired. An effect is STALE only if it was not called.
+            Some(DeadReason::Stale) => self.effect.is_none(),
+            Some(
+                DeadReason::AttemptsExhausted
+                | DeadReason::Permanent
+                | DeadReason::DeadLetter
+                | DeadReason::IdCollision
+                | DeadReason::Refused,
+            )
+            | None => false,
+        }
     }
 
     /// The keys of the effects that its last commit created.

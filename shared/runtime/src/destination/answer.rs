@@ -24,6 +24,7 @@ pub(super) fn judge(
         200..=299 if says_success(target, body) => Called::Done { status: Some(status) },
         // It answered, and not what it should: whether it was done is open.
         200..=299 => Called::Unclear { retry_after },
+        _ if target.done_statuses.contains(&status) => Called::AlreadyDone { status },
         _ if target.not_done_statuses.contains(&status) => Called::NotDone { retry_after },
         _ if target.retry_statuses.contains(&status) => Called::Unclear { retry_after },
         // Too early: by definition it was not begun.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::DESTINATION_LOOKUP_MAX;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
@@ -25,7 +26,7 @@ pub const STALE_AGE_MAX: Millis = Millis::minutes(15);
 pub const REFUSED_AGE_MAX: Millis = Millis::seconds(10);
 
 /// How long a lookup waits for the source.
-pub const FETCH_MAX: Duration = Duration::from_secs(3);
+pub const FETCH_MAX: Duration = Duration::from_millis(DESTINATION_LOOKUP_MAX.0.unsigned_abs());
 
 /// Why a destination cannot be used now. Its effects wait.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -91,6 +91,8 @@ pub struct HttpTarget {
     pub key: Option<KeyPlace>,
     /// The secret of the signature.
     pub secret: Option<StandardSecret>,
+    /// Statuses that say that a call with this key was done before.
+    pub done_statuses: Vec<u16>,
     /// Statuses that leave open whether it was done.
     pub retry_statuses: Vec<u16>,
     /// Statuses that say that it was not done.
@@ -195,6 +197,13 @@ fn callee(origin: &str, target: &HttpTarget, account: &str, class: Class) -> Str
     hex(&hash.finalize().into())
 }
 
+/// What statuses mean, beside what each means anyway.
+struct Statuses {
+    done: Vec<u16>,
+    not_done: Vec<u16>,
+    retry: Vec<u16>,
+}
+
 struct Faults(Vec<DestinationFault>);
 
 impl Faults {
@@ -262,18 +271,7 @@ impl Faults {
         if secret == Some(None) {
             self.add("standard_webhooks_secret", "it must be `whsec_` and 24 to 64 bytes in base64");
         }
-        let not_done_statuses = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
-        let in_use = document.class == Some(ClassName::Keyed) && !not_done_statuses.contains(&KEY_IN_USE);
-        let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
-        let retry_statuses = document.retry_statuses.clone().unwrap_or_else(retry_default);
-        for (field, statuses) in [("retry_statuses", &retry_statuses), ("not_done_statuses", &not_done_statuses)] {
-            if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=599).contains(status)) {
-                self.add(field, format!("it must list at most {STATUSES_MAX} statuses from 400 to 599"));
-            }
-        }
-        if retry_statuses.iter().any(|status| not_done_statuses.contains(status)) {
-            self.add("retry_statuses", "a status is also in `not_done_statuses`; list it in one of the two");
-        }
+        let Statuses { done, not_done, retry } = self.statuses(document);
         let success = document.success_json.as_ref().map(|success| {
             if !success.pointer.is_empty() && pointer(&success.pointer).is_none() {
                 self.add("success_json.pointer", "it must be a JSON pointer, such as `/ok`");
@@ -292,12 +290,43 @@ impl Faults {
             content_type,
             key,
             secret: secret.flatten(),
-            retry_statuses,
-            not_done_statuses,
+            done_statuses: done,
+            retry_statuses: retry,
+            not_done_statuses: not_done,
             success,
             allow_private: document.allow_private,
         };
         Some((target, origin))
+    }
+
+    fn statuses(&mut self, document: &DestinationDocument) -> Statuses {
+        let keyed = document.class == Some(ClassName::Keyed);
+        let done = document.done_statuses.clone().unwrap_or_default();
+        let not_done = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
+        let in_use = keyed && !not_done.contains(&KEY_IN_USE) && !done.contains(&KEY_IN_USE);
+        let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
+        let retry = document.retry_statuses.clone().unwrap_or_else(retry_default);
+        if document.done_statuses.is_some() && !keyed {
+            self.add("done_statuses", "only `keyed` has it: a callee that honours no key cannot know what it has done");
+        }
+        // An error on the callee's side promises nothing.
+        for (field, statuses, max) in
+            [("done_statuses", &done, 499), ("not_done_statuses", &not_done, 599), ("retry_statuses", &retry, 599)]
+        {
+            if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=max).contains(status)) {
+                self.add(field, format!("it must list at most {STATUSES_MAX} statuses from 400 to {max}"));
+            }
+        }
+        for (field, statuses, other, others) in [
+            ("done_statuses", &done, "not_done_statuses", &not_done),
+            ("done_statuses", &done, "retry_statuses", &retry),
+            ("retry_statuses", &retry, "not_done_statuses", &not_done),
+        ] {
+            if statuses.iter().any(|status| others.contains(status)) {
+                self.add(field, format!("a status stands in `{other}`, too; it is one or the other"));
+            }
+        }
+        Statuses { done, not_done, retry }
     }
 
     /// Where the key goes. `keyed` needs such a place.

@@ -55,6 +55,9 @@ pub struct DestinationDocument {
     /// How long after its commit an effect is given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give_up_after_hours: Option<u16>,
+    /// Statuses that say that a call with this key was done before. For `keyed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_statuses: Option<Vec<u16>>,
     /// Statuses that say that another try may help, and leave open whether it was done. 5xx are such anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_statuses: Option<Vec<u16>>,
@@ -151,7 +154,7 @@ fn told(faults: &[DestinationFault]) -> String {
 }
 
 /// The fields of a document.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "$schema",
     "kind",
     "url",
@@ -167,6 +170,7 @@ const FIELDS: [&str; 19] = [
     "timeout_ms",
     "in_flight_max",
     "give_up_after_hours",
+    "done_statuses",
     "retry_statuses",
     "not_done_statuses",
     "success_json",

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Moment;
+use hookonce_protocol::timing::{DESTINATION_TURN_MAX, Moment};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ pub const REST_MIN: Millis = Millis::seconds(25);
 pub const REST_SPREAD: Millis = Millis::seconds(10);
 
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
-pub const TURN_MAX: Duration = Duration::from_secs(1);
+pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
 /// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn, and
 /// during a rest, nothing is called.
@@ -101,7 +101,9 @@ impl Health {
     fn learn(&mut self, called: &Called, moment: Moment) {
         match called {
             // Who answers so is there.
-            Called::Done { .. } | Called::Refused { .. } | Called::Unknown { .. } => *self = Self::default(),
+            Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
+                *self = Self::default();
+            }
             Called::NotDone { .. } | Called::Unclear { .. } => {
                 self.failures = self.failures.saturating_add(1);
                 if self.failures >= FAILURES_MAX {

@@ -163,7 +163,7 @@ impl Model {
             }
             // It is promised at least once. Whoever brings it back has it called again.
             (Status::Dead, Some(DeadReason::AttemptsExhausted)) => None,
-            (Status::Dead, Some(reason)) => (done && !reason.effect_unknown()).then_some(Rule::DeadYetApplied),
+            (Status::Dead, Some(_)) => (done && !record.effect_unknown()).then_some(Rule::DeadYetApplied),
             _ => None,
         }
     }

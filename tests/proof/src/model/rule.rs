@@ -4,7 +4,7 @@ use std::fmt;
 
 use hookonce_protocol::ingress::OnBodyMismatch;
 use hookonce_protocol::key::RecordKind;
-use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::timing::Timing;
 
 use super::Model;
@@ -199,7 +199,7 @@ impl Model {
         if record.status == Status::Processed && fanned_out && !self.children_known(state, slot, domain.effects) {
             return Some(Rule::Unapplied);
         }
-        let known_dead = record.status == Status::Dead && !record.dead_reason.is_some_and(DeadReason::effect_unknown);
+        let known_dead = record.status == Status::Dead && !record.effect_unknown();
         if known_dead && !state.expired && domain.owned[slot] & (1 << generation.min(7)) != 0 {
             return Some(Rule::DeadYetApplied);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::invariant::{FactViolation, fact_violation};
 use hookonce_protocol::item::Value;
 use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKind};
-use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
 use super::callee::Callees;
@@ -175,7 +175,7 @@ impl FinalState {
             Status::Dead => {
                 let owned = owners.contains(&(key.to_owned(), record.generation));
                 // If an operator accepted a duplicate, the effect may date from before the record expired.
-                let known = record.accept_duplicate || record.dead_reason.is_some_and(DeadReason::effect_unknown);
+                let known = record.accept_duplicate || record.effect_unknown();
                 if owned && !known {
                     self.broken(Rule::DeadYetApplied, key);
                 }

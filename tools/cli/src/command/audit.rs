@@ -12,7 +12,7 @@ use clap::Args;
 use hookonce_protocol::invariant::{RecordViolation, violations};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey};
-use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, attribute};
+use hookonce_protocol::record::{Found, Outcome, Record, Status, attribute};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
@@ -229,7 +229,7 @@ impl Audit<'_> {
             found.push(Violation::EffectMissing);
         }
         // Of these, the protocol itself says that it does not know.
-        let unknown = record.accept_duplicate || record.dead_reason.is_some_and(DeadReason::effect_unknown);
+        let unknown = record.accept_duplicate || record.effect_unknown();
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);
         }

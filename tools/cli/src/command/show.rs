@@ -206,7 +206,7 @@ impl Story {
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The handler's own code says more than "permanent".
-            let page = record.last_error.as_deref().filter(|_| !reason.effect_unknown()).unwrap_or(reason.as_str());
+            let page = record.last_error.as_deref().filter(|_| !record.effect_unknown()).unwrap_or(reason.as_str());
             events
                 .push((at, format!("dead: {reason}, after {} attempt(s); see docs/errors/{page}.md", record.attempts)));
         }

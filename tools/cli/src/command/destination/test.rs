@@ -117,6 +117,7 @@ fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments
 fn word_of(called: Called) -> &'static str {
     match called {
         Called::Done { .. } => "done",
+        Called::AlreadyDone { .. } => "already_done",
         Called::NotDone { .. } => "not_done",
         Called::Refused { .. } => "refused",
         Called::Unknown { .. } | Called::Unclear { .. } => "unclear",
@@ -129,7 +130,8 @@ fn then(class: Class, called: Called) -> &'static str {
         (Called::Done { .. }, _) => "the effect is DELIVERED",
         (Called::NotDone { .. }, _) => "the effect is called again later, and no attempt is counted",
         (Called::Refused { .. }, _) => "the effect is DEAD as REFUSED",
-        (Called::Unknown { .. }, _) | (Called::Unclear { .. }, Class::AtMostOnce) => {
+        // Nobody has called with this key before.
+        (Called::AlreadyDone { .. } | Called::Unknown { .. }, _) | (Called::Unclear { .. }, Class::AtMostOnce) => {
             "the effect is DEAD as UNKNOWN_OUTCOME"
         }
         (Called::Unclear { .. }, Class::Keyed { .. }) => {
@@ -179,4 +181,107 @@ fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
         Err(Trouble::Time) => "raise timeout_ms in the document, or look whether the callee is slow",
         Err(Trouble::Unsendable(_)) => "path, payload and document do not fit together: docs/effects.md",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Written};
+    use hookonce_protocol::destination::Terms;
+    use hookonce_protocol::dispatcher::Dispatcher;
+    use hookonce_protocol::item::{Value, fields};
+    use hookonce_protocol::key::ClaimId;
+    use hookonce_protocol::message::Message;
+    use hookonce_protocol::purpose::Purpose;
+    use hookonce_protocol::record::{Found, Record};
+    use hookonce_protocol::time::{EpochMs, Millis};
+    use hookonce_protocol::timing::{Moment, Timing};
+
+    use super::*;
+
+    const NOW: Moment = Moment { now: EpochMs(1_767_225_600_000), entropy: 0 };
+
+    /// An effect that nobody has called.
+    fn effect() -> Record {
+        let event = RecordKey::delivery(&EndpointId::parse("shop").unwrap(), "evt_1");
+        let key = RecordKey::effect(&event, &ClaimId("claim".to_owned()), 0, "receipt");
+        let item = fields([
+            ("pk", key.as_str().into()),
+            ("schema_version", 1.into()),
+            ("status", "PENDING".into()),
+            ("claim_id", "claim".into()),
+            ("generation", 0.into()),
+            ("provider", "stripe".into()),
+            ("event_type", "invoice.paid".into()),
+            ("body", Value::Bytes(vec![1])),
+            ("body_sha256", Value::Bytes(vec![0; 32])),
+            ("headers", Value::Map([].into())),
+            ("secret_index", 0.into()),
+            ("received_at", NOW.now.0.into()),
+            ("due_shard", "effect_due#0".into()),
+            ("due_at", NOW.now.0.into()),
+            ("attempts", 0.into()),
+            ("resends", 0.into()),
+            ("parent", event.as_str().into()),
+            ("effect", "receipt".into()),
+            ("destination", "receipts".into()),
+            ("method", "POST".into()),
+            ("path", "".into()),
+            ("content_type", "application/json".into()),
+        ]);
+        Record::decode(&item).unwrap()
+    }
+
+    /// What the dispatcher writes after a first call that ends so, and the effect as that leaves it.
+    fn written(class: Class, called: Called) -> (Purpose, Record) {
+        let (callee, timeout, give_up_after) = ("callee".to_owned(), Millis::seconds(5), Millis::hours(72));
+        let terms = Terms { class, callee, timeout, give_up_after };
+        let mut effect = effect();
+        let hint = Ok(Message::Ref { pk: effect.key.clone() });
+        let mut next = Dispatcher::start(hint, 1, "pass".to_owned(), Timing::standard(), NOW).next;
+        loop {
+            let Next::Call(machine, call) = next else { panic!("it writes how the call ended") };
+            let reply = match call {
+                Call::Read(_) => Reply::Read(Ok(Found::Record(Box::new(effect.clone())))),
+                Call::Terms(_) => Reply::Terms(Ok(Some(terms.clone()))),
+                Call::Deliver(_) => Reply::Called(called),
+                Call::Write(write) => {
+                    effect = Record::decode(&write.apply(Some(&effect.encode())).unwrap().unwrap()).unwrap();
+                    if write.purpose != Purpose::GuardCall {
+                        return (write.purpose, effect);
+                    }
+                    Reply::Written(Written::Applied)
+                }
+                other => panic!("{other:?}"),
+            };
+            next = machine.step(reply, NOW).next;
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_an_effect_is_what_the_dispatcher_does() {
+        let window = Millis::hours(24);
+        for class in [Class::Keyed { window }, Class::AtMostOnce, Class::AtLeastOnce] {
+            for called in [
+                Called::Done { status: Some(200) },
+                Called::AlreadyDone { status: 409 },
+                Called::NotDone { retry_after: None },
+                Called::Refused { status: Some(400) },
+                Called::Unknown { status: 302 },
+                Called::Unclear { retry_after: None },
+            ] {
+                let (purpose, after) = written(class, called);
+                let does = match (purpose, after.dead_reason) {
+                    (Purpose::SettleEffect, None) => "DELIVERED".to_owned(),
+                    (Purpose::RearmEffect, None) => "no attempt is counted".to_owned(),
+                    (Purpose::DieOfCall, Some(reason)) => format!("DEAD as {reason}"),
+                    (Purpose::FailEffect, None) => "called again with the same key".to_owned(),
+                    (purpose, reason) => panic!("{purpose}, {reason:?}"),
+                };
+                let said = then(class, called);
+                assert!(said.contains(&does), "{class:?}, {called:?}: it says {said:?}, and does {does:?}");
+                let within = matches!((class, called), (Class::Keyed { .. }, Called::Unclear { .. }));
+                assert_eq!(said.contains("within its window"), within, "{class:?}, {called:?}");
+            }
+        }
+    }
 }
