@@ -14,7 +14,7 @@ pub struct MaterialNeeded {
 
 impl MaterialNeeded {
     /// Something public, identified by its URL.
-    pub(crate) fn get(url: String) -> Self {
+    pub fn get(url: String) -> Self {
         Self { cache_key: url.clone(), url, post: None }
     }
 

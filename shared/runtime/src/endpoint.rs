@@ -463,6 +463,23 @@ mod tests {
         assert!(!is_alike(json!({ "tolerance_seconds": 1 })));
     }
 
+    #[test]
+    fn a_throttled_read_pauses_longer_each_time_up_to_a_cap_and_shorter_towards_the_end() {
+        let longest = |pauses: u32, left: Duration| {
+            let moment = |entropy| Moment { now: EpochMs(0), entropy };
+            let drawn = (0..10_000).map(|entropy: u64| pause(moment(entropy.rotate_left(pauses * 11)), pauses, left));
+            let drawn: Vec<_> = drawn.collect();
+            assert!(drawn.iter().all(|pause| *pause >= PAUSE_MIN));
+            drawn.into_iter().max().unwrap()
+        };
+        let hour = Duration::from_hours(1);
+        for (pauses, bound) in [(0, 200), (1, 400), (4, 3_200), (5, 4_000), (40, 4_000)] {
+            assert_eq!(longest(pauses, hour), PAUSE_MIN + Duration::from_millis(bound), "{pauses}");
+        }
+        assert_eq!(longest(5, Duration::from_secs(4)), Duration::from_secs(1));
+        assert_eq!(longest(5, Duration::ZERO), PAUSE_MIN);
+    }
+
     /// Has a document for each id that begins with `known`, and no index.
     struct Source;
 

@@ -60,3 +60,26 @@ impl Listing {
         self.0.extend(texts.into_iter().map(|(shard, text)| (shard, held(text))));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_brings_what_is_missing_or_old_its_own_shard_first() {
+        let (id, now) = (EndpointId::parse("stripe").unwrap(), EpochMs(0));
+        let own = index::shard(&id);
+        let mut listing = Listing::default();
+        let first = listing.wanted(&id, now);
+        assert_eq!((first[0], first.len()), (own, INDEX_TEXTS_MAX));
+        let texts = |shards: &[u8]| shards.iter().map(|shard| (*shard, None)).collect::<IndexTexts>();
+        listing.hold(texts(&first), now);
+        let rest = listing.wanted(&id, now);
+        assert_eq!(rest.len(), usize::from(SHARDS) - INDEX_TEXTS_MAX);
+        assert!(!rest.iter().any(|shard| first.contains(shard)), "{first:?} {rest:?}");
+        listing.hold(texts(&rest), now.plus(Millis(1)));
+        assert_eq!(listing.wanted(&id, EpochMs(INDEX_AGE_MAX.0 - 1)), []);
+        assert_eq!(listing.wanted(&id, EpochMs(INDEX_AGE_MAX.0)), first, "those of the first read are old");
+        assert_eq!(listing.says(&id), Listed::NoIndex, "what is old stays in use");
+    }
+}

@@ -183,3 +183,70 @@ fn may(counts: &mut PerMinute<EndpointId>, endpoint: &EndpointId, now: EpochMs) 
     *count += 1;
     *count <= FETCHES_PER_MINUTE_MAX
 }
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::timing::Timing;
+
+    use super::*;
+
+    const NOW: EpochMs = EpochMs(0);
+
+    /// Answers every visit.
+    #[derive(Debug)]
+    struct Anybody;
+
+    impl MaterialSource for Anybody {
+        async fn fetch(&self, _url: &str, _post_body: Option<&str>) -> Result<Vec<u8>, Unavailable> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// A cache that holds as many names as it can, `proven` of them, and `failed`; the others verified nothing.
+    fn full(proven: usize, failed: usize) -> Materials<Anybody> {
+        let materials = Materials::new(Anybody);
+        for number in 0..MATERIALS_MAX {
+            let word = if number < proven { "proven" } else { "unproven" };
+            let is_failed = number >= MATERIALS_MAX - failed;
+            materials.remember(&format!("{word}-{number}"), kept(number < proven, is_failed));
+        }
+        assert_eq!(materials.state().kept.len(), MATERIALS_MAX);
+        materials
+    }
+
+    fn kept(proven: bool, is_failed: bool) -> Kept {
+        let material =
+            (!is_failed).then(|| Material::new(&MaterialNeeded::get("https://a.example".to_owned()), Vec::new()));
+        Kept { material, usable_until: NOW, again_at: NOW, failures: u32::from(is_failed), proven }
+    }
+
+    #[test]
+    fn what_strangers_name_leaves_the_full_cache_first() {
+        for (proven, failed, left) in [(10, 20, MATERIALS_MAX - 20), (10, 0, 10), (MATERIALS_MAX, 0, 0)] {
+            let materials = full(proven, failed);
+            materials.remember("proven-0", kept(proven > 0, false));
+            assert_eq!(materials.state().kept.len(), MATERIALS_MAX, "a name that is there needs no place");
+            materials.remember("another", kept(false, true));
+            let names: Vec<_> = materials.state().kept.keys().cloned().collect();
+            assert_eq!(names.len(), left + 1, "{proven} proven, {failed} failed");
+            let stayed = names.iter().filter(|name| name.starts_with("proven")).count();
+            assert_eq!(stayed, proven.min(left), "{proven} proven, {failed} failed");
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_cause_only_so_many_visits_in_a_minute_at_each_endpoint() {
+        let materials = Materials::new(Anybody);
+        let deadline = Deadline::of(&Timing::standard());
+        let visit = async |endpoint: &str, now| {
+            let endpoint = EndpointId::parse(endpoint).unwrap();
+            materials.visit(&endpoint, "https://a.example", now, deadline).await
+        };
+        for _ in 0..FETCHES_PER_MINUTE_MAX {
+            assert_eq!(visit("topic", NOW).await, Ok(()));
+        }
+        assert_eq!(visit("topic", NOW).await, Err(Unavailable));
+        assert_eq!(visit("other", NOW).await, Ok(()));
+        assert_eq!(visit("topic", NOW.plus(Millis::minutes(1))).await, Ok(()));
+    }
+}
