@@ -85,13 +85,13 @@ pub(crate) enum Kind {
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// Filter by kind. Effects can be listed only while they are PENDING or DEAD; without --state, both are.
+    /// Filter by kind. Effects that are delivered or discarded are found by the time of receipt of their event.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Filter by destination: effects only.
     #[arg(long, value_name = "ID")]
     destination: Option<String>,
-    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT.
+    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT, DELIVERED.
     #[arg(long, value_name = "STATE", value_parser = State::parse)]
     pub(crate) state: Option<State>,
     /// Filter by endpoint.
@@ -160,7 +160,7 @@ impl Filter {
     }
 
     /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
-    /// their time of receipt. A group must be read completely before an order by time can be told, because its
+    /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an order by time can be told, because its
     /// partitions are in no order.
     pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
         let until = self.until.unwrap_or_else(now);
@@ -173,9 +173,13 @@ impl Filter {
             (Some(State::Status(Status::Pending)), Some(Kind::Event)) => due(&[pending_shard]),
             (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
             (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, effect_shard]),
-            (None, _) if self.is_about_effects() => due(&[effect_shard, dead_shard]),
             (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
-                journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards)
+                let mut groups = journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards);
+                if self.state.is_none() && self.is_about_effects() {
+                    let pending_and_dead = due(&[effect_shard, dead_shard]).into_iter().flatten();
+                    groups.iter_mut().take(1).for_each(|latest| latest.extend(pending_and_dead.clone()));
+                }
+                groups
             }
         }
     }
@@ -185,21 +189,11 @@ impl Filter {
         self.kind == Some(Kind::Effect) || self.destination.is_some()
     }
 
-    /// Refuses an empty span of time, and effects that no index lists.
+    /// Refuses an empty span of time.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when it begins after its end, or asks for effects that came to an end.
+    /// [`Failure::Usage`] when it begins after its end.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let ended = match self.state {
-            Some(State::Status(Status::Pending | Status::Dead)) | None => false,
-            Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) => true,
-        };
-        if self.is_about_effects() && ended {
-            return Err(Failure::usage(
-                "no index lists effects that are delivered or discarded",
-                "`hookonce show ENDPOINT KEY` of the event tells of each of its effects",
-            ));
-        }
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));
         }
@@ -219,6 +213,7 @@ fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     // The last step may be earlier than `from` and still lie in its hour.
     let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
     let group = |at: EpochMs| {
+        let from = from.max(EpochMs(at.0.div_euclid(hour.0).saturating_mul(hour.0)));
         let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
         (0..shards).map(query).collect()
     };
@@ -272,11 +267,27 @@ pub(crate) async fn page(
     // The key names the endpoint, so the records of others need not be read.
     let own = |key: &RecordKey| filter.endpoint.as_deref().is_none_or(|endpoint| endpoint == key.parts().0);
     let keys: Vec<_> = index.keys.into_iter().filter(own).collect();
+    let through_events = filter.is_about_effects() && matches!(query, IndexQuery::Journal { .. });
+    let keys = if through_events { effects_of(store, &keys).await? } else { keys };
     let found = match read {
         Read::Heads => store.read_heads(&keys).await,
         Read::Whole => store.read_each(&keys).await,
     };
-    Ok((wanted(found, examined, filter)?, index.next))
+    let mut page = wanted(found, examined, filter)?;
+    // Those that have not ended are found in an index of their own.
+    page.records.retain(|record| !through_events || matches!(record.status, Status::Processed | Status::Discarded));
+    Ok((page, index.next))
+}
+
+/// The effects that the last commits of these events created. The journal has no entries of their own.
+async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<RecordKey>, Failure> {
+    let mut effects = Vec::new();
+    for found in store.read_heads(events).await {
+        if let Found::Record(event) = found.map_err(|_| store_unavailable())? {
+            effects.extend(event.effect_keys());
+        }
+    }
+    Ok(effects)
 }
 
 /// Number of items in one page of a scan.

@@ -62,12 +62,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
     let mut listing = Listing::default();
     for group in filter.queries(stack.shards_read) {
+        let journaled = |query: &IndexQuery| match query {
+            IndexQuery::Journal { from, .. } => Some(*from),
+            IndexQuery::Due { .. } => None,
+        };
+        let oldest = group.iter().filter_map(journaled).max();
         let parts = futures::stream::iter(group).map(|query| read(&stack.store, query, filter, limit));
         let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
         for part in parts {
             listing.add(part);
         }
-        if listing.records.len() >= limit {
+        // What other indexes list may be older than what the journal has left.
+        let certain = |record: &&Record| oldest.is_none_or(|oldest| record.received_at >= oldest);
+        if listing.records.values().filter(certain).count() >= limit {
             break;
         }
     }

@@ -48,6 +48,23 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
     let of_event: Value = serde_json::from_str(&show(&event, &["--json"])).unwrap();
     assert_eq!(of_event["effects"], json!([{ "key": effect, "state": "DELIVERED" }]));
 
+    // No index lists it any more. It is found through its event.
+    let listed = |more: &[&str]| -> Vec<Value> {
+        let listed = workspace.run(&[&["list", "--json", "--kind", "effect"], more].concat());
+        serde_json::from_slice::<Vec<Value>>(&listed.stdout).unwrap().iter().map(|it| it["key"].clone()).collect()
+    };
+    for found in
+        [&[][..], &["--state", "delivered"], &["--state", "PROCESSED", "--destination", "crm", "--since", "1h"]]
+    {
+        assert_eq!(listed(found), [effect.clone()], "{found:?}");
+    }
+    for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
+        assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");
+    }
+    let stats = workspace.run(&["stats", "--kind", "effect", "--json"]);
+    let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
+    assert_eq!(stats["by"]["state"], json!({"DELIVERED": 1}), "{stats}");
+
     // The payload of an effect is no event: it is neither split nor planned.
     let of_effect: Value = serde_json::from_str(&show(&effect, &["--json"])).unwrap();
     let none = json!([]);
@@ -81,6 +98,14 @@ fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
         counted.map(|count| told[count].as_u64().unwrap())
     };
 
+    for (refused, said) in [
+        (&["doubt"][..], "no record is named"),
+        (&["doubt", "--until", "0s", "--by", "ada", "--yes"], "this needs a reason"),
+        (&["doubt", "--until", "0s", "--since", "1h", "--kind", "neither"], "invalid value"),
+    ] {
+        let output = workspace.run(refused);
+        assert!(output.status.code() == Some(2) && text(&output).contains(said), "{said}: {}", text(&output));
+    }
     let doubt = ["doubt", "--until", "0s"];
     assert_eq!(counts(&[&doubt[..], &["--json"]].concat(), ["would", "done", "refused"]), [1, 0, 0], "a dry run");
     assert_eq!(counts(&[&doubt[..], &why].concat(), ["would", "done", "refused"]), [0, 1, 0]);
