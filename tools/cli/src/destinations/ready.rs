@@ -22,6 +22,9 @@ pub(crate) struct Ready {
     pub(crate) because: String,
     /// The page that says so.
     pub(crate) source: String,
+    /// The page that shows its address and where the credential goes, if `source` does not.
+    #[serde(default)]
+    pub(crate) address_source: Option<String>,
     /// What an author of effects should know of it.
     #[serde(default)]
     pub(crate) note: Option<String>,
@@ -140,6 +143,10 @@ mod tests {
             ready.credential.fill("user:password", &mut document).unwrap();
             let checked = check(&id, &document).unwrap_or_else(|failure| panic!("{id}: {failure}"));
             assert!(ready.source.starts_with("https://") && !ready.because.is_empty(), "{id}");
+            assert!(
+                ready.address_source.iter().all(|page| page.starts_with("https://") && *page != ready.source),
+                "{id}"
+            );
             let source = document.key_source_url.as_deref();
             match checked.terms().class {
                 Class::Keyed { .. } => assert_eq!(source, Some(ready.source.as_str()), "{id}"),

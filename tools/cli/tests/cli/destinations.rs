@@ -133,6 +133,78 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
     assert_eq!(run(&workspace, &["remove", "bad"]).0, 0);
 }
 
+#[test]
+fn what_add_cannot_place_or_keep_secret_is_refused() {
+    let workspace = Workspace::new();
+    let own = ["add", "own", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
+    for name in ["authorization", "Cookie", "x-api-key", "x-password", "x-secret", "x-token"] {
+        let header = format!("{name}=hush");
+        let (code, printed) = run(&workspace, &[&own[..], &["--header", &header]].concat());
+        assert!(code == 2 && printed.contains("=-`") && !printed.contains("hush"), "{name}: {printed}");
+    }
+    let (code, printed) = give(&workspace, &[&own[..], &["--secret", "-"]].concat(), "hush");
+    assert!(code == 2 && printed.contains("nobody knows where the secret goes"), "{printed}");
+    assert!(!printed.contains("hush"), "{printed}");
+    for more in [&["--secret", "-"][..], &["--signed"], &["--ready", "stripe"]] {
+        assert_eq!(run(&workspace, &[&["add", "own", "--file", "-"], more].concat()).0, 2, "{more:?}");
+    }
+    assert!(!workspace.path(".hookonce/destinations/own.json").exists());
+
+    // Who gives an address and a class writes a document of their own, whatever its name.
+    let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
+    assert_eq!(run(&workspace, &named).0, 0);
+    assert_eq!(stored(&workspace, "stripe")["headers"], Value::Null);
+    // A ready-made document promises more than the class that is chosen.
+    let weaker = ["add", "once", "--ready", "stripe", "--secret", "-", "--class", "at_most_once"];
+    assert_eq!(give(&workspace, &weaker, "sk_1").0, 0);
+    assert_eq!(stored(&workspace, "once")["key_window_hours"], Value::Null);
+    let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+    let (code, printed) = give(&workspace, &[&own[..], &["--signed", "--secret", "-"]].concat(), secret);
+    assert!(code == 0 && !printed.contains(secret), "{printed}");
+    assert_eq!(stored(&workspace, "own")["standard_webhooks_secret"], secret);
+    let document = r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#;
+    assert_eq!(give(&workspace, &["add", "piped", "--file", "-"], document).0, 0);
+
+    // A broken document stands in nobody's way, and an address may be a secret.
+    workspace.write(".hookonce/destinations/bad.json", b"{");
+    assert_eq!(give(&workspace, &["add", "discord", "--secret", "-"], "1/hush").0, 0);
+    for shown in [&["list"][..], &["list", "--json"], &["show", "discord"], &["show", "discord", "--json"]] {
+        let (code, printed) = run(&workspace, shown);
+        assert!(code == 0 && printed.contains("discord") && !printed.contains("hush"), "{printed}");
+    }
+    for absent in [&["show", "none"][..], &["rotate", "none"], &["remove", "none"], &["test", "none", "--yes"]] {
+        let (code, printed) = run(&workspace, absent);
+        assert!(code == 2 && printed.contains("none"), "{absent:?}: {printed}");
+    }
+}
+
+#[test]
+fn a_new_secret_that_does_not_fit_changes_nothing() {
+    let workspace = Workspace::new();
+    let url = ["--url", "https://api.example.com/v1", "--class", "at_least_once"];
+    assert_eq!(run(&workspace, &[&["add", "shop", "--signed"], &url[..]].concat()).0, 0);
+    let headers = ["--header", "x-api-key=-", "--header", "accept=text/plain"];
+    assert_eq!(give(&workspace, &[&["add", "own"], &url[..], &headers].concat(), "old").0, 0);
+    let before = (stored(&workspace, "shop"), stored(&workspace, "own"));
+    for (arguments, given, said) in [
+        (&["rotate", "shop", "--secret", "-"][..], "hush", "standard_webhooks_secret: it must be"),
+        (&["rotate", "shop", "--url", "--secret", "-"], "http://hush.example", "plain http needs"),
+        (&["rotate", "own", "--secret", "-"], "hush", "which secret is meant"),
+        (&["rotate", "own", "--header", "x-other", "--secret", "-"], "hush", "no header x-other"),
+        (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], "hush\u{7f}", "headers.x-api-key"),
+        (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], " \n", "only the callee can make this secret"),
+    ] {
+        let (code, printed) = give(&workspace, arguments, given);
+        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{said}: {printed}");
+    }
+    assert_eq!((stored(&workspace, "shop"), stored(&workspace, "own")), before);
+    let own = ["rotate", "own", "--header", "X-API-KEY", "--secret", "-"];
+    assert_eq!(give(&workspace, &own, "new").0, 0);
+    assert_eq!(stored(&workspace, "own")["headers"], object!({"accept": "text/plain", "x-api-key": "new"}));
+    let (_, printed) = give(&workspace, &["rotate", "shop", "--url", "--secret", "-"], "https://b.example/hush");
+    assert!(printed.contains("repeated with their keys") && !printed.contains("hush"), "at least once: {printed}");
+}
+
 /// One call, its answer, and what would become of an effect.
 #[test]
 fn a_test_makes_one_call_and_says_what_its_answer_means() {
@@ -175,6 +247,10 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
         assert_eq!(said["outcome"], outcome, "{id}");
         assert!(said["then"].as_str().unwrap().contains(then), "{id}: {said}");
     }
+    let unread = run(&workspace, &["test", "done", "--yes", "--file", "none"]);
+    assert!(unread.0 == 2 && unread.1.contains("reading none failed"), "{}", unread.1);
+    let outside = run(&workspace, &["test", "done", "--yes", "--path", "/../x"]);
+    assert!(outside.0 == 1 && outside.1.contains("nothing has left this machine"), "{}", outside.1);
     for (id, said) in
         [("refused", "does not know this payload"), ("denied", "destination rotate"), ("tls", "certificate")]
     {
@@ -209,7 +285,7 @@ fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
 #[test]
 fn the_page_lists_every_ready_made_document() {
     let listed = json(&Workspace::new().run(&["destination", "list", "--ready", "--json"]));
-    let mut table = String::from("| name | class | key | why | note |\n|---|---|---|---|---|\n");
+    let mut table = String::from("| name | class | key | why | address | note |\n|---|---|---|---|---|---|\n");
     for ready in listed.as_array().unwrap() {
         let document = &ready["document"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -222,6 +298,7 @@ fn the_page_lists_every_ready_made_document() {
             format!("`{class}`"),
             key,
             format!("[{because}]({})", text(&ready["source"])),
+            ready["address_source"].as_str().map_or_else(String::new, |page| format!("[page]({page})")),
             text(&ready["note"]),
         ];
         table.extend(["| ", &row.join(" | "), " |\n"]);
@@ -294,8 +371,8 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     assert_eq!(list(&["--destination", "other"]), object!([]));
     assert_eq!(list(&["--kind", "event", "--state", "PENDING"]), object!([]));
     assert_eq!(list(&["--kind", "event"])[0]["effect"], Value::Null);
-    let delivered = workspace.run(&["list", "--kind", "effect", "--state", "DELIVERED"]);
-    assert!(delivered.status.code() == Some(2) && text(&delivered).contains("hookonce show"), "{}", text(&delivered));
+    assert_eq!(list(&["--kind", "effect"]).as_array().map(Vec::len), Some(1), "it is listed once");
+    assert_eq!(list(&["--kind", "effect", "--state", "DELIVERED"]), object!([]));
     let status = json(&workspace.run(&["status", "--json"]));
     assert_eq!(status["effects"]["pending"], 1, "{status}");
     assert!(status["effects_queue"]["visible"].is_u64(), "{status}");

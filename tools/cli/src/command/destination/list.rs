@@ -57,6 +57,7 @@ fn ready(as_json: bool) {
     if as_json {
         let row = |ready: &Ready| {
             json!({ "id": ready.id, "name": ready.name, "because": ready.because, "source": ready.source,
+                "address_source": ready.address_source,
                 "note": ready.note, "url_from": ready.url_from, "credential": ready.credential.what(),
                 "document": ready.document })
         };
