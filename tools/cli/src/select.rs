@@ -160,8 +160,8 @@ impl Filter {
     }
 
     /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
-    /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an order by time can be told, because its
-    /// partitions are in no order.
+    /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an
+    /// order by time can be told, because its partitions are in no order.
     pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
         let until = self.until.unwrap_or_else(now);
         let due = |partitions: &[fn(u16) -> String]| {
