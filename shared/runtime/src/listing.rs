@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(rest.len(), usize::from(SHARDS) - INDEX_TEXTS_MAX);
         assert!(!rest.iter().any(|shard| first.contains(shard)), "{first:?} {rest:?}");
         listing.hold(texts(&rest), now.plus(Millis(1)));
-        assert_eq!(listing.wanted(&id, EpochMs(INDEX_AGE_MAX.0 - 1)), []);
+        assert_eq!(listing.wanted(&id, EpochMs(INDEX_AGE_MAX.0 - 1)), [0_u8; 0]);
         assert_eq!(listing.wanted(&id, EpochMs(INDEX_AGE_MAX.0)), first, "those of the first read are old");
         assert_eq!(listing.says(&id), Listed::NoIndex, "what is old stays in use");
     }

@@ -208,8 +208,8 @@ impl Callees {
         let account = self.accounts.get(record.key.as_str())?;
         let delivered = record.status == Status::Processed && record.outcome == Some(Outcome::Delivered);
         // Destinations that are called at least once end by their attempts, done or not.
-        let not_done = |reason: DeadReason| !reason.effect_unknown() && reason != DeadReason::AttemptsExhausted;
-        let dead = record.status == Status::Dead && record.dead_reason.is_some_and(not_done);
+        let not_done = !record.effect_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
+        let dead = record.status == Status::Dead && not_done;
         if delivered && account.done == 0 {
             Some(Rule::Unapplied)
         } else if dead && account.done > 0 && account.accepted == 0 {
