@@ -271,6 +271,7 @@ async fn the_start_of_a_process_counts_against_its_first_request() {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_millis(took)).await;
         let edge = Edge::after(StartUp::of(began, on_demand), "enqueue");
+        edge.endpoints.set_latency(Duration::from_millis(100));
         edge.store.takes(HANGS);
         edge.queue.takes(HANGS);
         assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, answered), "{took} ms, {on_demand}");

@@ -56,7 +56,7 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
     for found in
         [&[][..], &["--state", "delivered"], &["--state", "PROCESSED", "--destination", "crm", "--since", "1h"]]
     {
-        assert_eq!(listed(found), [effect.clone()], "{found:?}");
+        assert_eq!(listed(found), std::slice::from_ref(&effect), "{found:?}");
     }
     for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
         assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");
