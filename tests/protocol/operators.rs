@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
+use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::Message;
@@ -173,6 +174,26 @@ fn a_force_is_one_more_generation_and_a_double_click_is_one_force() {
     assert_eq!((now.status, now.generation, now.attempts, now.outcome), (Status::Pending, 1, 0, None));
     assert_eq!(violations(&now, &timing), []);
     assert!(write.apply(Some(&now.encode())).is_err(), "the second click finds another generation");
+}
+
+/// The records of effects stay when their event is forced, with what they sent. Whoever erases it must find them.
+#[test]
+fn a_force_keeps_the_names_of_earlier_effects() {
+    let timing = Timing::standard();
+    let names = |names: &[&str]| names.iter().map(|name| EffectName::parse(name).unwrap()).collect::<Vec<_>>();
+    let done = Record { effects: names(&["receipt", "note"]), ..record(Status::Processed) };
+    let once = after(&force(&done, &timing, LATER).unwrap(), &done);
+    assert_eq!((&once.effects, &once.earlier_effects), (&names(&[]), &names(&["receipt", "note"])));
+    assert_eq!(once.earlier_effect_keys(), done.effect_keys());
+    let again = Record { effects: names(&["note", "mail"]), generation: 1, ..done.clone() };
+    let again = Record { earlier_effects: once.earlier_effects, ..again };
+    let twice = after(&force(&again, &timing, LATER).unwrap(), &again);
+    assert_eq!(twice.earlier_effects, names(&["receipt", "note", "mail"]));
+    let keys = twice.earlier_effect_keys();
+    assert!(done.effect_keys().iter().chain(&again.effect_keys()).all(|key| keys.contains(key)), "{keys:?}");
+    let plain = record(Status::Processed);
+    let forced = after(&force(&plain, &timing, LATER).unwrap(), &plain);
+    assert!(!forced.encode().contains_key("earlier_effects"), "an event without effects is as before");
 }
 
 #[test]

@@ -80,6 +80,7 @@ impl Claim {
             accept_duplicate: false,
             quarantine_mismatch: self.quarantine_mismatch,
             effects: Vec::new(),
+            earlier_effects: Vec::new(),
             effect: None,
         }
     }

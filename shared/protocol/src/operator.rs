@@ -14,7 +14,7 @@ use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step, Una
 use crate::item::Value;
 use crate::key::RecordKey;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, remove, set};
+use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, encode_names, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
@@ -136,10 +136,10 @@ pub fn carry_out(
 ) -> Result<Vec<Write>, Refusal> {
     let write = order.write(record, trail, timing, moment)?;
     let to = match order.operation {
-        Operation::Retry | Operation::Force => Status::Pending,
-        Operation::Discard => Status::Discarded,
-        Operation::Redact => record.status,
-        Operation::Doubt => Status::Dead,
+        Operation::Retry | Operation::Force => Status::Pending.as_str(),
+        Operation::Discard => Status::Discarded.as_str(),
+        Operation::Redact => record.state_word(),
+        Operation::Doubt => Status::Dead.as_str(),
     };
     let entry = Entry {
         id: id.to_owned(),
@@ -149,7 +149,7 @@ pub fn carry_out(
         reason: order.reason.clone(),
         operation: order.operation.as_str().to_owned(),
         from: record.state_word().to_owned(),
-        to: to.as_str().to_owned(),
+        to: to.to_owned(),
         accept_duplicate: order.accept_duplicate,
         accept_other_body: order.accept_other_body,
     };
@@ -218,7 +218,7 @@ impl Operator {
         for found in found {
             match found {
                 Err(Unavailable) | Ok(Found::Unreadable(_)) => return Step::done(Operated::Unavailable),
-                Ok(Found::Record(effect)) if matches!(effect.status, Status::Pending | Status::Dead) => {
+                Ok(Found::Record(effect)) if effect.may_run() => {
                     return Step::done(Operated::Refused(Refusal::EffectOpen));
                 }
                 Ok(Found::Record(_) | Found::Nothing) => {}
@@ -357,7 +357,12 @@ pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, 
     changes.push(set(attribute::GENERATION, record.generation + 1));
     changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT), remove(attribute::DEAD_LETTERS)]);
-    changes.extend((!record.effects.is_empty()).then(|| remove(attribute::EFFECTS)));
+    if !record.effects.is_empty() {
+        // Their records stay, with what they sent. Whoever erases the event must find them.
+        let mut earlier = record.earlier_effects.clone();
+        earlier.extend(record.effects.iter().filter(|name| !record.earlier_effects.contains(name)).cloned());
+        changes.extend([remove(attribute::EFFECTS), set(attribute::EARLIER_EFFECTS, encode_names(&earlier))]);
+    }
     Ok(update(record, Purpose::Force, changes, with_body(record)))
 }
 

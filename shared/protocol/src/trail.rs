@@ -55,7 +55,7 @@ pub struct Entry {
     pub operation: String,
     /// The state before: an outcome, a death reason or a status.
     pub from: String,
-    /// The status after.
+    /// The state after, in the same words.
     pub to: String,
     /// Whether the operator accepted that the effect may be applied twice.
     pub accept_duplicate: bool,

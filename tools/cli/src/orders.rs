@@ -6,26 +6,33 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::{Stream, StreamExt as _};
+use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::operator::{Operated, Order, Refusal};
-use hookonce_protocol::record::{Outcome, Record, Status};
+use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::operate::{operate, trails};
+use hookonce_runtime::port::Store as _;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::command::show::states;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select};
+use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select, tell_default};
 use crate::target::{Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.
 const ROWS_MAX: usize = 50;
+
+/// Number of effects that are read at once, with their bodies.
+const EFFECTS_AT_ONCE: usize = 25;
 
 /// Number of index partitions that a dry run reads in parallel.
 const READS_AT_ONCE: usize = 8;
@@ -157,7 +164,8 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         clock: interval(arguments.rate),
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
-        waits: BTreeSet::new(),
+        seen: BTreeSet::new(),
+        since: None,
     };
     let Some(filter) = filter else {
         let page = named(&stack.store, &arguments.key).await?;
@@ -171,6 +179,7 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         }
         return run.all(pin!(scan(&stack.store, &filter))).await;
     }
+    run.since = filter.default_since();
     if watched {
         let mut total = 0;
         for query in filter.queries(stack.shards_read).into_iter().flatten() {
@@ -216,9 +225,10 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(refusal: Refusal) -> Self {
+    fn of(refusal: Refusal, operation: Operation) -> Self {
         match refusal {
             Refusal::ForcedBefore => Self::DoneBefore,
+            Refusal::NoBody if operation == Operation::Redact => Self::DoneBefore,
             Refusal::NotRetryable
             | Refusal::NotForceable
             | Refusal::NotDiscardable
@@ -252,6 +262,8 @@ struct Tally {
     unreadable: usize,
     /// Records that no handler or route wanted, among those that are or would be retried.
     ignored: usize,
+    /// How many effects a force would send again, by destination.
+    sent_again: BTreeMap<String, usize>,
     fates: BTreeMap<Fate, usize>,
 }
 
@@ -270,8 +282,11 @@ struct Run<'a> {
     clock: Interval,
     table: output::Table,
     tally: Tally,
-    /// PENDING records that this run retried. Their new place in the index may lie in a later page.
-    waits: BTreeSet<RecordKey>,
+    /// What a later page may list once more: PENDING records that this run retried, which have a new place in the index, and
+    /// effects that it redacted, which their event leads to as well.
+    seen: BTreeSet<RecordKey>,
+    /// Since when the journal is read although nobody named a time.
+    since: Option<EpochMs>,
 }
 
 /// Why a run ended.
@@ -302,24 +317,18 @@ impl Run<'_> {
             self.tally.unreadable += page.unreadable;
             let records = page.records.into_iter().filter(|record| self.concerns(record)).collect();
             for (record, trail) in self.with_trails(records).await? {
-                let changed = self.tally.of("would") + self.tally.of("done");
-                if self.arguments.limit.is_some_and(|limit| changed >= limit) {
-                    end = End::Limit;
-                    break 'pages;
-                }
-                if self.arguments.yes {
-                    // Ctrl-C ends the run between two records, never within one.
-                    tokio::select! {
-                        biased;
-                        _ = &mut stop => {
-                            end = End::Stopped;
-                            break 'pages;
-                        }
-                        _ = self.clock.tick() => {}
+                // After the event: from then on, no force gives it further effects.
+                let effects = self.effects_to_redact(&record).await.map_err(|failure| self.interrupted(failure))?;
+                let effects = effects.into_iter().map(|effect| (effect, Trail::default()));
+                for (record, trail) in std::iter::once((record, trail)).chain(effects) {
+                    let redacts = record.effect.is_some() && self.order.operation == Operation::Redact;
+                    if redacts && !self.seen.insert(record.key.clone()) {
+                        continue;
                     }
-                    self.act(&record).await?;
-                } else {
-                    self.foresee(&record, &trail);
+                    if let Some(early) = self.one(&record, &trail, &mut stop).await? {
+                        end = early;
+                        break 'pages;
+                    }
                 }
             }
             self.bar.inc(u64::try_from(page.examined).unwrap_or(0));
@@ -328,10 +337,53 @@ impl Run<'_> {
         Ok(self.conclude(end))
     }
 
+    /// Does one record, or says why the run ends before it.
+    async fn one(
+        &mut self,
+        record: &Record,
+        trail: &Trail,
+        stop: &mut (impl Future<Output = std::io::Result<()>> + Unpin),
+    ) -> Result<Option<End>, Failure> {
+        let changed = self.tally.of("would") + self.tally.of("done");
+        if self.arguments.limit.is_some_and(|limit| changed >= limit) {
+            return Ok(Some(End::Limit));
+        }
+        if !self.arguments.yes {
+            self.foresee(record, trail).await?;
+            return Ok(None);
+        }
+        // Ctrl-C ends the run between two records, never within one.
+        tokio::select! {
+            biased;
+            _ = stop => return Ok(Some(End::Stopped)),
+            _ = self.clock.tick() => {}
+        }
+        self.act(record).await?;
+        Ok(None)
+    }
+
+    /// The effects of an event that is redacted, those of earlier generations, too: they hold what they sent.
+    async fn effects_to_redact(&mut self, event: &Record) -> Result<Vec<Record>, Failure> {
+        let mut keys = event.effect_keys();
+        keys.extend(event.earlier_effect_keys());
+        keys.retain(|key| self.order.operation == Operation::Redact && !self.seen.contains(key));
+        let mut effects = Vec::new();
+        for keys in keys.chunks(EFFECTS_AT_ONCE) {
+            for found in self.store.read_each(keys).await {
+                match found.map_err(|_| store_unavailable())? {
+                    Found::Record(effect) => effects.push(*effect),
+                    Found::Unreadable(_) => self.tally.unreadable += 1,
+                    Found::Nothing => {}
+                }
+            }
+        }
+        Ok(effects)
+    }
+
     /// Whether the order is about a record that passes the filter.
     fn concerns(&self, record: &Record) -> bool {
         let is_effect = record.effect.is_some();
-        !self.waits.contains(&record.key) && (is_effect || self.order.operation != Operation::Doubt)
+        !self.seen.contains(&record.key) && (is_effect || self.order.operation != Operation::Doubt)
     }
 
     /// A dry run looks at the trails itself. An order reads each when it is carried out.
@@ -345,10 +397,23 @@ impl Run<'_> {
         Ok(records.into_iter().zip(trails).collect())
     }
 
-    fn foresee(&mut self, record: &Record, trail: &Trail) {
+    async fn foresee(&mut self, record: &Record, trail: &Trail) -> Result<(), Failure> {
         let write = self.order.write(record, trail, &self.timing, System.moment());
-        let fate = write.map_or_else(Fate::of, |_| Fate::Would);
-        self.count(record, fate);
+        let mut fate = write.map_or_else(|refusal| Fate::of(refusal, self.order.operation), |_| Fate::Would);
+        let mut destinations = Vec::new();
+        if fate == Fate::Would && self.order.operation == Operation::Force {
+            let effects = states(self.store, record.effect_keys()).await?;
+            if effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(Record::may_run) {
+                fate = Fate::Refused(Refusal::EffectOpen);
+            } else {
+                destinations = record.effects.iter().zip(&effects).map(|(name, (_, effect))| goes_to(name, effect)).collect();
+            }
+        }
+        for destination in &destinations {
+            *self.tally.sent_again.entry(destination.clone()).or_default() += 1;
+        }
+        self.count(record, fate, &destinations);
+        Ok(())
     }
 
     async fn act(&mut self, record: &Record) -> Result<(), Failure> {
@@ -356,23 +421,23 @@ impl Run<'_> {
             Operated::Done => Fate::Done,
             Operated::Overtaken => Fate::Overtaken,
             Operated::Blocked => Fate::Blocked,
-            Operated::Refused(refusal) => Fate::of(refusal),
+            Operated::Refused(refusal) => Fate::of(refusal, self.order.operation),
             Operated::Unavailable => return Err(self.interrupted(store_unavailable())),
         };
         if fate == Fate::Done && record.status == Status::Pending {
-            self.waits.insert(record.key.clone());
+            self.seen.insert(record.key.clone());
         }
-        self.count(record, fate);
+        self.count(record, fate, &[]);
         Ok(())
     }
 
     /// Counts a record and prints it: in a dry run all, later only what went wrong.
-    fn count(&mut self, record: &Record, fate: Fate) {
+    fn count(&mut self, record: &Record, fate: Fate, sent_again: &[String]) {
         *self.tally.fates.entry(fate).or_default() += 1;
         let retried = self.order.operation == Operation::Retry && matches!(fate, Fate::Would | Fate::Done);
         self.tally.ignored += usize::from(retried && record.outcome == Some(Outcome::Ignored));
         if self.arguments.json {
-            output::json_line(&row(record, self.order.operation, fate));
+            output::json_line(&row(record, self.order.operation, fate, sent_again));
             return;
         }
         let told = !self.arguments.yes || matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked);
@@ -402,12 +467,12 @@ impl Run<'_> {
     }
 
     fn conclude(self, end: End) -> Exit {
-        let Self { arguments, order, tally, table, .. } = self;
+        let Self { arguments, order, tally, table, since, .. } = self;
         let total: usize = tally.fates.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
         if arguments.json {
-            output::json_line(&summary(order.operation, arguments.yes, &tally, end));
+            output::json_line(&summary(order.operation, arguments.yes, &tally, end, since.or(arguments.filter.since)));
             return exit;
         }
         let rows = table.row_count();
@@ -419,12 +484,13 @@ impl Run<'_> {
             output::note(&format!("... and {} more", told - rows));
         }
         tell(order.operation, arguments.yes, &tally, end);
+        tell_default(since);
         exit
     }
 }
 
 /// One record, for programs.
-fn row(record: &Record, operation: Operation, fate: Fate) -> Value {
+fn row(record: &Record, operation: Operation, fate: Fate, sent_again: &[String]) -> Value {
     let (endpoint, key) = record.key.parts();
     let refusal = if let Fate::Refused(refusal) = fate { Some(refusal.to_string()) } else { None };
     json!({
@@ -434,10 +500,17 @@ fn row(record: &Record, operation: Operation, fate: Fate) -> Value {
         "operation": operation.as_str(),
         "result": fate.word(),
         "refusal": refusal,
+        "sends_again": sent_again,
     })
 }
 
-fn summary(operation: Operation, yes: bool, tally: &Tally, end: End) -> Value {
+/// Where an effect of the last commit went. Of one that has expired, only its name is known.
+fn goes_to(name: &EffectName, effect: &Option<Record>) -> String {
+    let part = effect.as_ref().and_then(|effect| effect.effect.as_ref());
+    part.map_or_else(|| format!("({name}, which has expired)"), |part| part.destination.to_string())
+}
+
+fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Option<EpochMs>) -> Value {
     json!({ "summary": {
         "operation": operation.as_str(),
         "dry_run": !yes,
@@ -449,6 +522,8 @@ fn summary(operation: Operation, yes: bool, tally: &Tally, end: End) -> Value {
         "blocked": tally.of("blocked"),
         "refused": tally.of("refused"),
         "unreadable": tally.unreadable,
+        "sends_again": tally.sent_again,
+        "since_ms": since.map(|since| since.0),
         "complete": end == End::Complete,
     }})
 }
@@ -459,6 +534,7 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
         output::note(&match fate {
             Fate::Would => format!("would {operation} {count} record(s)"),
             Fate::Done => format!("{operation}: {count} record(s) done"),
+            Fate::DoneBefore if operation == Operation::Redact => format!("{count} record(s) were redacted before"),
             Fate::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
             Fate::Overtaken => {
                 format!("{count} record(s) changed after they were read: another operator or the worker was first")
@@ -469,6 +545,14 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
             ),
             Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
+    }
+    if !tally.sent_again.is_empty() {
+        let effects: usize = tally.sent_again.values().sum();
+        let to: Vec<_> = tally.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
+        output::note(&format!(
+            "their last commits sent {effects} effect(s); a force sends such effects again, with new keys: {}",
+            to.join(", ")
+        ));
     }
     if tally.ignored > 0 {
         output::note(&format!(

@@ -170,9 +170,15 @@ pub(crate) fn length(length: Duration) -> String {
         0..60 => Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
         60..3_600 => Duration::from_secs(seconds),
         3_600..86_400 => Duration::from_secs(seconds / 60 * 60),
-        _ => Duration::from_secs(seconds / 3_600 * 3_600),
+        _ => Duration::from_secs(seconds / 3_600 % 24 * 3_600),
     };
-    humantime::format_duration(rounded).to_string()
+    // What is kept is kept for days. A month has no length.
+    let days = match seconds / 86_400 {
+        0 => return humantime::format_duration(rounded).to_string(),
+        1 => "1day".to_owned(),
+        days => format!("{days}days"),
+    };
+    if rounded.is_zero() { days } else { format!("{days} {}", humantime::format_duration(rounded)) }
 }
 
 /// The length of time from one moment to another. Nothing if the second is earlier.
@@ -183,6 +189,14 @@ pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_counts_days_and_no_months() {
+        let cases = [(0, "0s"), (59, "59s"), (3_661, "1h 1m"), (86_400, "1day"), (90_061, "1day 1h")];
+        for (seconds, expected) in cases.into_iter().chain([(35 * 86_400, "35days"), (400 * 86_400 + 7_200, "400days 2h")]) {
+            assert_eq!(length(Duration::from_secs(seconds)), expected);
+        }
+    }
 
     #[test]
     fn a_terminal_gets_no_commands() {

@@ -184,6 +184,15 @@ impl Filter {
         }
     }
 
+    /// Since when the journal is read although nobody named a time. `None` if --since was given, or if an index is read
+    /// that lists records of every age.
+    pub(crate) fn default_since(&self) -> Option<EpochMs> {
+        match (self.since, self.queries(1).first()?.first()?) {
+            (None, IndexQuery::Journal { from, .. }) => Some(*from),
+            (None | Some(_), IndexQuery::Journal { .. } | IndexQuery::Due { .. }) => None,
+        }
+    }
+
     /// Whether it wants effects only.
     fn is_about_effects(&self) -> bool {
         self.kind == Some(Kind::Effect) || self.destination.is_some()
@@ -198,6 +207,14 @@ impl Filter {
             return Err(Failure::usage("--since is later than --until", "swap them"));
         }
         Ok(())
+    }
+}
+
+/// Says that older records were left out, although nobody asked for that.
+pub(crate) fn tell_default(since: Option<EpochMs>) {
+    if let Some(since) = since {
+        let since = output::local_moment(since);
+        output::note(&format!("only what was received since {since} was read; --since 35d reaches further"));
     }
 }
 

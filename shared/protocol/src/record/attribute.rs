@@ -36,6 +36,7 @@ pub const DISCARDED_AT: &str = "discarded_at";
 pub const ACCEPT_DUPLICATE: &str = "accept_duplicate";
 pub const QUARANTINE_MISMATCH: &str = "quarantine_mismatch";
 pub const EFFECTS: &str = "effects";
+pub const EARLIER_EFFECTS: &str = "earlier_effects";
 pub const EFFECT: &str = "effect";
 pub const DESTINATION: &str = "destination";
 pub const METHOD: &str = "method";
@@ -51,7 +52,7 @@ pub const STATUS_CODE: &str = "status_code";
 pub const DURATION_MS: &str = "duration_ms";
 
 /// The head of a record: all attributes except the key and the body.
-pub const HEAD: [&str; 47] = [
+pub const HEAD: [&str; 48] = [
     SCHEMA_VERSION,
     STATUS,
     CLAIM_ID,
@@ -86,6 +87,7 @@ pub const HEAD: [&str; 47] = [
     ACCEPT_DUPLICATE,
     QUARANTINE_MISMATCH,
     EFFECTS,
+    EARLIER_EFFECTS,
     EFFECT,
     DESTINATION,
     METHOD,

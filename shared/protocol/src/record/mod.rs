@@ -195,6 +195,8 @@ pub struct Record {
     pub quarantine_mismatch: bool,
     /// The names of the effects that its last commit created.
     pub effects: Vec<EffectName>,
+    /// The names of the effects that commits of earlier generations created, each once.
+    pub earlier_effects: Vec<EffectName>,
     /// What only an effect has.
     pub effect: Option<Box<EffectPart>>,
 }
@@ -310,8 +312,22 @@ impl Record {
 
     /// The keys of the effects that its last commit created.
     pub fn effect_keys(&self) -> Vec<RecordKey> {
-        let key = |name: &EffectName| RecordKey::effect(&self.key, &self.claim_id, self.generation, name.as_str());
-        self.effects.iter().map(key).collect()
+        self.keys_of(&self.effects, self.generation)
+    }
+
+    /// The keys that effects of earlier generations may have. Not every generation made each of them, and some have expired.
+    pub fn earlier_effect_keys(&self) -> Vec<RecordKey> {
+        (0..self.generation).flat_map(|generation| self.keys_of(&self.earlier_effects, generation)).collect()
+    }
+
+    fn keys_of(&self, effects: &[EffectName], generation: i64) -> Vec<RecordKey> {
+        let key = |name: &EffectName| RecordKey::effect(&self.key, &self.claim_id, generation, name.as_str());
+        effects.iter().map(key).collect()
+    }
+
+    /// Whether it is not settled: it waits to run, or a person may let it run again.
+    pub fn may_run(&self) -> bool {
+        matches!(self.status, Status::Pending | Status::Dead)
     }
 
     /// The one word that says most about where it stands: its outcome, else its status.
@@ -339,6 +355,7 @@ impl Record {
         put(attribute::ATTEMPTS, self.attempts.into());
         put(attribute::RESENDS, self.resends.into());
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        let names = |names: &[EffectName]| (!names.is_empty()).then(|| encode_names(names));
         put(attribute::HEADERS, Value::Map(headers));
         let optional = [
             (attribute::JOURNAL_SHARD, self.journal_shard.as_deref().map(Value::from)),
@@ -363,7 +380,8 @@ impl Record {
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
             (attribute::ACCEPT_DUPLICATE, self.accept_duplicate.then_some(Value::Flag(true))),
             (attribute::QUARANTINE_MISMATCH, self.quarantine_mismatch.then_some(Value::Flag(true))),
-            (attribute::EFFECTS, (!self.effects.is_empty()).then(|| encode_names(&self.effects))),
+            (attribute::EFFECTS, names(&self.effects)),
+            (attribute::EARLIER_EFFECTS, names(&self.earlier_effects)),
         ];
         insert(&mut item, optional);
         if let Some(effect) = &self.effect {
@@ -436,6 +454,7 @@ impl Record {
             accept_duplicate: flag(attribute::ACCEPT_DUPLICATE),
             quarantine_mismatch: flag(attribute::QUARANTINE_MISMATCH),
             effects: item.get(attribute::EFFECTS).map_or(Some(Vec::new()), decode_names)?,
+            earlier_effects: item.get(attribute::EARLIER_EFFECTS).map_or(Some(Vec::new()), decode_names)?,
             effect,
         })
     }

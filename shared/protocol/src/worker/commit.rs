@@ -117,6 +117,7 @@ fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -
         accept_duplicate: false,
         quarantine_mismatch: false,
         effects: Vec::new(),
+        earlier_effects: Vec::new(),
         effect: Some(Box::new(EffectPart {
             name: draft.name,
             destination: draft.destination,

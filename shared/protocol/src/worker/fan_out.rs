@@ -218,6 +218,7 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             last_seen_at: None,
             last_seen_by: None,
             effects: Vec::new(),
+            earlier_effects: Vec::new(),
             effect: None,
             key,
             ..envelope.clone()

@@ -6,6 +6,7 @@ use std::pin::pin;
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
+use hookonce_protocol::effect::EffectDraft;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::place::ItemRef;
@@ -19,7 +20,8 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
-use crate::select::{Filter, Read, find, select};
+use super::show::states;
+use crate::select::{Filter, Read, find, select, tell_default};
 use crate::target::{OpenStack, Target, store_unavailable};
 
 #[derive(Debug, Args)]
@@ -53,6 +55,8 @@ enum Finding {
     Skipped,
     /// Its handler is in another language, and such handlers are not called.
     NotAsked,
+    /// The items are the same. Records of its effects have expired, so nobody can compare these.
+    EffectsExpired,
     /// The handlers would do something else.
     Differs(String),
     /// The handlers fail.
@@ -66,6 +70,7 @@ impl Finding {
             Self::WouldApply => "would apply",
             Self::Skipped => "skipped",
             Self::NotAsked => "not asked",
+            Self::EffectsExpired => "unknown",
             Self::Differs(_) => "differs",
             Self::Fails(_) => "fails",
         }
@@ -75,6 +80,7 @@ impl Finding {
         match self {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
             Self::NotAsked => "its handler is in another language; --call-handlers calls it",
+            Self::EffectsExpired => "records of its effects have expired, so they cannot be compared",
             Self::Differs(why) | Self::Fails(why) => why,
         }
     }
@@ -103,10 +109,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             table.add_row(row);
         }
     }
-    let bad = [Finding::Differs(String::new()).word(), Finding::Fails(String::new()).word()];
-    let failed: usize = bad.iter().filter_map(|word| tally.get(word)).sum();
+    let of = |findings: [Finding; 2]| -> usize { findings.iter().filter_map(|finding| tally.get(finding.word())).sum() };
+    let failed = of([Finding::Differs(String::new()), Finding::Fails(String::new())]);
+    let sound = of([Finding::Same, Finding::WouldApply]);
+    let default_since = if arguments.key.is_empty() { arguments.filter.default_since() } else { None };
     if arguments.json {
-        output::json_line(&json!({ "summary": tally }));
+        let mut summary = json!(tally);
+        if let Some(since) = default_since.or(arguments.filter.since) {
+            summary["since_ms"] = json!(since.0);
+        }
+        output::json_line(&json!({ "summary": summary }));
     } else {
         if table.row_count() > 0 {
             output::print(&table);
@@ -116,9 +128,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if tally.contains_key(Finding::NotAsked.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }
+        if sound + failed == 0 {
+            output::note("nothing was compared, so this says nothing about the handlers");
+        }
+        tell_default(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
-    Ok(if tally.is_empty() || failed > 0 { Exit::No } else { Exit::Done })
+    Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
 }
 
 async fn sample(stack: &OpenStack, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
@@ -216,11 +232,53 @@ impl Drill {
             (Status::Processed, Some(Outcome::Applied)) if !mine => {
                 Finding::Differs(format!("another business fact: {domain_key}"))
             }
-            (Status::Processed, Some(Outcome::Applied)) => changed(&created, &stored),
+            (Status::Processed, Some(Outcome::Applied)) => match changed(&created, &stored) {
+                Finding::Same => self.effects(record, &plan.effects).await?,
+                finding => finding,
+            },
             (Status::Processed, Some(Outcome::Duplicate)) if by.is_some() && !mine => Finding::Same,
             (Status::Processed, _) => Finding::Differs(format!("it would be applied: {domain_key}")),
         })
     }
+
+    /// Compares the effects that would be sent with those that the last commit sent.
+    async fn effects(&self, record: &Record, drafts: &[EffectDraft]) -> Result<Finding, Failure> {
+        if let Some(name) = record.effects.iter().find(|name| drafts.iter().all(|draft| draft.name != **name)) {
+            return Ok(Finding::Differs(format!("it would not send the effect {name}")));
+        }
+        let sent = states(&self.store, record.effect_keys()).await?;
+        let mut finding = Finding::Same;
+        for draft in drafts {
+            let Some(index) = record.effects.iter().position(|name| *name == draft.name) else {
+                let EffectDraft { name, destination, .. } = draft;
+                return Ok(Finding::Differs(format!("it would also send the effect {name} to {destination}")));
+            };
+            match sent.get(index).and_then(|(_, effect)| effect.as_ref()) {
+                Some(effect) => {
+                    let differing = differing(effect, draft);
+                    if !differing.is_empty() {
+                        let what = differing.join(", ");
+                        return Ok(Finding::Differs(format!("the effect {} would have another {what}", draft.name)));
+                    }
+                }
+                None => finding = Finding::EffectsExpired,
+            }
+        }
+        Ok(finding)
+    }
+}
+
+/// What an effect would have that it was not sent with.
+fn differing(effect: &Record, draft: &EffectDraft) -> Vec<&'static str> {
+    let Some(sent) = &effect.effect else { return vec!["record"] };
+    let parts = [
+        ("destination", sent.destination == draft.destination),
+        ("method", sent.method == draft.method),
+        ("path", sent.path == draft.path),
+        ("content type", sent.content_type == draft.content_type),
+        ("payload", effect.body_sha256 == draft.sha256),
+    ];
+    parts.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
 }
 
 /// The items that a plan creates. Only they can be compared later: an item that events share has changed since.

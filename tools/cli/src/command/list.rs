@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Read, error_of, page};
+use crate::select::{Filter, Read, error_of, page, tell_default};
 use crate::target::{OpenStack, Target};
 
 /// Number of partitions read in parallel.
@@ -43,6 +43,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         print(&records);
     }
+    tell_default(arguments.filter.default_since());
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
     }

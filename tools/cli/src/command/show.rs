@@ -79,6 +79,8 @@ struct Story {
     children: Vec<(RecordKey, Option<Record>)>,
     /// The records of the effects that its last commit created.
     effects: Vec<(RecordKey, Option<Record>)>,
+    /// The records that are left of the effects of earlier generations.
+    earlier_effects: Vec<(RecordKey, Option<Record>)>,
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not known.
     plan: Option<Planned>,
 }
@@ -97,8 +99,10 @@ impl Story {
         let children =
             if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
         let effects = states(store, record.effect_keys()).await?;
+        let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
+        earlier_effects.retain(|(_, effect)| effect.is_some());
         if !target.knows_domain() {
-            return Ok(Self { record, trail: None, children, effects, plan: None });
+            return Ok(Self { record, trail: None, children, effects, earlier_effects, plan: None });
         }
         let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
         // What was done to an expired record of the same key is another story.
@@ -111,7 +115,7 @@ impl Story {
             Some(Planned::Several { own: Some(own), .. }) => Some(*own),
             plan => plan,
         };
-        Ok(Self { record, trail, children, effects, plan })
+        Ok(Self { record, trail, children, effects, earlier_effects, plan })
     }
 
     fn entries(&self) -> &[Entry] {
@@ -147,6 +151,7 @@ impl Story {
             ("operations", self.entries().iter().map(operation).collect()),
             ("children", states(&self.children)),
             ("effects", states(&self.effects)),
+            ("earlier_effects", states(&self.earlier_effects)),
             ("domain_key", json!(effect.as_ref().map(|(key, _)| key))),
             ("writes", writes),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
@@ -273,6 +278,10 @@ impl Story {
             let state = effect.as_ref().map_or("has expired", Record::state_word);
             facts.push(("effect", format!("{state} {}", key.parts().1)));
         }
+        for (key, effect) in &self.earlier_effects {
+            let state = effect.as_ref().map_or("has expired", Record::state_word);
+            facts.push(("earlier effect", format!("{state} {}", key.parts().1)));
+        }
         let body = record.body.as_ref().map_or("erased".to_owned(), |body| format!("{} bytes stored", body.len()));
         facts.push(("body", body));
         facts
@@ -330,7 +339,8 @@ fn told(entry: &Entry) -> String {
         (false, true) => ", accepting another body",
         (false, false) => "",
     };
-    format!("{} by {}: {} to {}{risk}{reason}", entry.operation, entry.by, entry.from, entry.to)
+    let states = if entry.from == entry.to { entry.from.clone() } else { format!("{} to {}", entry.from, entry.to) };
+    format!("{} by {}: {states}{risk}{reason}", entry.operation, entry.by)
 }
 
 /// A write or a check of the plan, for programs.

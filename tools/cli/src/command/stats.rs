@@ -14,7 +14,7 @@ use serde_json::json;
 use super::list::tries;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Read, error_of, select};
+use crate::select::{Filter, Read, error_of, select, tell_default};
 use crate::target::Target;
 
 /// Number of index partitions read in parallel.
@@ -53,10 +53,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         page.records.iter().for_each(|record| counts.add(record));
     }
     let now = System.moment().now;
+    let default_since = arguments.filter.default_since();
     if arguments.json {
-        output::json(&counts.json(now));
+        output::json(&counts.json(now, default_since.or(arguments.filter.since)));
     } else {
         counts.print(now);
+        tell_default(default_since);
     }
     Ok(if counts.records == 0 { Exit::No } else { Exit::Done })
 }
@@ -115,7 +117,7 @@ impl Counts {
         Some((EpochMs(first * 60_000), Duration::from_secs(u64::try_from(width).unwrap_or(1) * 60), chart))
     }
 
-    fn json(&self, now: EpochMs) -> serde_json::Value {
+    fn json(&self, now: EpochMs, since: Option<EpochMs>) -> serde_json::Value {
         let age = |at: Option<EpochMs>| at.map(|at| now.0.saturating_sub(at.0));
         let by: serde_json::Map<_, _> =
             BY.iter().zip(&self.by).map(|(name, counts)| ((*name).to_owned(), json!(counts))).collect();
@@ -123,6 +125,7 @@ impl Counts {
             json!({ "from_ms": from.0, "width_ms": u64::try_from(width.as_millis()).unwrap_or(0), "records": chart })
         });
         json!({
+            "since_ms": since.map(|since| since.0),
             "records": self.records,
             "duplicates": self.duplicates,
             "tries": self.tries,
@@ -137,7 +140,7 @@ impl Counts {
 
     fn print(&self, now: EpochMs) {
         if self.records == 0 {
-            output::note("no record matches; without --since, only the last 24 hours are counted");
+            output::note("no record matches");
             return;
         }
         let mut table = output::table(&["", "count", "share"]);

@@ -11,6 +11,7 @@ mod destinations;
 mod doctor;
 mod effects;
 mod endpoints;
+mod forwards;
 mod life;
 mod manual;
 mod many;

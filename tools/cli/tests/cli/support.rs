@@ -130,6 +130,12 @@ impl Workspace {
 /// A stack that stops when the test ends.
 pub(crate) struct Running(Child);
 
+impl From<Child> for Running {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
