@@ -406,7 +406,8 @@ impl Run<'_> {
             if effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(Record::may_run) {
                 fate = Fate::Refused(Refusal::EffectOpen);
             } else {
-                destinations = record.effects.iter().zip(&effects).map(|(name, (_, effect))| goes_to(name, effect)).collect();
+                destinations =
+                    record.effects.iter().zip(&effects).map(|(name, (_, effect))| goes_to(name, effect)).collect();
             }
         }
         for destination in &destinations {

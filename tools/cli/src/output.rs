@@ -193,7 +193,9 @@ mod tests {
     #[test]
     fn a_length_counts_days_and_no_months() {
         let cases = [(0, "0s"), (59, "59s"), (3_661, "1h 1m"), (86_400, "1day"), (90_061, "1day 1h")];
-        for (seconds, expected) in cases.into_iter().chain([(35 * 86_400, "35days"), (400 * 86_400 + 7_200, "400days 2h")]) {
+        for (seconds, expected) in
+            cases.into_iter().chain([(35 * 86_400, "35days"), (400 * 86_400 + 7_200, "400days 2h")])
+        {
             assert_eq!(length(Duration::from_secs(seconds)), expected);
         }
     }

@@ -17,10 +17,10 @@ use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
+use super::show::states;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
-use super::show::states;
 use crate::select::{Filter, Read, find, select, tell_default};
 use crate::target::{OpenStack, Target, store_unavailable};
 
@@ -109,7 +109,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             table.add_row(row);
         }
     }
-    let of = |findings: [Finding; 2]| -> usize { findings.iter().filter_map(|finding| tally.get(finding.word())).sum() };
+    let of =
+        |findings: [Finding; 2]| -> usize { findings.iter().filter_map(|finding| tally.get(finding.word())).sum() };
     let failed = of([Finding::Differs(String::new()), Finding::Fails(String::new())]);
     let sound = of([Finding::Same, Finding::WouldApply]);
     let default_since = if arguments.key.is_empty() { arguments.filter.default_since() } else { None };

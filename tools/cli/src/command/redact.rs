@@ -25,6 +25,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let exit = Box::pin(orders::run(arguments.order, wish)).await?;
     output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
-    output::note("hookonce logs no body. An event's effects are redacted with it; the events of a batch are not: redact them too");
+    output::note(
+        "hookonce logs no body. An event's effects are redacted with it; the events of a batch are not: redact them too",
+    );
     Ok(exit)
 }

@@ -175,13 +175,16 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
     let shard = AttributeValue::S(format!("{}#0", received.div_euclid(HOUR_MS)));
     tables.damage(&tables.inbox, key, "journal_shard", Some(shard));
     for (command, counted) in [("replay --force", "would"), ("drill", "same"), ("stats", "records")] {
-        let run = |more: &[&str]| stack.run(&[&command.split(' ').collect::<Vec<_>>(), &["--state", "APPLIED"], more].concat());
+        let words: Vec<_> = command.split(' ').collect();
+        let run = |more: &[&str]| stack.run(&[&words[..], &["--state", "APPLIED"], more].concat());
         let told = |output: &Output| match json_of(output) {
             line if line["summary"].is_object() => line["summary"].clone(),
             line => line,
         };
         let (day, all) = (told(&run(&["--json"])), told(&run(&["--json", "--since", "35d"])));
-        assert_eq!((&day[counted], &all[counted]), (&object!(1), &object!(2)), "{command}: {day}, {all}");
+        // A plan may name the time of receipt, so a drill may find another one.
+        let count = |told: &Value| [counted, "differs"].iter().filter_map(|word| told[word].as_u64()).sum::<u64>();
+        assert_eq!((count(&day), count(&all)), (1, 2), "{command}: {day}, {all}");
         let since = |told: &Value| told["since_ms"].as_i64().unwrap();
         assert!(received < since(&day) && since(&all) < received, "{command}: {day}, {all}");
         assert!(text(&run(&[])).contains(word), "{command}: {}", text(&run(&[])));

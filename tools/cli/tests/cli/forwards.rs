@@ -161,7 +161,8 @@ fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
         let told = summary(&output);
         (told["done"].clone(), told["done_before"].clone(), told["refused"].clone(), output.status.code().unwrap())
     };
-    let expected = |done: u8, before: u8, refused: u8, code: i32| (object!(done), object!(before), object!(refused), code);
+    let expected =
+        |done: u8, before: u8, refused: u8, code: i32| (object!(done), object!(before), object!(refused), code);
     assert_eq!(counts(&redact), expected(1, 0, 1, 1), "its event has no body any more");
     assert_eq!(counts(&["doubt", "--until", "0s"]), expected(1, 0, 0, 0));
     assert_eq!(counts(&redact), expected(0, 1, 1, 1), "a person may call it again");
