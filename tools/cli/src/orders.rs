@@ -22,10 +22,9 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::command::show::states;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select, tell_default};
+use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select, states, tell_default};
 use crate::target::{Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.

@@ -387,6 +387,22 @@ pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Resu
     Ok(None)
 }
 
+/// The records of these keys, without their bodies.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn states(
+    store: &DynamoStore,
+    keys: Vec<RecordKey>,
+) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+    let found = store.read_heads(&keys).await;
+    let record = |found: Result<Found, Unavailable>| match found.map_err(|_| store_unavailable())? {
+        Found::Record(record) => Ok(Some(*record)),
+        Found::Nothing | Found::Unreadable(_) => Ok(None),
+    };
+    keys.into_iter().zip(found).map(|(key, found)| Ok((key, record(found)?))).collect()
+}
+
 /// What the error column prints: the last error, or else the death reason.
 pub(crate) fn error_of(record: &Record) -> Option<&str> {
     record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))

@@ -17,11 +17,10 @@ use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
-use super::show::states;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
-use crate::select::{Filter, Read, find, select, tell_default};
+use crate::select::{Filter, Read, find, select, states, tell_default};
 use crate::target::{OpenStack, Target, store_unavailable};
 
 #[derive(Debug, Args)]

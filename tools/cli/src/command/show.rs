@@ -1,24 +1,23 @@
 //! `hookonce show`: tells the story of one record.
 
 use clap::Args;
-use hookonce_protocol::call::{Planned, Split, Unavailable};
+use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::place::ItemRef;
-use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
-use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::list::{summary, tries};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
-use crate::select::find;
+use crate::select::{find, states};
 use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.
@@ -315,19 +314,6 @@ async fn children(
     }
     keys.retain(|key| *key != envelope.key);
     states(store, keys).await
-}
-
-/// The records of these keys, without their bodies.
-pub(crate) async fn states(
-    store: &DynamoStore,
-    keys: Vec<RecordKey>,
-) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
-    let found = store.read_heads(&keys).await;
-    let record = |found: Result<Found, Unavailable>| match found.map_err(|_| store_unavailable())? {
-        Found::Record(record) => Ok(Some(*record)),
-        Found::Nothing | Found::Unreadable(_) => Ok(None),
-    };
-    keys.into_iter().zip(found).map(|(key, found)| Ok((key, record(found)?))).collect()
 }
 
 /// One entry of the audit trail, for people.

@@ -19,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 use super::list::{summary, tries};
 use super::providers::find;
 use super::send;
-use super::show::states;
 use crate::endpoints::{Place, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::select::states;
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::Target;
 

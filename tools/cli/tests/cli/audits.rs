@@ -181,18 +181,18 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
             line if line["summary"].is_object() => line["summary"].clone(),
             line => line,
         };
-        let (day, all) = (told(&run(&["--json"])), told(&run(&["--json", "--since", "35d"])));
+        let (day, all) = (told(&run(&["--json"])), told(&run(&["--json", "--since", "26h"])));
         // A plan may name the time of receipt, so a drill may find another one.
         let count = |told: &Value| [counted, "differs"].iter().filter_map(|word| told[word].as_u64()).sum::<u64>();
         assert_eq!((count(&day), count(&all)), (1, 2), "{command}: {day}, {all}");
         let since = |told: &Value| told["since_ms"].as_i64().unwrap();
         assert!(received < since(&day) && since(&all) < received, "{command}: {day}, {all}");
         assert!(text(&run(&[])).contains(word), "{command}: {}", text(&run(&[])));
-        assert!(!text(&run(&["--since", "35d"])).contains(word), "{command}");
+        assert!(!text(&run(&["--since", "26h"])).contains(word), "{command}");
     }
     assert_eq!(stack.list("APPLIED").len(), 1);
     assert!(text(&stack.run(&["list"])).contains(word));
-    assert!(!text(&stack.run(&["list", "--since", "35d"])).contains(word));
+    assert!(!text(&stack.run(&["list", "--since", "26h"])).contains(word));
     assert!(!text(&stack.run(&["list", "--state", "DEAD"])).contains(word), "records of every age");
 }
 
