@@ -21,12 +21,16 @@ use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
+use crate::effects::applied;
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
 use crate::support::samples::whatsapp;
 use crate::support::wire::HttpMessage;
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
+
+/// How often a test looks for what must come soon.
+const POLLS_MAX: usize = 1_000;
 
 /// Delivers this many events a second apart, and loses every hint.
 async fn forgotten(harness: &Harness, events: usize) {
@@ -90,12 +94,32 @@ async fn nothing_begins_late() {
     };
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(SHARD_PAGE));
-    assert_eq!(
-        harness.metric("relay_shards_unavailable"),
-        3,
-        "what was not read is told: a page, the DEAD, and effects"
-    );
+    assert_eq!(harness.metric("relay_shards_unavailable"), 2, "what was not read is told: a page, and the DEAD");
     assert_eq!(harness.relay().await["sent"], json!(8), "the next period takes the rest");
+}
+
+/// A backlog of events may take all the time that a run has.
+#[tokio::test]
+async fn effects_are_sent_however_long_the_events_take() {
+    let harness = Harness::new().await;
+    applied(&harness, "msg_1", &["receipts"]).await;
+    assert_eq!(harness.lose_effects().await, 1);
+    harness.clock.advance(harness.timing.lease);
+    let gate = Gate::default();
+    let script = Script::held(Operation::QueryDue, &gate);
+    let slowly = async {
+        gate.reached().await;
+        for _ in 0..POLLS_MAX {
+            if harness.stack.messages_of(&harness.stack.resources.effects_queue).await > 0 {
+                break;
+            }
+        }
+        harness.clock.advance(RELAY_TIMEOUT);
+        gate.open();
+    };
+    let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
+    assert_eq!(report.unwrap()["sent"], json!(0), "the events took all the time");
+    assert_eq!(harness.metric("effects_sent"), 1);
 }
 
 /// Hundreds of bodies do not fit into the function's memory.
@@ -271,7 +295,7 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     let (ambient, timing, budget) = (harness.clock.clone(), harness.timing, harness.budget);
     let parts = RelayParts { store, queue, ambient, timing, budget, call_max: CALL_MAX };
     let run = parts.run(harness.clock.now().plus(RELAY_TIMEOUT));
-    let run = tokio::time::timeout(duration(RELAY_TIMEOUT), run).await.map(|run| run.output);
+    let run = tokio::time::timeout(duration(RELAY_TIMEOUT), run).await.map(|run| run.events.output);
     let records = harness.records().await;
     let rearmed: BTreeSet<_> = records.values().filter(|it| it.resends > 0).map(|it| it.key.to_string()).collect();
     let untried = rearmed.difference(&asked.lock().unwrap()).count();

@@ -75,7 +75,8 @@ impl Stage {
 
     async fn relay(&self, after: Millis, script: &Script) {
         self.harness.clock.advance(after);
-        let report = self.harness.relay_under(script).await.unwrap();
+        // It sends events and effects side by side.
+        let report = self.harness.clock.drawing_once(self.harness.relay_under(script)).await.unwrap();
         self.note("relay", report).await;
     }
 

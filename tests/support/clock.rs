@@ -1,5 +1,6 @@
 //! Time and randomness under a test's control.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,6 +21,8 @@ pub(crate) struct Clock(Arc<State>);
 struct State {
     now: AtomicI64,
     draws: AtomicU64,
+    /// What a draw adds: 1, or 0 while every draw is the same.
+    step: AtomicU64,
     claims: AtomicU64,
     seed: u64,
 }
@@ -30,6 +33,7 @@ impl Clock {
         Self(Arc::new(State {
             now: AtomicI64::new(START.0),
             draws: AtomicU64::new(0),
+            step: AtomicU64::new(1),
             claims: AtomicU64::new(0),
             seed,
         }))
@@ -50,11 +54,19 @@ impl Clock {
     pub(crate) fn advance(&self, length: Millis) {
         self.0.now.fetch_add(length.0, Ordering::SeqCst);
     }
+
+    /// Does work in which every draw is the same, whatever order the answers of servers give to what goes on side by side.
+    pub(crate) async fn drawing_once<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.step.store(0, Ordering::SeqCst);
+        let done = work.await;
+        self.0.step.store(1, Ordering::SeqCst);
+        done
+    }
 }
 
 impl Ambient for Clock {
     fn moment(&self) -> Moment {
-        let draw = self.0.draws.fetch_add(1, Ordering::SeqCst);
+        let draw = self.0.draws.fetch_add(self.0.step.load(Ordering::SeqCst), Ordering::SeqCst);
         Moment { now: self.now(), entropy: scrambled(self.0.seed.wrapping_add(draw)) }
     }
 

@@ -6,10 +6,12 @@ mod start;
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
 use hookonce_protocol::message::Message;
+use hookonce_protocol::relay::Report;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
-use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::drive::Driven;
+use hookonce_runtime::maintain::{RelayParts, Runs};
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
 use serde_json::{Value, json};
@@ -44,20 +46,12 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 
     async fn run(&self, deadline: EpochMs) -> Value {
-        let driven = self.parts.run(deadline).await;
-        let report = driven.output;
+        let Runs { events, effects } = self.parts.run(deadline).await;
         let mut counts = Counts::default();
-        counts.signals(&driven.signals);
-        counts.add("relay_due", report.due);
-        counts.add("relay_sent", report.sent);
-        counts.add("relay_failed", report.failed);
-        counts.add("relay_shards_unavailable", report.shards_unavailable);
+        count(&mut counts, &events, ["relay_due", "relay_sent", "relay_oldest_due_age_ms"]);
+        count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
+        let report = events.output;
         counts.set("relay_untried_resends", report.untried_resends);
-        // The age is 0 when nothing is due. It is unknown when a shard did not answer and no other shard had a due
-        // record.
-        if report.shards_unavailable == 0 || report.oldest_age.is_some() {
-            counts.set("relay_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
-        }
         // A part of the shards shows at least that many.
         let dead = report.dead;
         if dead.shards_unavailable == 0 || dead.records > 0 {
@@ -66,22 +60,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
         counts.add("dead_shards_capped", dead.shards_capped);
         counts.add("relay_shards_unavailable", dead.shards_unavailable);
-        self.run_effects(deadline, &mut counts).await;
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
-    }
-
-    async fn run_effects(&self, deadline: EpochMs, counts: &mut Counts) {
-        let driven = self.parts.run_effects(deadline).await;
-        let report = driven.output;
-        counts.signals(&driven.signals);
-        counts.add("effects_due", report.due);
-        counts.add("effects_sent", report.sent);
-        counts.add("relay_failed", report.failed);
-        counts.add("relay_shards_unavailable", report.shards_unavailable);
-        if report.shards_unavailable == 0 || report.oldest_age.is_some() {
-            counts.set("effects_oldest_due_age_ms", report.oldest_age.map_or(0, |age| age.0));
-        }
     }
 
     async fn bury(&self, batch: Batch) -> BatchResponse {
@@ -107,6 +87,20 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
             self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         }
         response
+    }
+}
+
+/// Counts what was due, what was sent of it, and how old the oldest was.
+fn count(counts: &mut Counts, run: &Driven<Report>, [due, sent, age]: [&'static str; 3]) {
+    let report = &run.output;
+    counts.signals(&run.signals);
+    counts.add(due, report.due);
+    counts.add(sent, report.sent);
+    counts.add("relay_failed", report.failed);
+    counts.add("relay_shards_unavailable", report.shards_unavailable);
+    // The age is 0 when nothing is due. It is unknown when a shard did not answer and no other shard had a due record.
+    if report.shards_unavailable == 0 || report.oldest_age.is_some() {
+        counts.set(age, report.oldest_age.map_or(0, |age| age.0));
     }
 }
 

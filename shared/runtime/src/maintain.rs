@@ -15,7 +15,7 @@ use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 /// The most shards that are read at once.
 pub const SCANS_IN_FLIGHT_MAX: usize = 32;
 
-/// The most chunks that are under way at once. So many can at most be re-armed when the queue fails.
+/// The most chunks of events, and of effects, that are under way at once. So many can at most be re-armed when a queue fails.
 pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 
 /// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
@@ -23,6 +23,15 @@ const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_I
 
 /// How a run hands out its next machine.
 type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
+
+/// What one run of the relay did.
+#[derive(Debug)]
+pub struct Runs {
+    /// To deliveries, events and envelopes. It counts what is DEAD of every kind.
+    pub events: Driven<Report>,
+    /// To effects.
+    pub effects: Driven<Report>,
+}
 
 /// The parts that the relay needs.
 #[derive(Debug)]
@@ -43,18 +52,20 @@ pub struct RelayParts<S, Q, A> {
 
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
-    pub async fn run(&self, deadline: EpochMs) -> Driven<Report> {
-        let mut run = Run::new(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
-        let signals = self.send_due(&mut run).await;
-        self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
-        Driven { output: run.report(), signals }
+    ///
+    /// Events and effects have a budget each, and are sent side by side: a backlog of one leaves the other its time, and a
+    /// destination that is down holds up no event.
+    pub async fn run(&self, deadline: EpochMs) -> Runs {
+        let (limits, moment) = (self.limits(deadline), self.ambient.moment());
+        let events = Run::new(self.timing, self.budget, limits, moment);
+        let effects = Run::effects(self.timing, self.budget, limits, moment);
+        let (events, effects) = futures::join!(self.one(events), self.one(effects));
+        Runs { events, effects }
     }
 
-    /// Sends due effects within a budget of their own, and ends before the deadline. Call it after [`run`](Self::run): a
-    /// destination that is down must hold up no event.
-    pub async fn run_effects(&self, deadline: EpochMs) -> Driven<Report> {
-        let mut run = Run::effects(self.timing, self.budget, self.limits(deadline), self.ambient.moment());
+    async fn one(&self, mut run: Run) -> Driven<Report> {
         let signals = self.send_due(&mut run).await;
+        self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
         Driven { output: run.report(), signals }
     }
 

@@ -92,9 +92,8 @@ impl Run {
         Self { dead_pages, ..Self::over(DueState::Pending, timing, budget, limits, moment) }
     }
 
-    /// Begins a run over effects. It follows the run over the rest, which counts what is DEAD, and has a budget of its own,
-    /// so that a destination that is down holds up no event. No journal tells how many effects arrive: only the least
-    /// budget is granted.
+    /// Begins a run over effects, beside the run over the rest, which counts what is DEAD. It has a budget of its own, so that
+    /// neither holds up the other. No journal tells how many effects arrive: only the least budget is granted.
     pub fn effects(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         Self { sampled: true, ..Self::over(DueState::Effect, timing, budget, limits, moment) }
     }

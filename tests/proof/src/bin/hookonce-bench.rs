@@ -153,7 +153,7 @@ async fn main() {
     let call_max = Millis::seconds(2);
     let relay = RelayParts { store, queue: FarQueue, ambient: System, timing, budget, call_max };
     let begun = System.moment().now;
-    let report = relay.run(now.plus(Millis::minutes(10))).await.output;
+    let report = relay.run(now.plus(Millis::minutes(10))).await.events.output;
     let millis = System.moment().now.0 - begun.0;
     let seconds = f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1_000.0;
     let rate = f64::from(u32::try_from(report.sent).unwrap_or(u32::MAX)) / seconds;

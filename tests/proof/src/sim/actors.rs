@@ -291,11 +291,7 @@ async fn relay(world: World) {
     let ports = Ports::new(&world, Role::Relay);
     let deadline = ports.moment().now.plus(RELAY_TIMEOUT);
     let parts = relay_parts(&ports);
-    let both = async {
-        parts.run(deadline).await;
-        parts.run_effects(deadline).await;
-    };
-    ports.live(RELAY_TIMEOUT, both).await;
+    ports.live(RELAY_TIMEOUT, parts.run(deadline)).await;
 }
 
 /// The event source of a dead-letter queue: one batch at a time.
