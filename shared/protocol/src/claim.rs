@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::item::base64_bytes;
 use crate::key::{ClaimId, RecordKey, Tenant};
-use crate::record::{Due, Record, Status, journal_shard};
+use crate::record::{Record, journal_shard};
 use crate::time::EpochMs;
 use crate::timing::Timing;
 
@@ -45,43 +45,18 @@ pub struct Claim {
 impl Claim {
     /// Makes the record that the claim creates: PENDING, due one lease after `now`.
     pub fn record(&self, timing: &Timing, now: EpochMs) -> Record {
+        let (key, body) = (self.pk.clone(), self.body.clone());
         Record {
-            key: self.pk.clone(),
-            status: Status::Pending,
-            claim_id: self.claim_id.clone(),
-            generation: 0,
             tenant: self.tenant.clone(),
             provider: self.provider.clone(),
             event_type: self.event_type.clone(),
-            body: Some(self.body.clone()),
-            body_sha256: self.body_sha256,
             headers: self.headers.clone(),
             secret_index: self.secret_index,
             received_at: self.received_at,
-            journal_shard: Some(journal_shard(self.received_at, self.pk.shard(timing.shards))),
-            due: Some(Due::pending(&self.pk, timing.shards, now.plus(timing.lease))),
-            retries: 0,
-            attempts: 0,
-            resends: 0,
-            dead_letters: 0,
-            dead_letter_at: None,
-            handler_away_since: None,
-            parent: None,
-            expires_at: Some(timing.expiry(self.pk.kind(), self.received_at)),
-            outcome: None,
-            last_error: None,
-            dead_reason: None,
-            duplicate_count: 0,
-            last_seen_at: None,
-            last_seen_by: None,
-            processed_at: None,
-            dead_at: None,
-            discarded_at: None,
-            accept_duplicate: false,
+            journal_shard: Some(journal_shard(self.received_at, key.shard(timing.shards))),
+            expires_at: Some(timing.expiry(key.kind(), self.received_at)),
             quarantine_mismatch: self.quarantine_mismatch,
-            effects: Vec::new(),
-            earlier_effects: Vec::new(),
-            effect: None,
+            ..Record::fresh(key, self.claim_id.clone(), body, self.body_sha256, timing, now)
         }
     }
 }

@@ -21,7 +21,7 @@ use hookonce_providers::{Catalog, EventPart};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::batch::{Batch, QueueMessage};
+use crate::batch::{Batch, BatchResponse, QueueMessage};
 use crate::body;
 use crate::drive::{Carry, Driven, Remote, drive, duration};
 use crate::handler::{Handlers, Recognised};
@@ -95,7 +95,7 @@ impl Processed {
     }
 
     /// What the machine settled. Counts and logs the message if it did not come to that.
-    pub fn settled(&self, counts: &mut Counts) -> Option<&Driven<Settled>> {
+    fn settled(&self, counts: &mut Counts) -> Option<&Driven<Settled>> {
         match self {
             Self::Settled(driven) => Some(driven),
             Self::Panicked => {
@@ -110,6 +110,33 @@ impl Processed {
             }
         }
     }
+}
+
+/// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what `metric`
+/// calls it.
+pub fn respond(
+    batch: Batch,
+    processed: Vec<Processed>,
+    counts: &mut Counts,
+    metric: impl Fn(&Settled) -> Option<&'static str>,
+) -> BatchResponse {
+    let mut processed = processed.into_iter();
+    let mut response = BatchResponse::default();
+    for message in batch.records {
+        let ended = processed.next();
+        if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
+            let told = |signal: &Signal| matches!(signal, Signal::RecordDead(_));
+            counts.signals(&driven.signals.iter().filter(|signal| !told(signal)).cloned().collect::<Vec<_>>());
+            if let Some(metric) = metric(&driven.output) {
+                counts.add(metric, 1);
+            }
+        }
+        // A message without a result was not processed.
+        if !ended.is_some_and(|ended| ended.is_acknowledged()) {
+            response.keep(message.message_id);
+        }
+    }
+    response
 }
 
 /// How long before the function's deadline a batch ends. What has not started by then is not started any more, and what

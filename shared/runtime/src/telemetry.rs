@@ -150,6 +150,16 @@ impl Telemetry {
     }
 }
 
+impl Telemetry {
+    /// Logs and counts a death at once. The counts of the batch follow at its end, which may never come.
+    pub fn death(&self, key: &RecordKey, reason: DeadReason, now: EpochMs) {
+        log_death(key, reason);
+        let mut counts = Counts::default();
+        counts.signals(&[Signal::RecordDead(reason)]);
+        self.emit(&counts, now);
+    }
+}
+
 /// Logs that a record died, when it dies.
 pub fn log_death(key: &RecordKey, reason: DeadReason) {
     let reason = reason.as_str();

@@ -9,6 +9,7 @@ use crate::effect::EffectName;
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{ClaimId, EndpointId, RecordKey, RecordKind, Tenant};
 use crate::time::{EpochMs, EpochSec};
+use crate::timing::Timing;
 use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
@@ -278,6 +279,56 @@ pub fn remove(name: &'static str) -> Change {
 }
 
 impl Record {
+    /// A record that nobody has worked on: PENDING, received now and due one lease later. It has no provider, no type and no
+    /// headers yet, and is in no journal.
+    pub(crate) fn fresh(
+        key: RecordKey,
+        claim_id: ClaimId,
+        body: Vec<u8>,
+        body_sha256: [u8; 32],
+        timing: &Timing,
+        now: EpochMs,
+    ) -> Self {
+        Self {
+            status: Status::Pending,
+            claim_id,
+            generation: 0,
+            tenant: None,
+            provider: String::new(),
+            event_type: String::new(),
+            body: Some(body),
+            body_sha256,
+            headers: BTreeMap::new(),
+            secret_index: 0,
+            received_at: now,
+            journal_shard: None,
+            due: Some(Due::pending(&key, timing.shards, now.plus(timing.lease))),
+            retries: 0,
+            attempts: 0,
+            resends: 0,
+            dead_letters: 0,
+            dead_letter_at: None,
+            handler_away_since: None,
+            parent: None,
+            expires_at: Some(timing.expiry(key.kind(), now)),
+            outcome: None,
+            last_error: None,
+            dead_reason: None,
+            duplicate_count: 0,
+            last_seen_at: None,
+            last_seen_by: None,
+            processed_at: None,
+            dead_at: None,
+            discarded_at: None,
+            accept_duplicate: false,
+            quarantine_mismatch: false,
+            effects: Vec::new(),
+            earlier_effects: Vec::new(),
+            effect: None,
+            key,
+        }
+    }
+
     /// The guard for this record's current state.
     pub fn guard(&self) -> Guard {
         Guard {

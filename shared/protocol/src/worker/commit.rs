@@ -6,7 +6,7 @@ use crate::ingress::creation;
 use crate::item::{Item, Value};
 use crate::key::{ClaimId, RecordKey, RecordKind, Tenant};
 use crate::purpose::Purpose;
-use crate::record::{Due, EffectPart, Outcome, Record, Status, attribute, encode_names, remove, set};
+use crate::record::{EffectPart, Outcome, Record, Status, attribute, encode_names, remove, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
@@ -83,56 +83,30 @@ pub const HOPS: &str = "hookonce-hops";
 /// The record of an effect: PENDING, due one lease after `now`.
 fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -> Record {
     let key = RecordKey::effect(&event.key, &event.claim_id, event.generation, draft.name.as_str());
+    let claim_id = ClaimId::of_child(&event.key, &event.claim_id, &key);
+    let part = EffectPart {
+        name: draft.name,
+        destination: draft.destination,
+        method: draft.method,
+        path: draft.path,
+        content_type: draft.content_type,
+        pass: None,
+        first_call_at: None,
+        callee: None,
+        key_epoch: 0,
+        retried_at: None,
+        status_code: None,
+        duration: None,
+    };
     Record {
-        status: Status::Pending,
-        claim_id: ClaimId::of_child(&event.key, &event.claim_id, &key),
-        generation: 0,
         tenant: event.tenant.clone(),
         provider: event.provider.clone(),
         event_type: event.event_type.clone(),
-        body: Some(draft.body),
-        body_sha256: draft.sha256,
         headers: event.headers.iter().filter(|(name, _)| *name == HOPS).map(|(n, v)| (n.clone(), v.clone())).collect(),
         secret_index: event.secret_index,
-        received_at: moment.now,
-        journal_shard: None,
-        due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
-        retries: 0,
-        attempts: 0,
-        resends: 0,
-        dead_letters: 0,
-        dead_letter_at: None,
-        handler_away_since: None,
         parent: Some(event.key.clone()),
-        expires_at: Some(timing.expiry(key.kind(), moment.now)),
-        outcome: None,
-        last_error: None,
-        dead_reason: None,
-        duplicate_count: 0,
-        last_seen_at: None,
-        last_seen_by: None,
-        processed_at: None,
-        dead_at: None,
-        discarded_at: None,
-        accept_duplicate: false,
-        quarantine_mismatch: false,
-        effects: Vec::new(),
-        earlier_effects: Vec::new(),
-        effect: Some(Box::new(EffectPart {
-            name: draft.name,
-            destination: draft.destination,
-            method: draft.method,
-            path: draft.path,
-            content_type: draft.content_type,
-            pass: None,
-            first_call_at: None,
-            callee: None,
-            key_epoch: 0,
-            retried_at: None,
-            status_code: None,
-            duration: None,
-        })),
-        key,
+        effect: Some(Box::new(part)),
+        ..Record::fresh(key, claim_id, draft.body, draft.sha256, timing, moment.now)
     }
 }
 

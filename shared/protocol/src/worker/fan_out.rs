@@ -7,7 +7,7 @@ use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, EndpointId, RecordKey};
 use crate::message::Message;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, journal_shard};
+use crate::record::{DeadReason, Found, Outcome, Record, journal_shard};
 use crate::timing::{Moment, Timing};
 
 /// Why an event gets no record of its own from this run. Its envelope dies in its place, because only the envelope has
@@ -194,34 +194,20 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
     };
     let child = |event: &ChildEvent| {
         let key = RecordKey::event(&endpoint, &event.event_id);
+        let claim_id = ClaimId::of_child(&envelope.key, &claim, &key);
         Record {
-            status: Status::Pending,
-            claim_id: ClaimId::of_child(&envelope.key, &claim, &key),
-            generation: 0,
+            tenant: envelope.tenant.clone(),
+            provider: envelope.provider.clone(),
             event_type: event.event_type.clone(),
-            body: Some(event.body.clone()),
-            body_sha256: event.sha256,
+            headers: envelope.headers.clone(),
+            secret_index: envelope.secret_index,
+            received_at: envelope.received_at,
             // Thousands of children would crowd into the envelope's partition of the journal.
             journal_shard: Some(journal_shard(envelope.received_at, key.shard(timing.shards))),
-            due: Some(Due::pending(&key, timing.shards, moment.now.plus(timing.lease))),
-            retries: 0,
-            attempts: 0,
-            resends: 0,
-            dead_letters: 0,
-            dead_letter_at: None,
-            handler_away_since: None,
             parent: Some(envelope.key.clone()),
-            expires_at: Some(timing.expiry(key.kind(), moment.now)),
-            outcome: None,
-            last_error: None,
-            duplicate_count: 0,
-            last_seen_at: None,
-            last_seen_by: None,
-            effects: Vec::new(),
-            earlier_effects: Vec::new(),
-            effect: None,
-            key,
-            ..envelope.clone()
+            accept_duplicate: envelope.accept_duplicate,
+            quarantine_mismatch: envelope.quarantine_mismatch,
+            ..Record::fresh(key, claim_id, event.body.clone(), event.sha256, timing, moment.now)
         }
     };
     Some(events.iter().map(child).collect())
