@@ -148,9 +148,7 @@ impl Telemetry {
         line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": [directive]}));
         (self.sink)(&Value::Object(line).to_string());
     }
-}
 
-impl Telemetry {
     /// Logs and counts a death at once. The counts of the batch follow at its end, which may never come.
     pub fn death(&self, key: &RecordKey, reason: DeadReason, now: EpochMs) {
         log_death(key, reason);
