@@ -19,10 +19,10 @@ use super::{destination, id};
 use crate::support::clock::START;
 use crate::support::receiver::{Receiver, Reply};
 
-pub(super) const MOMENT: Moment = Moment { now: START, entropy: 0 };
+pub(crate) const MOMENT: Moment = Moment { now: START, entropy: 0 };
 const KEY: &str = "0b9c3f52-3f1e-4b59-9d3a-0d6a1f8f5a11";
 
-pub(super) fn delivery() -> Delivery {
+pub(crate) fn delivery() -> Delivery {
     let endpoint = EndpointId::parse("shop").unwrap();
     Delivery {
         effect: RecordKey::delivery(&endpoint, "effect"),
@@ -401,4 +401,19 @@ async fn no_more_calls_are_under_way_than_the_document_says() {
     called.sort_by_key(|called| *called == UNCLEAR);
     assert_eq!(called, [NOT_DONE, NOT_DONE, UNCLEAR, UNCLEAR]);
     assert_eq!(receiver.connections(), 2);
+}
+
+/// A laptop has neither queues nor functions. Their effects wait, and go out on AWS.
+#[tokio::test]
+async fn a_process_that_calls_urls_only_leaves_queues_and_functions_alone() {
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs";
+    for document in [
+        json!({"kind": "sqs", "url": url, "class": "at_least_once"}),
+        json!({"kind": "lambda", "function": "jobs", "class": "at_least_once"}),
+    ] {
+        let destination = destination(&document).unwrap();
+        let attempt = HttpCaller::on_loopback().attempt(&destination, &delivery(), MOMENT).await;
+        assert_eq!((attempt.called, attempt.sent), (NOT_DONE, false));
+        assert_eq!(attempt.answer.unwrap_err().word(), "no_url");
+    }
 }

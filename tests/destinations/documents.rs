@@ -56,7 +56,7 @@ fn a_document_says_the_terms() {
 /// Nothing would call a destination of another kind.
 #[test]
 fn only_a_url_is_a_destination() {
-    for kind in [json!("sqs"), json!("lambda"), json!("HTTP"), json!(1), json!(null)] {
+    for kind in [json!("SQS"), json!("eventbridge"), json!("HTTP"), json!(1), json!(null)] {
         let mut document = http();
         document["kind"] = kind;
         assert_eq!(refused(&document), ["kind"], "{document}");
@@ -81,7 +81,7 @@ fn a_window_of_keys_is_longer_than_its_margin() {
 /// A callee that honours keys answers so to a repeat that meets its first call.
 #[test]
 fn a_key_that_is_in_use_leaves_the_outcome_open() {
-    let retried = |document: &Value| destination(document).unwrap().target.retry_statuses;
+    let retried = |document: &Value| destination(document).unwrap().http().unwrap().retry_statuses.clone();
     assert_eq!(retried(&keyed(&json!({}))), [409]);
     assert_eq!(retried(&keyed(&json!({"retry_statuses": []}))), [0_u16; 0]);
     assert_eq!(retried(&keyed(&json!({"not_done_statuses": [409]}))), [0_u16; 0]);
@@ -286,6 +286,52 @@ async fn a_folder_holds_one_file_for_each_destination() {
     ));
 }
 
+/// A queue and a function keep no key for long.
+#[test]
+fn a_hand_over_is_at_least_once_and_has_nothing_of_a_url() {
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs";
+    let queue = json!({"kind": "sqs", "url": url, "class": "at_least_once"});
+    let fifo = with(&queue, &json!({"url": format!("{url}.fifo"), "message_group": "all"}));
+    let function = json!({"kind": "lambda", "function": "jobs:live", "class": "at_least_once"});
+    for document in [&queue, &fifo, &with(&fifo, &json!({"message_group": null})), &function] {
+        assert!(destination(document).is_ok(), "{document}");
+    }
+    for document in [&queue, &function] {
+        let refused = |changes: &Value| refused(&with(document, changes));
+        assert_eq!(refused(&json!({"class": null})), ["class"]);
+        assert_eq!(refused(&json!({"class": "at_most_once"})), ["class"]);
+        let keyed = json!({"class": "keyed", "key_window_hours": 24, "key_source_url": "https://a.example"});
+        assert_eq!(refused(&keyed), ["class"]);
+        for (field, value) in [
+            ("account", json!("a")),
+            ("key_header", json!("a")),
+            ("key_json_pointer", json!("/a")),
+            ("headers", json!({"a": "b"})),
+            ("content_type", json!("text/plain")),
+            ("standard_webhooks_secret", json!(SECRET)),
+            ("retry_statuses", json!([409])),
+            ("not_done_statuses", json!([429])),
+            ("success_json", json!({"pointer": "/ok", "equals": true})),
+            ("allow_private", json!(true)),
+        ] {
+            assert_eq!(refused(&json!({field: value})), [field]);
+        }
+    }
+    for other in
+        ["http://a/1/b", "https://a/1", "https://a/1/b/c", "https://a/1/b?c", "https://u@a/1/b", "https://a/1/b.c"]
+    {
+        assert_eq!(refused(&with(&queue, &json!({"url": other}))), ["url"], "{other}");
+    }
+    assert_eq!(refused(&with(&queue, &json!({"message_group": "a"}))), ["message_group"], "it has no groups");
+    assert_eq!(refused(&with(&fifo, &json!({"message_group": "a b"}))), ["message_group"]);
+    assert_eq!(refused(&with(&queue, &json!({"function": "a"}))), ["function"]);
+    assert_eq!(refused(&with(&function, &json!({"function": "a b"}))), ["function"]);
+    assert_eq!(refused(&with(&function, &json!({"url": url}))), ["url"]);
+    for field in ["function", "message_group"] {
+        assert_eq!(refused(&with(&http(), &json!({field: "a"}))), [field]);
+    }
+}
+
 /// What the schema tells an editor is what the types read.
 #[test]
 fn the_schema_describes_the_type() {
@@ -296,6 +342,8 @@ fn the_schema_describes_the_type() {
         schema: text(),
         kind: DestinationKind::Http,
         url: text(),
+        function: text(),
+        message_group: text(),
         account: text(),
         class: Some(ClassName::Keyed),
         key_window_hours: Some(1),
@@ -320,12 +368,10 @@ fn the_schema_describes_the_type() {
     assert_eq!(names(described), names(&written));
     assert_eq!(names(&described["success_json"]["properties"]), names(&written["success_json"]));
     // Each field is known by its name, too.
-    assert_eq!(
-        refused(&with(&written, &json!({"other": 1}))),
-        ["other"],
-        "a field of the type is missing in what is known of a document"
-    );
-    assert_eq!(described["kind"]["enum"], json!([DestinationKind::Http]));
+    let other = refused(&with(&written, &json!({"other": 1})));
+    assert_eq!(other, ["other"], "a field of the type is missing in what is known of a document");
+    let kinds: Vec<_> = DestinationKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    assert_eq!((&described["kind"]["enum"], json!(DestinationKind::ALL)), (&json!(kinds), json!(kinds)));
     assert_eq!(described["class"]["enum"], json!([ClassName::Keyed, ClassName::AtMostOnce, ClassName::AtLeastOnce]));
     assert_eq!(described["timeout_ms"]["maximum"], json!(TIMEOUT_MS_MAX));
     assert_eq!(Millis(TIMEOUT_MS_MAX.into()), DESTINATION_CALL_MAX);

@@ -1,6 +1,6 @@
 //! Destinations: their documents, their sources and their calls.
 
-mod calls;
+pub(crate) mod calls;
 mod circles;
 mod documents;
 mod secure;
@@ -14,6 +14,6 @@ fn id() -> DestinationId {
     DestinationId::parse("receipts").unwrap()
 }
 
-fn destination(document: &Value) -> Result<Destination, DestinationError> {
+pub(crate) fn destination(document: &Value) -> Result<Destination, DestinationError> {
     DestinationDocument::parse(&document.to_string()).and_then(|document| Destination::new(id(), &document))
 }

@@ -6,12 +6,13 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{
-    DynamoStore, SdkConfig, SqsQueue, SsmDestinations, dynamodb_client, shared_config, sqs_client, ssm_client,
+    AccountCaller, DynamoStore, SdkConfig, SqsQueue, SsmDestinations, dynamodb_client, shared_config, sqs_client,
+    ssm_client,
 };
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{DispatcherConfig, DocumentLocation, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::destination::{DestinationFolder, DestinationSource, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{DestinationFolder, DestinationSource, Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -47,7 +48,7 @@ async fn serve(config: DispatcherConfig, sdk: &SdkConfig, source: impl Destinati
         queue: SqsQueue::new(sqs_client(sdk, DISPATCHER_STORE_MAX), effects_queue_url),
         ambient: System,
         destinations: Destinations::new(source),
-        caller: Arc::new(Guarded::new(HttpCaller::new())),
+        caller: Arc::new(Guarded::new(AccountCaller::new(sdk))),
         timing: common.timing,
     };
     let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);

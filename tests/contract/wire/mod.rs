@@ -1,6 +1,7 @@
 //! The adapters below the real SDK: what they put on the wire, and what they make of every answer that AWS documents.
 //! Local servers give few of these answers.
 
+mod hand_overs;
 mod lost;
 pub(super) mod parameters;
 mod queue;

@@ -1,9 +1,11 @@
 //! What the source of endpoint documents makes of every answer of Parameter Store.
 
 use error_reporter::Report;
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::SsmEndpoints;
+use hookonce_runtime::aws::{SsmDestinations, SsmEndpoints};
+use hookonce_runtime::destination::{DestinationFetchError, DestinationSource as _};
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use super::super::endpoints::document;
 use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
 use crate::contract::ssm;
 use crate::support::logs::{Logs, listen};
-use crate::support::wire::{Reaction, ScriptedServer};
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
 /// The parameter of the endpoint `shop`.
 const NAME: &str = "/hookonce/test/endpoints/shop";
@@ -126,4 +128,49 @@ async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let throttling = ScriptedServer::start(|_, _| error(400, &format!("{SERVICE}#ThrottlingException"))).await;
     let throttled = parameters_at(throttling.url(), AMPLE).fetch(&shop, &[7]).await;
     assert!(matches!(throttled, Err(FetchError::Throttled)), "{throttled:?}");
+}
+
+/// The document of the destination `crm`, and what was asked for it.
+async fn fetch_destination(server: &ScriptedServer, total: Millis) -> Fetched {
+    let source = SsmDestinations::new(ssm(server.url(), total), "/hookonce/test/destinations/");
+    match source.fetch(&DestinationId::parse("crm").unwrap()).await {
+        Ok(Some(document)) => Fetched::Provider(document.url.unwrap_or_default()),
+        Ok(None) => Fetched::Missing,
+        Err(error) => {
+            let printed = format!("{} {error:?}", Report::new(&error));
+            assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
+            match error {
+                DestinationFetchError::Invalid(_) => Fetched::Malformed,
+                DestinationFetchError::Unavailable(_) => Fetched::Unavailable,
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_destination_means_what_its_answer_says() {
+    listen();
+    let name = "/hookonce/test/destinations/crm";
+    let answer = |value: &str| {
+        found(&json!([{ "Name": name, "Type": "SecureString", "Value": value, "Version": 1 }]), &json!([]))
+    };
+    let document = r#"{"kind": "http", "url": "https://a.example", "headers": {"a": "LEAKMENOT"}}"#;
+    let mut cases = failing(SERVICE, &Fetched::Unavailable);
+    cases.extend([
+        Case::new("a document", answer(document), Fetched::Provider("https://a.example".to_owned()), 1),
+        Case::new("no such parameter", found(&json!([]), &json!([name])), Fetched::Missing, 1),
+        // What is neither found nor absent may exist.
+        Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
+        Case::new("no document", answer("LEAKMENOT"), Fetched::Malformed, 1),
+        Case::new("an empty document", answer(""), Fetched::Malformed, 1),
+        Case::new("an unknown field", answer(r#"{"kind": "http", "LEAK": "LEAKMENOT"}"#), Fetched::Malformed, 1),
+    ]);
+    hold(async |server: &ScriptedServer| fetch_destination(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| fetch_destination(server, SHORT).await, Fetched::Unavailable).await;
+
+    let answer = answer(document);
+    let server = ScriptedServer::start(move |_, _| answer.clone()).await;
+    fetch_destination(&server, AMPLE).await;
+    let asked: Vec<_> = server.requests().iter().map(HttpMessage::json).collect();
+    assert_eq!(asked, [json!({ "Names": [name], "WithDecryption": true })]);
 }

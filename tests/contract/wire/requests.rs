@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
+use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
@@ -16,13 +17,16 @@ use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery, SqsQueue};
+use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
+use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
 use serde_json::{Value, json};
 
+use super::hand_overs::{function, plain, queue, with_payload};
 use super::parameters::parameters_at;
 use super::{AMPLE, store_at};
-use crate::contract::sqs;
+use crate::contract::{config_at, sqs};
+use crate::destinations::calls::MOMENT;
 use crate::support::wire::{HttpMessage, ScriptedServer};
 
 /// The requests that calls make, by the name of the call.
@@ -52,7 +56,7 @@ impl Recorded {
     }
 }
 
-const SNAPSHOTS: [&str; 4] = ["messages", "parameters", "reads", "writes"];
+const SNAPSHOTS: [&str; 5] = ["hand_overs", "messages", "parameters", "reads", "writes"];
 
 #[test]
 fn every_snapshot_is_compared() {
@@ -70,7 +74,12 @@ fn shown(request: &HttpMessage) -> Value {
         assert!(token.as_str().is_some_and(|token| token.len() >= 32), "a token that nobody can guess: {token}");
         *token = "<token>".into();
     }
-    json!({ "target": request.header("x-amz-target"), "body": body })
+    let invocation = request.header("x-amz-invocation-type");
+    // Lambda has a path for each operation, and no target.
+    request.header("x-amz-target").map_or_else(
+        || json!({ "request": request.head.lines().next(), "invocation": invocation, "body": body }),
+        |target| json!({ "target": target, "body": body }),
+    )
 }
 
 /// Every kind of value.
@@ -235,4 +244,25 @@ async fn parameters_on_the_wire() {
     let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap(), &[3, 4])).await;
     assert!(fetched.is_err(), "an answer without a value");
     recorded.compare("parameters");
+}
+
+#[tokio::test]
+async fn hand_overs() {
+    let answer = |_: usize, request: &HttpMessage| -> (u16, &'static str) {
+        if request.header("x-amz-target").is_some() { (200, r#"{"MessageId": "1"}"#) } else { (202, "") }
+    };
+    let server = ScriptedServer::start(answer).await;
+    let caller = AccountCaller::new(&config_at(server.url()));
+    let mut recorded = Recorded::default();
+    for (name, destination, delivery) in [
+        ("a queue", queue("jobs", &json!({})), plain()),
+        ("a FIFO queue", queue("jobs.fifo", &json!({})), plain()),
+        ("a FIFO queue of one group", queue("jobs.fifo", &json!({"message_group": "all"})), plain()),
+        ("a function", function("jobs:live"), plain()),
+        ("a function gets bytes", function("jobs"), with_payload(&[0, 255])),
+    ] {
+        let called = recorded.call(name, &server, caller.call(&destination, &delivery, MOMENT)).await;
+        assert!(matches!(called, Called::Done { .. }), "{name}: {called:?}");
+    }
+    recorded.compare("hand_overs");
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings};
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures::future::BoxFuture;
 
 use super::https::TLS;
@@ -23,17 +24,36 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// function or the service: it is missing, not ready, throttled, not permitted, or out of order.
 const REFUSED: [u16; 3] = [400, 413, 415];
 
-/// Calls Lambda functions and waits for their answers.
+/// How a function is invoked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Invocation {
+    /// With its answer.
+    RequestResponse,
+    /// Later: Lambda takes the event, and repeats it by itself.
+    Event,
+}
+
+/// Why an invocation has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotInvoked {
+    /// It was never sent.
+    #[error("the request cannot be signed")]
+    Unsigned(#[source] Cause),
+    /// It may have been sent.
+    #[error("there is no answer")]
+    Unanswered(#[source] ConnectorError),
+}
+
+/// Invokes functions. It repeats nothing.
 #[derive(Debug)]
-pub struct LambdaHandlers {
+pub(super) struct LambdaClient {
     config: SdkConfig,
-    /// Made for the first call: reading the system's certificate authorities takes time, and most workers call nothing.
+    /// Made for the first call: reading the system's certificate authorities takes time, and most processes call nothing.
     connector: OnceLock<Connector>,
 }
 
-impl LambdaHandlers {
-    /// Creates a client with the region, the credentials and the endpoint URL of this configuration.
-    pub fn new(config: &SdkConfig) -> Self {
+impl LambdaClient {
+    pub(super) fn new(config: &SdkConfig) -> Self {
         Self { config: config.clone(), connector: OnceLock::new() }
     }
 
@@ -44,20 +64,44 @@ impl LambdaHandlers {
         })
     }
 
-    async fn signed(&self, function: &str, body: Vec<u8>) -> Result<HttpRequest, Cause> {
+    pub(super) async fn invoke(
+        &self,
+        function: &str,
+        invocation: Invocation,
+        body: Vec<u8>,
+    ) -> Result<HttpResponse, NotInvoked> {
         // The only characters of a name that a path must not hold as they are.
         let function = function.replace(':', "%3A").replace('$', "%24");
         let path = format!("/2015-03-31/functions/{function}/invocations");
-        let headers = [("content-type", "application/json"), ("x-amz-invocation-type", "RequestResponse")];
-        LAMBDA.post(&self.config, &path, &headers, body).await
+        let kind = match invocation {
+            Invocation::RequestResponse => "RequestResponse",
+            Invocation::Event => "Event",
+        };
+        let headers = [("content-type", "application/json"), ("x-amz-invocation-type", kind)];
+        let request = LAMBDA.post(&self.config, &path, &headers, body).await.map_err(NotInvoked::Unsigned)?;
+        self.connector().call(request).await.map_err(NotInvoked::Unanswered)
+    }
+}
+
+/// Calls Lambda functions and waits for their answers.
+#[derive(Debug)]
+pub struct LambdaHandlers(LambdaClient);
+
+impl LambdaHandlers {
+    /// Creates a client with the region, the credentials and the endpoint URL of this configuration.
+    pub fn new(config: &SdkConfig) -> Self {
+        Self(LambdaClient::new(config))
     }
 }
 
 impl CallHandler for LambdaHandlers {
     fn call<'a>(&'a self, function: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
         Box::pin(async move {
-            let request = self.signed(function, request).await.map_err(CallError::Away)?;
-            let response = self.connector().call(request).await.map_err(unanswered)?;
+            let invoked = self.0.invoke(function, Invocation::RequestResponse, request).await;
+            let response = invoked.map_err(|error| match error {
+                NotInvoked::Unsigned(cause) => CallError::Away(cause),
+                NotInvoked::Unanswered(error) => unanswered(error),
+            })?;
             let status = response.status().as_u16();
             if REFUSED.contains(&status) {
                 return Err(CallError::Crashed(refusal(status)));

@@ -5,6 +5,8 @@
 mod account;
 mod batch_get;
 mod dynamodb;
+#[cfg(feature = "account")]
+mod hand_over;
 mod https;
 mod inspect;
 #[cfg(feature = "account")]
@@ -31,6 +33,8 @@ pub use account::{
     CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client, ssm_client,
 };
 pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
+#[cfg(feature = "account")]
+pub use hand_over::AccountCaller;
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
 pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
 #[cfg(feature = "account")]

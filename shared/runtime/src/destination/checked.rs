@@ -13,7 +13,8 @@ use http::uri::{Authority, Scheme, Uri};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault};
+use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind};
+use super::hand_over::{self, QueueTarget};
 
 /// The longest timeout of a call, in milliseconds.
 pub const TIMEOUT_MS_MAX: u32 = 30_000;
@@ -66,10 +67,21 @@ pub struct Destination {
     /// Its id.
     pub id: DestinationId,
     /// What is called.
-    pub target: HttpTarget,
+    pub target: Target,
     /// How many calls one process may have under way.
     pub in_flight_max: u16,
     terms: Terms,
+}
+
+/// What effects go to.
+#[derive(Clone, PartialEq)]
+pub enum Target {
+    /// A URL.
+    Http(Box<HttpTarget>),
+    /// A queue.
+    Queue(QueueTarget),
+    /// A Lambda function, by its name or ARN.
+    Function(String),
 }
 
 /// A URL and how it is called.
@@ -152,7 +164,17 @@ impl Destination {
         if document.account.as_ref().is_some_and(|account| account.is_empty() || account.len() > TEXT_BYTES_MAX) {
             faults.add("account", format!("it has 1 to {TEXT_BYTES_MAX} bytes; leave it out if there is one account"));
         }
-        let target = faults.target(document);
+        let target = match document.kind {
+            DestinationKind::Http => {
+                faults.target(document).map(|(target, origin)| (Target::Http(Box::new(target)), origin))
+            }
+            DestinationKind::Sqs => {
+                faults.taken(hand_over::queue(document)).map(|queue| (Target::Queue(queue), String::new()))
+            }
+            DestinationKind::Lambda => {
+                faults.taken(hand_over::function(document)).map(|name| (Target::Function(name), String::new()))
+            }
+        };
         let (Some(class), Some((target, origin))) = (class, target) else {
             return Err(DestinationError::Faults(faults.0));
         };
@@ -168,6 +190,14 @@ impl Destination {
         Ok(Self { id, target, in_flight_max, terms })
     }
 
+    /// The URL, if it is one.
+    pub fn http(&self) -> Option<&HttpTarget> {
+        match &self.target {
+            Target::Http(target) => Some(target),
+            Target::Queue(_) | Target::Function(_) => None,
+        }
+    }
+
     /// What the protocol knows of it.
     pub fn terms(&self) -> Terms {
         self.terms.clone()
@@ -177,11 +207,11 @@ impl Destination {
 /// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another secret
 /// does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so there it is the
 /// class alone: an address that is corrected gets the calls in doubt.
-fn callee(origin: &str, target: &HttpTarget, account: &str, class: Class) -> String {
-    let class = match class {
-        Class::Keyed { .. } => "keyed",
-        Class::AtMostOnce => "at_most_once",
-        Class::AtLeastOnce => return "at_least_once".to_owned(),
+fn callee(origin: &str, target: &Target, account: &str, class: Class) -> String {
+    let (class, target) = match (class, target) {
+        (Class::Keyed { .. }, Target::Http(target)) => ("keyed", target),
+        (Class::AtMostOnce, Target::Http(target)) => ("at_most_once", target),
+        (Class::AtLeastOnce, _) | (_, Target::Queue(_) | Target::Function(_)) => return "at_least_once".to_owned(),
     };
     let (place, name) = match &target.key {
         Some(KeyPlace::Header(name)) => ("header", name.to_string()),
@@ -209,6 +239,10 @@ struct Faults(Vec<DestinationFault>);
 impl Faults {
     fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
         self.0.push(DestinationFault { field: field.into(), reason: reason.into() });
+    }
+
+    fn taken<T>(&mut self, checked: Result<T, Vec<DestinationFault>>) -> Option<T> {
+        checked.map_err(|faults| self.0.extend(faults)).ok()
     }
 
     fn number<T: PartialOrd + Copy + fmt::Display>(
@@ -266,6 +300,13 @@ impl Faults {
 
     /// The target, and its origin.
     fn target(&mut self, document: &DestinationDocument) -> Option<(HttpTarget, String)> {
+        for (field, there) in
+            [("function", document.function.is_some()), ("message_group", document.message_group.is_some())]
+        {
+            if there {
+                self.add(field, "`http` does not have it");
+            }
+        }
         let key = self.key(document);
         let secret = document.standard_webhooks_secret.as_deref().map(StandardSecret::parse);
         if secret == Some(None) {

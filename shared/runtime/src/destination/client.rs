@@ -59,6 +59,9 @@ pub enum Trouble {
     /// The effect does not fit the destination, so there is no request.
     #[error("an effect cannot be sent as it is: {0}")]
     Unsendable(&'static str),
+    /// A queue or a function.
+    #[error("this process calls URLs only; queues and functions are reached by the dispatcher of a deployed stack")]
+    NoUrl,
     /// The name of the host.
     #[error("looking up the host failed")]
     Lookup(#[source] io::Error),
@@ -87,6 +90,7 @@ impl Trouble {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Unsendable(_) => "unsendable",
+            Self::NoUrl => "no_url",
             Self::Lookup(_) => "dns",
             Self::Address => "address_refused",
             Self::Connect(_) => "connect",
@@ -184,7 +188,10 @@ impl HttpCaller {
 
     /// Makes one call, and tells of it all that is known.
     pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
-        let target = &destination.target;
+        let Some(target) = destination.http() else {
+            let called = Called::NotDone { retry_after: None };
+            return Attempt { called, answer: Err(Trouble::NoUrl), sent: false };
+        };
         let request = match request(target, delivery, moment.now) {
             Ok(request) => request,
             Err(reason) => {

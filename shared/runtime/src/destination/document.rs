@@ -18,6 +18,12 @@ pub struct DestinationDocument {
     /// The address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The name or ARN of the function. For `lambda`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The one group of all messages. For `sqs`, and a FIFO queue; without it, each event is a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_group: Option<String>,
     /// Whose account the secrets are of, if one address serves several. A key means nothing to another account. Another
     /// secret of the same account must not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +84,24 @@ pub struct DestinationDocument {
 pub enum DestinationKind {
     /// A URL that is called.
     Http,
+    /// A queue of SQS that gets a message.
+    Sqs,
+    /// A Lambda function that is invoked asynchronously.
+    Lambda,
+}
+
+impl DestinationKind {
+    /// All kinds.
+    pub const ALL: &[Self] = &[Self::Http, Self::Sqs, Self::Lambda];
+
+    /// The word of a document.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Sqs => "sqs",
+            Self::Lambda => "lambda",
+        }
+    }
 }
 
 /// The name of a promise.
@@ -154,10 +178,12 @@ fn told(faults: &[DestinationFault]) -> String {
 }
 
 /// The fields of a document.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 22] = [
     "$schema",
     "kind",
     "url",
+    "function",
+    "message_group",
     "account",
     "class",
     "key_window_hours",
@@ -189,7 +215,9 @@ impl DestinationDocument {
                 .into_iter()
                 .filter_map(|(field, value)| {
                     let reason = match field.as_str() {
-                        "kind" if value != "http" => "it must be `http`: effects are sent to URLs only",
+                        "kind" if !DestinationKind::ALL.iter().any(|kind| value == kind.as_str()) => {
+                            "it must be `http`, `sqs` or `lambda`"
+                        }
                         known if FIELDS.contains(&known) => return None,
                         _ => "no destination has this field",
                     };

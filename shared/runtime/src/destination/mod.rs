@@ -15,6 +15,9 @@ mod client;
 mod document;
 mod file;
 mod guard;
+mod hand_over;
+#[cfg(feature = "account")]
+mod message;
 #[cfg(feature = "aws")]
 mod request;
 mod source;
@@ -26,7 +29,9 @@ use hookonce_protocol::timing::Moment;
 #[cfg(feature = "aws")]
 pub use address::{Zone, zone};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
-pub use checked::{Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX};
+pub use checked::{
+    Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
+};
 #[cfg(feature = "aws")]
 pub use client::{Attempt, HttpCaller, Trouble};
 pub use document::{
@@ -34,6 +39,11 @@ pub use document::{
 };
 pub use file::DestinationFolder;
 pub use guard::{FAILURES_MAX, Guarded, REST_MIN, REST_SPREAD, TURN_MAX};
+pub use hand_over::QueueTarget;
+#[cfg(feature = "account")]
+pub use message::MESSAGE_BYTES_MAX;
+#[cfg(feature = "account")]
+pub(crate) use message::{function_event, queue_message};
 pub use source::{DestinationFetchError, DestinationSource};
 
 /// The most hops after which effects are still sent. More hops mean a loop: events that cause each other.

@@ -16,7 +16,7 @@ use super::checked::{HttpTarget, KeyPlace};
 use crate::body;
 
 /// Why there is nothing to send, as a fixed word for logs. No later try changes it.
-pub(super) type Unsendable = &'static str;
+pub(crate) type Unsendable = &'static str;
 
 /// The request of a delivery.
 pub(super) fn request(
@@ -90,7 +90,7 @@ fn payload(target: &HttpTarget, delivery: &Delivery) -> Result<Vec<u8>, Unsendab
 }
 
 /// The text of a header: what is not visible ASCII is percent-encoded.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(letter).collect()
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_runtime::destination::{Destination, DestinationDocument};
+use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationKind};
 
 pub(crate) use self::waiting::{Waiting, waiting};
 #[cfg(feature = "aws")]
@@ -104,11 +104,22 @@ pub(crate) fn hide(document: &mut DestinationDocument) {
     for value in headers.chain(&mut document.standard_webhooks_secret) {
         HIDDEN.clone_into(value);
     }
-    document.url = document.url.as_deref().map(shown_url);
+    if document.kind == DestinationKind::Http {
+        document.url = document.url.as_deref().map(shown_url);
+    }
+}
+
+/// Where effects go, without what may be secret in it.
+pub(crate) fn shown_address(document: &DestinationDocument) -> Option<String> {
+    match document.kind {
+        DestinationKind::Http => document.url.as_deref().map(shown_url),
+        DestinationKind::Sqs => document.url.clone(),
+        DestinationKind::Lambda => document.function.clone(),
+    }
 }
 
 /// A URL without what may be secret in it.
-pub(crate) fn shown_url(url: &str) -> String {
+fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?<hidden>"));
     let mut parts = rest.split('/');

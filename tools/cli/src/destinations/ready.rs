@@ -155,7 +155,7 @@ mod tests {
                     panic!("{id}: whether a second call or a missing one is worse is the person's choice")
                 }
             }
-            assert!(!document.allow_private && checked.target.tls, "{id}");
+            assert!(!document.allow_private && checked.http().is_some_and(|target| target.tls), "{id}");
         }
         let keyed = |ready: &&Ready| ready.document.class == Some(ClassName::Keyed);
         let (with, without): (Vec<_>, Vec<_>) = parsed.iter().partition(keyed);

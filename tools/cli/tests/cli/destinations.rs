@@ -383,3 +383,33 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     assert!(code == 2 && printed.contains("1 effect(s) wait for it, 0 of which"), "{printed}");
     assert_eq!(run(&workspace, &["remove", "crm", "--yes"]).0, 0);
 }
+
+#[test]
+fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
+    let workspace = Workspace::new();
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs.fifo";
+    let queue = ["add", "jobs", "--queue", url, "--message-group", "all"];
+    let function = ["add", "billing", "--function", "billing:live"];
+    for arguments in [&queue[..], &function] {
+        for class in ["keyed", "at_most_once"] {
+            let (code, printed) = run(&workspace, &[arguments, &["--class", class]].concat());
+            assert!(code == 2 && printed.contains("is `at_least_once`: an answer may be lost"), "{printed}");
+        }
+        let (code, printed) = run(&workspace, arguments);
+        assert!(code == 0 && printed.contains("at least once") && printed.contains("calls URLs only"), "{printed}");
+        let (code, printed) = run(&workspace, &["test", arguments[1], "--yes"]);
+        assert!(code == 2 && printed.contains("cannot be tried from here"), "{printed}");
+    }
+    let document = object!({ "kind": "sqs", "url": url, "message_group": "all", "class": "at_least_once", "allow_private": false });
+    assert_eq!(stored(&workspace, "jobs"), document);
+    assert_eq!(stored(&workspace, "billing")["function"], "billing:live");
+    for shown in [&["list"][..], &["list", "--json"]] {
+        let printed = run(&workspace, shown).1;
+        assert!([url, "billing:live", "sqs", "lambda"].iter().all(|word| printed.contains(word)), "{printed}");
+    }
+    assert!(run(&workspace, &["show", "jobs"]).1.contains(url));
+    assert_eq!(run(&workspace, &["check"]).0, 0);
+    let other = ["add", "plain", "--queue", "https://sqs.eu-west-1.amazonaws.com/jobs"];
+    let (code, printed) = run(&workspace, &other);
+    assert!(code == 2 && printed.contains("url: it must be the URL of a queue"), "{printed}");
+}

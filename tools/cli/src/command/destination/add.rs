@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hookonce_protocol::destination::Class;
 use hookonce_runtime::destination::{ClassName, DestinationDocument};
+use serde_json::json;
 
 use super::super::endpoint::{pair, word};
 use crate::destinations::ready::{Ready, find};
@@ -35,6 +36,15 @@ pub(crate) struct Arguments {
     /// Address. An effect's path follows it.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Queue of SQS, by its URL: effects become its messages, at least once.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["ready", "file", "url", "function"])]
+    queue: Option<String>,
+    /// The one group of all messages, if the queue is a FIFO queue; without it, each event is a group.
+    #[arg(long, value_name = "GROUP", requires = "queue")]
+    message_group: Option<String>,
+    /// Lambda function, by its name or ARN: it is invoked asynchronously, at least once.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ready", "file", "url"])]
+    function: Option<String>,
     /// Promise: what to do when the result of a call is unknown.
     #[arg(long, value_parser = word(ClassName::ALL, ClassName::as_str))]
     class: Option<ClassName>,
@@ -78,21 +88,21 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut document = match (&arguments.file, ready) {
         (Some(file), _) => from_file(file)?,
         (None, Some(ready)) => ready.document.clone(),
-        (None, None) => parse("the document", r#"{"kind": "http"}"#)?,
+        (None, None) => own(&arguments)?,
     };
     set(&mut document, &arguments)?;
     let made = secret(&mut document, &arguments, ready)?;
     if let (None, Some(url_from)) = (&document.url, ready.and_then(|ready| ready.url_from.as_ref())) {
         return Err(Failure::usage("it has no address", format!("pass --url URL: {url_from}")));
     }
-    let class = check(&id, &document)?.terms().class;
+    let destination = check(&id, &document)?;
     if !arguments.place.destinations().await?.create(&id, &text_of(&document)).await? {
         return Err(Failure::usage(
             format!("the destination {id} already exists"),
             "rotate its secret, or remove it first",
         ));
     }
-    let promise = match class {
+    let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",
         Class::AtMostOnce => "at_most_once: never twice; may end unknown",
         Class::AtLeastOnce => "at_least_once: at least once, with the key for the callee",
@@ -108,10 +118,14 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::note(note);
         }
     }
-    output::note(&format!(
-        "next: list it in a route, and `hookonce destination test {id}{}`",
-        arguments.place.option()
-    ));
+    let option = arguments.place.option();
+    if destination.http().is_some() {
+        output::note(&format!("next: list it in a route, and `hookonce destination test {id}{option}`"));
+    } else if arguments.place.stack.is_some() {
+        output::note("next: list it in a route, and permit it by the stack's parameter DestinationPolicyArn");
+    } else {
+        output::note("`hookonce dev` calls URLs only: effects to a queue or a function wait, and go out on AWS");
+    }
     Ok(Exit::Done)
 }
 
@@ -123,9 +137,22 @@ fn chosen(arguments: &Arguments) -> Result<Option<&'static Ready>, Failure> {
             Failure::usage(what, "list them with `hookonce destination list --ready`")
         }),
         // Who gives an address and a class writes a document of their own.
+        None if arguments.queue.is_some() || arguments.function.is_some() => Ok(None),
         None if arguments.file.is_some() || (arguments.url.is_some() && arguments.class.is_some()) => Ok(None),
         None => Ok(find(&arguments.id)),
     }
+}
+
+/// The beginning of a document of one's own: what it is.
+fn own(arguments: &Arguments) -> Result<DestinationDocument, Failure> {
+    let document = match (&arguments.queue, &arguments.function) {
+        (Some(url), _) => {
+            json!({"kind": "sqs", "url": url, "message_group": arguments.message_group, "class": "at_least_once"})
+        }
+        (None, Some(name)) => json!({"kind": "lambda", "function": name, "class": "at_least_once"}),
+        (None, None) => json!({"kind": "http"}),
+    };
+    parse("the document", &document.to_string())
 }
 
 fn from_file(file: &Path) -> Result<DestinationDocument, Failure> {

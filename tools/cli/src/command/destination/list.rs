@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::destinations::ready::{Ready, all};
-use crate::destinations::{read, shown_url};
+use crate::destinations::{read, shown_address};
 use crate::documents::Place;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -38,16 +38,17 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let row = |(id, document, changed_at): &(_, hookonce_runtime::destination::DestinationDocument, _)| {
             let hookonce_protocol::time::EpochMs(changed_at) = *changed_at;
             json!({ "id": id, "kind": document.kind, "class": document.class,
-                "url": document.url.as_deref().map(shown_url), "changed_at_ms": changed_at })
+                "url": document.url.as_ref().and_then(|_| shown_address(document)), "function": document.function,
+                "changed_at_ms": changed_at })
         };
         output::json(&destinations.iter().map(row).collect::<Vec<_>>());
         return Ok(Exit::Done);
     }
-    let mut table = output::table(&["id", "class", "url", "last written"]);
+    let mut table = output::table(&["id", "kind", "class", "address", "last written"]);
     for (id, document, changed_at) in &destinations {
         let class = document.class.map_or("-", |class| class.as_str());
-        let url = document.url.as_deref().map_or_else(|| "-".to_owned(), shown_url);
-        table.add_row([id.as_str(), class, &url, &output::local_moment(*changed_at)]);
+        let address = shown_address(document).unwrap_or_else(|| "-".to_owned());
+        table.add_row([id.as_str(), document.kind.as_str(), class, &address, &output::local_moment(*changed_at)]);
     }
     output::print(&table);
     Ok(Exit::Done)

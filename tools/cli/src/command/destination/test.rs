@@ -13,7 +13,7 @@ use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Attempt, Destination, HttpCaller, Trouble};
+use hookonce_runtime::destination::{Attempt, HttpCaller, HttpTarget, Trouble};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -58,8 +58,12 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let stored = arguments.place.destinations().await?.get(&id).await?.ok_or_else(|| missing(&id))?;
     let destination = check(&id, &read(&id, &stored)?)?;
-    let delivery = delivery(&id, &destination, &arguments)?;
-    let host = destination.target.authority.host().to_owned();
+    let Some(target) = destination.http() else {
+        let hint = "only a URL can be: send a message to the queue, or invoke the function, with the tools of AWS";
+        return Err(Failure::usage("a queue or a function cannot be tried from here", hint));
+    };
+    let delivery = delivery(&id, target, &arguments)?;
+    let host = target.authority.host().to_owned();
     if !arguments.yes {
         output::note(&format!(
             "this makes one real {} to {host}, which may have an effect there",
@@ -89,8 +93,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(if done { Exit::Done } else { Exit::No })
 }
 
-fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments) -> Result<Delivery, Failure> {
-    let is_form = destination.target.content_type.as_ref().is_some_and(|content_type| content_type == FORM);
+fn delivery(id: &DestinationId, target: &HttpTarget, arguments: &Arguments) -> Result<Delivery, Failure> {
+    let is_form = target.content_type.as_ref().is_some_and(|content_type| content_type == FORM);
     let payload = match &arguments.file {
         Some(file) => std::fs::read(file)
             .map_err(|error| Failure::usage(format!("reading {} failed: {error}", file.display()), "check the path"))?,
@@ -168,7 +172,7 @@ fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
             "the callee was reached and does not know this payload: pass --file, --path and --method of a real call"
         }
         Ok(500..=599) => "the callee failed: check its log, then try again",
-        Ok(_) => return None,
+        Ok(_) | Err(Trouble::NoUrl) => return None,
         Err(Trouble::Lookup(_)) => "check the name of the host in the document's url",
         Err(Trouble::Address) => {
             "the host leads to an address that no destination may have; --allow-private permits private ones"

@@ -1,0 +1,109 @@
+//! Hand-overs: a queue or a function that takes an effect now, and does it later. Neither remembers a key for long, so both
+//! are at least once, and whoever does the work deduplicates by the key.
+
+use super::document::{ClassName, DestinationDocument, DestinationFault};
+use crate::remote::RemoteTarget;
+
+/// The longest URL of a queue, in bytes.
+const QUEUE_URL_BYTES_MAX: usize = 512;
+
+/// The longest name of a queue, and the longest group of messages.
+const QUEUE_NAME_CHARS_MAX: usize = 80;
+const GROUP_CHARS_MAX: usize = 128;
+
+/// What the name of a FIFO queue ends with.
+const FIFO: &str = ".fifo";
+
+/// A queue of SQS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueTarget {
+    /// Its URL.
+    pub url: String,
+    /// Whether it keeps an order within groups.
+    pub fifo: bool,
+    /// The one group of all its messages. Without it, each event is a group.
+    pub group: Option<String>,
+}
+
+/// The queue that a document names.
+pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<DestinationFault>> {
+    let mut faults = common(document);
+    let url = document.url.clone().unwrap_or_default();
+    let name = queue_name(&url);
+    if name.is_none() {
+        faults.push(fault("url", "it must be the URL of a queue: https, the account and the name, and nothing else"));
+    }
+    let fifo = name.is_some_and(|name| name.ends_with(FIFO));
+    let group = document.message_group.clone();
+    let plain = |group: &String| {
+        (1..=GROUP_CHARS_MAX).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    if !group.iter().all(plain) {
+        faults.push(fault("message_group", "it must be 1 to 128 visible characters of ASCII, without a space"));
+    }
+    if group.is_some() && !fifo {
+        faults.push(fault("message_group", "only a queue whose name ends with `.fifo` has groups"));
+    }
+    if document.function.is_some() {
+        faults.push(fault("function", "only `lambda` has it"));
+    }
+    if faults.is_empty() { Ok(QueueTarget { url, fifo, group }) } else { Err(faults) }
+}
+
+/// The function that a document names.
+pub(super) fn function(document: &DestinationDocument) -> Result<String, Vec<DestinationFault>> {
+    let mut faults = common(document);
+    for (field, there) in [("url", document.url.is_some()), ("message_group", document.message_group.is_some())] {
+        if there {
+            faults.push(fault(field, "`lambda` does not have it"));
+        }
+    }
+    let name = document.function.clone().unwrap_or_default();
+    if RemoteTarget::lambda(&name).is_none() {
+        faults.push(fault("function", "it must be the name or the ARN of a Lambda function; a qualifier may follow"));
+    }
+    if faults.is_empty() { Ok(name) } else { Err(faults) }
+}
+
+/// What no hand-over has.
+fn common(document: &DestinationDocument) -> Vec<DestinationFault> {
+    let kind = document.kind.as_str();
+    let of_http = [
+        ("account", document.account.is_some()),
+        ("key_header", document.key_header.is_some()),
+        ("key_json_pointer", document.key_json_pointer.is_some()),
+        ("headers", !document.headers.is_empty()),
+        ("content_type", document.content_type.is_some()),
+        ("standard_webhooks_secret", document.standard_webhooks_secret.is_some()),
+        ("retry_statuses", document.retry_statuses.is_some()),
+        ("not_done_statuses", document.not_done_statuses.is_some()),
+        ("success_json", document.success_json.is_some()),
+        ("allow_private", document.allow_private),
+    ];
+    let of_http = of_http.into_iter().filter(|(_, there)| *there);
+    let mut faults: Vec<_> = of_http.map(|(field, _)| fault(field, format!("`{kind}` does not have it"))).collect();
+    if document.class.is_some_and(|class| class != ClassName::AtLeastOnce) {
+        let reason = format!(
+            "`{kind}` is `at_least_once`: an answer may be lost, and it keeps no key for long; who does the work deduplicates \
+             by the key"
+        );
+        faults.push(fault("class", reason));
+    }
+    faults
+}
+
+fn fault(field: &str, reason: impl Into<String>) -> DestinationFault {
+    DestinationFault { field: field.to_owned(), reason: reason.into() }
+}
+
+/// The name of the queue with this URL.
+fn queue_name(url: &str) -> Option<&str> {
+    let steps: Vec<_> = url.strip_prefix("https://")?.split('/').collect();
+    let [host, account, name] = steps.as_slice() else { return None };
+    let word =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let host_fits = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte));
+    let stem = name.strip_suffix(FIFO).unwrap_or(name);
+    let fits = url.len() <= QUEUE_URL_BYTES_MAX && name.len() <= QUEUE_NAME_CHARS_MAX;
+    (fits && host_fits && word(account) && word(stem)).then_some(*name)
+}

@@ -1,0 +1,257 @@
+//! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what is sent.
+
+use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::effect::Method;
+use hookonce_runtime::aws::AccountCaller;
+use hookonce_runtime::body::compress;
+use hookonce_runtime::destination::{Caller as _, Destination, MESSAGE_BYTES_MAX};
+use serde_json::{Value, json};
+
+use super::{Case, error, hold};
+use crate::contract::{config_at, nowhere};
+use crate::destinations::calls::{MOMENT, delivery};
+use crate::destinations::destination;
+use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+
+const SERVICE: &str = "com.amazonaws.sqs";
+const TAKEN: (u16, &str) = (200, r#"{"MessageId": "1"}"#);
+const NOT_DONE: Called = Called::NotDone { retry_after: None };
+const UNCLEAR: Called = Called::Unclear { retry_after: None };
+const NEVER_SENT: Called = Called::Refused { status: None };
+
+fn refused(status: u16) -> Called {
+    Called::Refused { status: Some(status) }
+}
+
+pub(super) fn queue(name: &str, changes: &Value) -> Destination {
+    let url = format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}");
+    let mut document = json!({"kind": "sqs", "url": url, "class": "at_least_once"});
+    document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    destination(&document).unwrap()
+}
+
+pub(super) fn function(name: &str) -> Destination {
+    destination(&json!({"kind": "lambda", "function": name, "class": "at_least_once", "timeout_ms": 30_000})).unwrap()
+}
+
+/// What a hand-over can carry: neither has a path.
+pub(super) fn plain() -> Delivery {
+    Delivery { path: String::new(), ..delivery() }
+}
+
+pub(super) fn with_payload(payload: &[u8]) -> Delivery {
+    Delivery { body: compress(payload).unwrap(), ..plain() }
+}
+
+async fn called(server: &ScriptedServer, destination: &Destination, delivery: &Delivery) -> Called {
+    AccountCaller::new(&config_at(server.url())).call(destination, delivery, MOMENT).await
+}
+
+#[tokio::test]
+async fn what_a_hand_over_cannot_carry_is_refused_without_a_call() {
+    let large = vec![b'a'; MESSAGE_BYTES_MAX];
+    let of_both = || {
+        [
+            Delivery { path: "/x".to_owned(), ..plain() },
+            Delivery { method: Method::Put, ..plain() },
+            Delivery { hops: 5, ..plain() },
+        ]
+    };
+    let of_a_queue = [
+        Delivery { content_type: "a\u{1}".to_owned(), ..plain() },
+        with_payload(&[0, 255]),
+        with_payload(b"a\x01"),
+        with_payload("a\u{FFFE}".as_bytes()),
+        with_payload(b""),
+        with_payload(&large),
+    ];
+    let server = ScriptedServer::start(|_, _| TAKEN).await;
+    for delivery in of_both().into_iter().chain(of_a_queue) {
+        assert_eq!(called(&server, &queue("jobs", &json!({})), &delivery).await, NEVER_SENT, "{delivery:?}");
+    }
+    for delivery in of_both() {
+        assert_eq!(called(&server, &function("jobs"), &delivery).await, NEVER_SENT, "{delivery:?}");
+    }
+    assert_eq!(server.requests().len(), 0);
+}
+
+/// A number of the payload keeps its digits.
+#[tokio::test]
+async fn a_function_gets_json_as_it_was_written() {
+    let server = ScriptedServer::start(|_, _| (202, "")).await;
+    assert_eq!(called(&server, &function("jobs"), &plain()).await, Called::Done { status: Some(202) });
+    let sent = String::from_utf8(server.requests()[0].body.clone()).unwrap();
+    assert!(sent.contains(r#""payload":{"amount": 10.50}"#), "{sent}");
+}
+
+/// The attributes of a message count, too.
+#[tokio::test]
+async fn a_message_that_just_fits_is_sent() {
+    let server = ScriptedServer::start(|_, _| TAKEN).await;
+    let attributes: usize = [
+        ("hookonce-key", plain().idempotency_key.as_str()),
+        ("hookonce-event", plain().event.as_str()),
+        ("hookonce-hops", "1"),
+        ("content-type", "application/json"),
+    ]
+    .map(|(name, text)| name.len() + "String".len() + text.len())
+    .iter()
+    .sum();
+    let fits = MESSAGE_BYTES_MAX - attributes;
+    for (length, expected) in [(fits, Called::Done { status: None }), (fits + 1, NEVER_SENT)] {
+        let delivery = with_payload(&vec![b'a'; length]);
+        assert_eq!(called(&server, &queue("jobs", &json!({"timeout_ms": 30_000})), &delivery).await, expected);
+    }
+}
+
+/// A missing permission, queue or key is mended by a person, and then the effect goes out. It must not die of it.
+#[tokio::test]
+async fn an_effect_for_a_queue_waits_for_what_can_be_mended() {
+    let of = |status: u16, code: &str, expected: Called| {
+        Case::new(code, error(status, &format!("{SERVICE}#{code}")), expected, 1)
+    };
+    // As SQS answers: it names the errors of its older protocol in a header, too.
+    let as_before = |code: &str, before: &str, expected: Called| {
+        let body = json!({ "__type": format!("{SERVICE}#{code}"), "message": "a message" }).to_string();
+        let answer =
+            HttpMessage::reply(("400 -", &body)).with_header("x-amzn-query-error", &format!("{before};Sender"));
+        Case::new(before, Reaction::Answer(answer), expected, 1)
+    };
+    let cases = vec![
+        of(400, "InvalidMessageContents", refused(400)),
+        as_before("InvalidMessageContents", "InvalidMessageContents", refused(400)),
+        of(400, "InvalidParameterValueException", refused(400)),
+        as_before("InvalidParameterValueException", "InvalidParameterValue", refused(400)),
+        of(400, "QueueDoesNotExist", NOT_DONE),
+        as_before("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", NOT_DONE),
+        of(400, "InvalidAddress", NOT_DONE),
+        of(400, "InvalidSecurity", NOT_DONE),
+        of(400, "UnsupportedOperation", NOT_DONE),
+        as_before("UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation", NOT_DONE),
+        of(400, "RequestThrottled", NOT_DONE),
+        of(400, "ThrottlingException", NOT_DONE),
+        of(403, "AccessDeniedException", NOT_DONE),
+        of(400, "KmsAccessDenied", NOT_DONE),
+        as_before("KmsAccessDenied", "KMS.AccessDeniedException", NOT_DONE),
+        of(400, "KmsDisabled", NOT_DONE),
+        of(400, "KmsInvalidKeyUsage", NOT_DONE),
+        of(400, "KmsInvalidState", NOT_DONE),
+        of(400, "KmsNotFound", NOT_DONE),
+        of(400, "KmsOptInRequired", NOT_DONE),
+        of(400, "KmsThrottled", NOT_DONE),
+        of(400, "AnErrorOfTomorrow", NOT_DONE),
+        of(500, "InternalError", UNCLEAR),
+        of(503, "ServiceUnavailable", UNCLEAR),
+        Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
+        Case::new("a page", (200, "<html>"), UNCLEAR, 1),
+    ];
+    let queue = queue("jobs", &json!({"timeout_ms": 30_000}));
+    hold(async |server: &ScriptedServer| called(server, &queue, &plain()).await, cases).await;
+}
+
+/// Every error of Invoke, by its status in the service model.
+const OF_INVOKE: [(u16, &[&str], Called); 12] = [
+    (400, &["InvalidRequestContentException"], Called::Refused { status: Some(400) }),
+    (
+        413,
+        &["RequestTooLargeException", "SerializedRequestEntityTooLargeException"],
+        Called::Refused { status: Some(413) },
+    ),
+    (415, &["UnsupportedMediaTypeException"], Called::Refused { status: Some(415) }),
+    (
+        400,
+        &[
+            "InvalidParameterValueException",
+            "ModeNotSupportedException",
+            "NoPublishedVersionException",
+            "RecursiveInvocationException",
+            "SnapStartException",
+        ],
+        NOT_DONE,
+    ),
+    (402, &["ServiceQuotaExceededException"], NOT_DONE),
+    (403, &["AccessDeniedException", "EFSMountFailureException", "S3FilesMountFailureException"], NOT_DONE),
+    (404, &["ResourceNotFoundException"], NOT_DONE),
+    (
+        408,
+        &[
+            "EFSMountConnectivityException",
+            "EFSMountTimeoutException",
+            "S3FilesMountConnectivityException",
+            "S3FilesMountTimeoutException",
+            "SnapStartTimeoutException",
+        ],
+        NOT_DONE,
+    ),
+    (
+        409,
+        &[
+            "CodeArtifactUserDeletedException",
+            "CodeArtifactUserFailedException",
+            "CodeArtifactUserPendingException",
+            "DurableExecutionAlreadyStartedException",
+            "ResourceConflictException",
+            "SnapStartNotReadyException",
+            "SnapStartRegenerationFailureException",
+        ],
+        NOT_DONE,
+    ),
+    (410, &["EFSIOException"], NOT_DONE),
+    (429, &["TooManyRequestsException"], NOT_DONE),
+    (
+        502,
+        &[
+            "EC2AccessDeniedException",
+            "EC2ThrottledException",
+            "EC2UnexpectedException",
+            "ENILimitReachedException",
+            "ENINotReadyException",
+            "InvalidRuntimeException",
+            "InvalidSecurityGroupIDException",
+            "InvalidSubnetIDException",
+            "InvalidZipFileException",
+            "KMSAccessDeniedException",
+            "KMSDisabledException",
+            "KMSInvalidStateException",
+            "KMSNotFoundException",
+            "ResourceNotReadyException",
+            "SubnetIPAddressLimitReachedException",
+        ],
+        NOT_DONE,
+    ),
+];
+
+#[tokio::test]
+async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
+    let named = |status: u16, code: &str, expected: Called| {
+        let answer = HttpMessage::reply((&format!("{status} -"), "{}")).with_header("x-amzn-errortype", code);
+        Case::new(code, Reaction::Answer(answer), expected, 1)
+    };
+    let mut cases: Vec<_> = OF_INVOKE
+        .iter()
+        .flat_map(|(status, codes, expected)| codes.iter().map(|code| named(*status, code, *expected)))
+        .collect();
+    cases.extend([
+        named(400, "InvalidRequestContentException:http://internal.amazon.com/coral/", refused(400)),
+        named(500, "ServiceException", UNCLEAR),
+        Case::new("a 400 without a name", (400, "{}"), NOT_DONE, 1),
+        Case::new("a 502 of a gateway", (502, "<html>"), UNCLEAR, 1),
+        Case::new("a 503", (503, "{}"), UNCLEAR, 1),
+        Case::new("a synchronous answer", (200, "{}"), UNCLEAR, 1),
+        Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
+    ]);
+    let function = function("jobs");
+    hold(async |server: &ScriptedServer| called(server, &function, &plain()).await, cases).await;
+}
+
+#[tokio::test]
+async fn a_hand_over_ends_in_its_time() {
+    let function = json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": 200});
+    for destination in [queue("jobs", &json!({"timeout_ms": 200})), destination(&function).unwrap()] {
+        let server = ScriptedServer::start(|_, _| Reaction::Silence).await;
+        assert_eq!(called(&server, &destination, &plain()).await, UNCLEAR);
+        assert!(server.requests().len() <= 1, "nothing is repeated");
+        let caller = AccountCaller::new(&config_at(&nowhere().await));
+        assert_eq!(caller.call(&destination, &plain(), MOMENT).await, UNCLEAR, "nobody can tell how far it came");
+    }
+}
