@@ -1,15 +1,19 @@
 //! Calls: their time, in virtual time, and what the adapters make of each answer on the wire.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Failure, Planned};
-use hookonce_protocol::timing::{HANDLER_CALL_MAX, Timing};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment, Timing};
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::{LambdaHandlers, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallBudget, CallError, CallHandler, Calls};
+use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
 use tokio::time::Instant;
@@ -24,10 +28,13 @@ use crate::support::wire::{HttpMessage, Reaction as OnTheWire, ScriptedServer};
 /// Plans a counted event with a handler that takes this long, until this long from now. Says how often it was called.
 async fn planned(takes: Duration, until: Duration) -> (Planned, u16) {
     let handlers = FakeHandlers::new(move |request| Reaction::Slow(takes, count_at_once(request)));
-    let route = json!({ "name": "n", "consumer": "c", "handler": {"lambda": "count"} });
-    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
-    let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
-    let parts = WorkerParts {
+    planned_by(&worker(&handlers), EpochMs(0), until).await
+}
+
+type Worker = WorkerParts<Slow, (), ()>;
+
+fn worker(handlers: &FakeHandlers) -> Worker {
+    WorkerParts {
         store: Slow::default(),
         queue: (),
         ambient: (),
@@ -35,12 +42,19 @@ async fn planned(takes: Duration, until: Duration) -> (Planned, u16) {
         remote: handlers.remote(),
         catalog: Catalog::built_in(),
         timing: Timing::standard(),
-    };
+    }
+}
+
+async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
+    let route = json!({ "name": "n", "consumer": "c", "handler": {"lambda": "count"} });
+    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
+    let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
     let mut record = a_record("in#shop#evt_1");
     record.provider = "standard_webhooks".to_owned();
     record.body = Some(hookonce_runtime::body::compress(br#"{"type":"count.once","fact":"a"}"#).unwrap());
     let budget = CallBudget::until(Instant::now() + until);
-    let calls = Calls { budget: &budget, request_id: &|| "r".to_owned() };
+    let moment = || Moment { now, entropy: 0 };
+    let calls = Calls { budget: &budget, request_id: &|| "r".to_owned(), moment: &moment };
     let planned = parts.plan(&record, &Routing::Set(set.into()), calls).await;
     (planned, budget.made())
 }
@@ -54,6 +68,31 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
     assert_eq!(late, (Planned::Failed(Failure::retryable("HANDLER_TIMED_OUT")), 1));
     assert!(matches!(planned(Duration::ZERO, all).await, (Planned::Plan(_), 1)));
     assert_eq!(planned(Duration::ZERO, just_less).await, (Planned::Unavailable, 0));
+}
+
+/// A handler that hangs would otherwise hold every worker for as long as it has events.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_hangs_several_times_in_a_row_rests_and_counts_as_away() {
+    let hang = Arc::new(AtomicBool::new(true));
+    let hangs = Arc::clone(&hang);
+    let handlers = FakeHandlers::new(move |request| {
+        let takes = if hangs.load(Ordering::SeqCst) { Duration::from_hours(1) } else { Duration::ZERO };
+        Reaction::Slow(takes, count_at_once(request))
+    });
+    let (parts, long) = (worker(&handlers), Duration::from_mins(1));
+    for _ in 0..FAILURES_MAX {
+        assert!(matches!(planned_by(&parts, EpochMs(0), long).await, (Planned::Failed(_), 1)));
+    }
+    let (rested, began) = (EpochMs(0).plus(REST_MIN), Instant::now());
+    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::HandlerAway, 0));
+    assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for it");
+    assert!(matches!(planned_by(&parts, rested, long).await, (Planned::Failed(_), 1)), "it is tried again");
+    assert_eq!(planned_by(&parts, rested, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
+    hang.store(false, Ordering::SeqCst);
+    let later = rested.plus(REST_MIN);
+    for _ in 0..2 {
+        assert!(matches!(planned_by(&parts, later, long).await, (Planned::Plan(_), 1)));
+    }
 }
 
 /// What a call became, in a word.

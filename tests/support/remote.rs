@@ -45,7 +45,7 @@ impl FakeHandlers {
 
     /// As a worker's.
     pub(crate) fn remote(&self) -> RemoteHandlers {
-        RemoteHandlers { lambda: Some(Box::new(self.clone())), url: Some(Box::new(self.clone())) }
+        RemoteHandlers::new(Some(Box::new(self.clone())), Some(Box::new(self.clone())))
     }
 
     /// What they were asked so far.

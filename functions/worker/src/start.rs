@@ -53,11 +53,11 @@ pub async fn run(handlers: Handlers) -> Result<(), Error> {
         queue,
         ambient: System,
         handlers,
-        remote: RemoteHandlers {
-            lambda: Some(Box::new(LambdaHandlers::new(&sdk))),
-            // No set of a deployed worker names a URL.
-            url: Some(Box::new(LoopbackHandlers::new())),
-        },
+        // No set of a deployed worker names a URL.
+        remote: RemoteHandlers::new(
+            Some(Box::new(LambdaHandlers::new(&sdk))),
+            Some(Box::new(LoopbackHandlers::new())),
+        ),
         catalog: Catalog::built_in(),
         timing: common.timing,
     };

@@ -47,6 +47,7 @@ mod per_minute;
 pub mod port;
 pub mod process;
 pub mod remote;
+pub mod rest;
 pub mod route;
 mod snapshot;
 pub mod tables;

@@ -411,7 +411,8 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
             Call::Plan(record) => {
                 self.remember(&record);
                 let request_id = || self.parts.ambient.claim_id().0;
-                let calls = Calls { budget: self.budget, request_id: &request_id };
+                let moment = || self.parts.ambient.moment();
+                let calls = Calls { budget: self.budget, request_id: &request_id, moment: &moment };
                 Reply::Planned(self.parts.plan(&record, self.routing, calls).await)
             }
             Call::Split(record) => {

@@ -179,7 +179,7 @@ fn filter(log: Targets, command: &Command) -> Targets {
 }
 
 fn log_to_stderr(targets: Targets) {
-    let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(targets);
+    let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(targets);
     // This fails only when called twice.
     let _ = tracing_subscriber::registry().with(format).try_init();
 }

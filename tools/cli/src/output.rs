@@ -23,6 +23,21 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", lines(text));
 }
 
+/// The log on standard error. Its lines name records by keys that senders chose.
+#[derive(Debug)]
+pub(crate) struct Log;
+
+impl std::io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        std::io::stderr().write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
 /// Writes data as indented JSON.
 pub(crate) fn json(data: &impl Serialize) {
     // Plain data always serialises.

@@ -79,8 +79,8 @@ impl Rehearsal {
     /// [`Failure`] when the account cannot be reached.
     pub(crate) async fn calling_handlers(mut self, target: &Target) -> Result<Self, Failure> {
         self.parts.remote = match &target.stack {
-            Some(_) => RemoteHandlers { lambda: lambda().await?, url: None },
-            None => RemoteHandlers { lambda: None, url: Some(Box::new(LoopbackHandlers::new())) },
+            Some(_) => RemoteHandlers::new(lambda().await?, None),
+            None => RemoteHandlers::new(None, Some(Box::new(LoopbackHandlers::new()))),
         };
         Ok(self)
     }
@@ -90,7 +90,8 @@ impl Rehearsal {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
-        self.parts.plan(record, &self.routing, Calls { budget: &budget, request_id: &request_id }).await
+        let calls = Calls { budget: &budget, request_id: &request_id, moment: &|| System.moment() };
+        self.parts.plan(record, &self.routing, calls).await
     }
 
     /// The events of an envelope.

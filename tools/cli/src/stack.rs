@@ -445,7 +445,7 @@ impl Parts<'_> {
             queue: self.queue(calls, CALL_MAX),
             ambient: System,
             handlers,
-            remote: RemoteHandlers { lambda: Some(self.own.calls()), url: Some(Box::new(LoopbackHandlers::new())) },
+            remote: RemoteHandlers::new(Some(self.own.calls()), Some(Box::new(LoopbackHandlers::new()))),
             catalog: Catalog::built_in(),
             timing: self.config.timing,
         };

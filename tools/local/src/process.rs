@@ -1,6 +1,8 @@
 //! Runs functions as separate processes, as Lambda does.
 //!
-//! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time.
+//! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time. That
+//! API hands out whole events and takes answers, so it answers no web page, and takes an answer only for the invocation that
+//! it handed out, by its id.
 //! When a process ends or is killed, its invocation fails, and the next invocation starts another process, as Lambda
 //! would. [`ProcessInvoke::renew`] does what a deployment of new code does.
 
@@ -10,8 +12,9 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -25,6 +28,7 @@ use tokio::task::AbortHandle;
 use crate::ambient::{Ambient, unix_millis};
 use crate::clients::{ACCOUNT, REGION};
 use crate::invoke::{Invoke, InvokeError, function_error, function_response};
+use crate::visitor;
 
 /// The remaining time that a function is told. The caller's own timeout ends it earlier.
 const DEADLINE: Duration = Duration::from_mins(15);
@@ -158,11 +162,11 @@ struct Work {
 impl Sandbox {
     async fn start(config: &ProcessConfig, ambient: Ambient) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?.to_string();
+        let address = listener.local_addr()?;
         let (work, waiting) = mpsc::channel(1);
         let api = Arc::new(RuntimeApi { ambient, waiting: waiting.into(), running: Mutex::default() });
         // However the server ends, the process then has no Runtime API and the invocation fails.
-        let server = tokio::spawn(async move { drop(axum::serve(listener, api.router()).await) }).abort_handle();
+        let server = tokio::spawn(async move { drop(axum::serve(listener, api.router(address.port())).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
         let output = || config.lines.as_ref().map(|_| Stdio::piped());
         let mut process = Command::new(&config.binary)
@@ -171,7 +175,7 @@ impl Sandbox {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
-            .env("AWS_LAMBDA_RUNTIME_API", address)
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
             .env("AWS_LAMBDA_FUNCTION_NAME", name)
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")
@@ -220,34 +224,49 @@ impl Drop for Sandbox {
 struct RuntimeApi {
     ambient: Ambient,
     waiting: tokio::sync::Mutex<mpsc::Receiver<Work>>,
-    running: Mutex<Option<oneshot::Sender<Result<Value, InvokeError>>>>,
+    running: Mutex<Option<Running>>,
+}
+
+/// The invocation that the process works on.
+struct Running {
+    id: String,
+    done: oneshot::Sender<Result<Value, InvokeError>>,
 }
 
 impl RuntimeApi {
-    fn router(self: Arc<Self>) -> axum::Router {
+    fn router(self: Arc<Self>, port: u16) -> axum::Router {
+        let no_page = move |request: Request, next: Next| async move {
+            let headers = request.headers();
+            if visitor::names_this_machine(headers) && !visitor::is_foreign_page(headers, port) {
+                return next.run(request).await;
+            }
+            StatusCode::FORBIDDEN.into_response()
+        };
         axum::Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
             .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
             .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
             .layer(axum::extract::DefaultBodyLimit::disable())
+            .layer(from_fn(no_page))
             .with_state(self)
     }
 
-    fn conclude(&self, result: Result<Value, InvokeError>) -> StatusCode {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn conclude(&self, id: &str, result: Result<Value, InvokeError>) -> StatusCode {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take_if(|running| running.id == id);
         // Nobody waits when the invocation was given up.
-        running.map_or(StatusCode::BAD_REQUEST, |done| {
-            done.send(result).map_or(StatusCode::GONE, |()| StatusCode::ACCEPTED)
+        running.map_or(StatusCode::BAD_REQUEST, |running| {
+            running.done.send(result).map_or(StatusCode::GONE, |()| StatusCode::ACCEPTED)
         })
     }
 }
 
 async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     let Some(work) = api.waiting.lock().await.recv().await else { return StatusCode::GONE.into_response() };
-    *api.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(work.done);
+    let id = api.ambient.identifier().to_string();
+    *api.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { id: id.clone(), done: work.done });
     let deadline = api.ambient.now() + DEADLINE;
     let headers = [
-        ("lambda-runtime-aws-request-id", api.ambient.identifier().to_string()),
+        ("lambda-runtime-aws-request-id", id),
         ("lambda-runtime-deadline-ms", unix_millis(deadline).to_string()),
         ("lambda-runtime-invoked-function-arn", format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:local")),
         ("content-type", "application/json".to_owned()),
@@ -255,10 +274,10 @@ async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     (headers, work.event).into_response()
 }
 
-async fn response(State(api): State<Arc<RuntimeApi>>, Path(_): Path<String>, body: Bytes) -> StatusCode {
-    api.conclude(function_response(&body))
+async fn response(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Bytes) -> StatusCode {
+    api.conclude(&id, function_response(&body))
 }
 
-async fn error(State(api): State<Arc<RuntimeApi>>, Path(_): Path<String>, body: Bytes) -> StatusCode {
-    api.conclude(Err(function_error(&body)))
+async fn error(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Bytes) -> StatusCode {
+    api.conclude(&id, Err(function_error(&body)))
 }

@@ -7,22 +7,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DESTINATION_TURN_MAX, Moment};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Caller;
 use super::checked::Destination;
-
-/// How many failures in a row give a destination a rest.
-pub const FAILURES_MAX: u32 = 5;
-
-/// The shortest rest.
-pub const REST_MIN: Millis = Millis::seconds(25);
-
-/// What is added to it at random, at most.
-pub const REST_SPREAD: Millis = Millis::seconds(10);
+use crate::rest::Health;
 
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
 pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
@@ -39,12 +30,6 @@ pub struct Guarded<C> {
 struct Lane {
     turns: Semaphore,
     health: Mutex<Health>,
-}
-
-#[derive(Debug, Default)]
-struct Health {
-    failures: u32,
-    rests_until: Option<EpochMs>,
 }
 
 impl<C: Caller> Guarded<C> {
@@ -80,7 +65,7 @@ impl<C: Caller> Caller for Guarded<C> {
                 return Called::NotDone { retry_after: Some(rest) };
             }
             let called = self.caller.call(destination, delivery, moment).await;
-            lane.health().learn(&called, moment);
+            learn(&mut lane.health(), &called, moment);
             called
         })
     }
@@ -92,24 +77,10 @@ impl Lane {
     }
 }
 
-impl Health {
-    /// What is left of the rest.
-    fn rest(&self, now: EpochMs) -> Option<Millis> {
-        self.rests_until.filter(|until| now < *until).map(|until| Millis(until.0.saturating_sub(now.0)))
-    }
-
-    fn learn(&mut self, called: &Called, moment: Moment) {
-        match called {
-            // Who answers so is there.
-            Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
-                *self = Self::default();
-            }
-            Called::NotDone { .. } | Called::Unclear { .. } => {
-                self.failures = self.failures.saturating_add(1);
-                if self.failures >= FAILURES_MAX {
-                    self.rests_until = Some(moment.now.plus(REST_MIN).plus(moment.uniform(REST_SPREAD)));
-                }
-            }
-        }
+/// Who answers is there, whatever the answer says.
+fn learn(health: &mut Health, called: &Called, moment: Moment) {
+    match called {
+        Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => health.succeeded(),
+        Called::NotDone { .. } | Called::Unclear { .. } => health.failed(moment),
     }
 }

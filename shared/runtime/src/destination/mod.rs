@@ -38,7 +38,7 @@ pub use document::{
     ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
 };
 pub use file::DestinationFolder;
-pub use guard::{FAILURES_MAX, Guarded, REST_MIN, REST_SPREAD, TURN_MAX};
+pub use guard::{Guarded, TURN_MAX};
 pub use hand_over::QueueTarget;
 #[cfg(feature = "account")]
 pub use message::MESSAGE_BYTES_MAX;

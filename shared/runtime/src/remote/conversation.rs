@@ -1,5 +1,7 @@
 //! One event and its handler: at most two calls, the second with the items that the first asked for.
 
+use std::time::Duration;
+
 use error_reporter::Report;
 use hookonce_protocol::call::{Failure, Planned};
 use hookonce_protocol::check::Scope;
@@ -7,13 +9,16 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 use super::{CallError, Calls, RemoteHandlers, RemoteHandling, call_max};
 use crate::handler::Mandate;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
+
+/// A call that fails after this time has held the worker for nothing.
+const HELD_MIN: Duration = Duration::from_secs(1);
 
 /// Lets a handler in another language plan.
 pub(crate) async fn plan<S: Store>(
@@ -99,11 +104,18 @@ impl Conversation<'_> {
         };
         let request = (self.calls.request_id)();
         let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
+        let (target, record) = (&self.handling.target, &self.event.record);
+        if self.handlers.rests(target, (self.calls.moment)().now) {
+            tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
+            return Err(Planned::HandlerAway);
+        }
         if !self.calls.budget.take() {
             return Err(Planned::Unavailable);
         }
+        let began = Instant::now();
         let called = timeout(call_max(), caller.call(handler, bytes)).await;
-        let (target, record) = (&self.handling.target, &self.event.record);
+        let held = matches!(called, Err(_) | Ok(Err(CallError::Crashed(_)))) && began.elapsed() >= HELD_MIN;
+        self.handlers.learn(target, !held, (self.calls.moment)());
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),
             Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),

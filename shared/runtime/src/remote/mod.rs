@@ -11,14 +11,17 @@
 mod conversation;
 mod wire;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Moment};
 use tokio::time::Instant;
 
 pub(crate) use conversation::plan;
@@ -26,6 +29,7 @@ pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
 use crate::drive::duration;
 use crate::handler::Reach;
+use crate::rest::Health;
 
 /// The longest request, in bytes. Lambda takes 6 MB.
 pub const REQUEST_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -134,19 +138,41 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>>;
 }
 
-/// The handlers in other languages that a worker can call.
+/// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody calls
+/// it, and it counts as away. Otherwise each batch with one of its events would hold a worker for seconds, and so the
+/// events of every other handler.
 #[derive(Debug, Default)]
 pub struct RemoteHandlers {
-    /// Calls Lambda functions.
-    pub lambda: Option<Box<dyn CallHandler>>,
-    /// Calls URLs on loopback.
-    pub url: Option<Box<dyn CallHandler>>,
+    lambda: Option<Box<dyn CallHandler>>,
+    url: Option<Box<dyn CallHandler>>,
+    health: Mutex<HashMap<String, Health>>,
 }
 
 impl RemoteHandlers {
+    /// Calls Lambda functions with the first, and URLs on loopback with the second.
+    pub fn new(lambda: Option<Box<dyn CallHandler>>, url: Option<Box<dyn CallHandler>>) -> Self {
+        Self { lambda, url, health: Mutex::default() }
+    }
+
     /// None: each counts as away.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    /// True while a handler rests.
+    fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
+        self.health().get(&target.to_string()).is_some_and(|health| health.rest(now).is_some())
+    }
+
+    /// Remembers whether a handler answered in time.
+    fn learn(&self, target: &RemoteTarget, in_time: bool, moment: Moment) {
+        let mut known = self.health();
+        let health = known.entry(target.to_string()).or_default();
+        if in_time { health.succeeded() } else { health.failed(moment) }
+    }
+
+    fn health(&self) -> MutexGuard<'_, HashMap<String, Health>> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who calls a handler, and the handler's name or URL. `None` if this process calls none of its kind.
@@ -199,6 +225,8 @@ pub struct Calls<'a> {
     pub budget: &'a CallBudget,
     /// Makes an id for a request.
     pub request_id: &'a (dyn Fn() -> String + Sync),
+    /// Tells the time.
+    pub moment: &'a (dyn Fn() -> Moment + Sync),
 }
 
 impl fmt::Debug for Calls<'_> {

@@ -108,8 +108,16 @@ impl Workspace {
 
     /// Starts a stack and waits until other commands can find it.
     pub(crate) fn dev(&self, arguments: &[&str]) -> Running {
-        let child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
-        let running = Running(child);
+        self.dev_that_prints(arguments, Stdio::null(), Stdio::inherit())
+    }
+
+    /// The same, and [`Running::stop`] returns what it printed.
+    pub(crate) fn dev_with_all_output(&self, arguments: &[&str]) -> Running {
+        self.dev_that_prints(arguments, Stdio::piped(), Stdio::piped())
+    }
+
+    fn dev_that_prints(&self, arguments: &[&str], out: Stdio, err: Stdio) -> Running {
+        let running = Running(Some(self.command(arguments).stdout(out).stderr(err).spawn().unwrap()));
         let announced = self.0.path().join(".hookonce/stack.json");
         wait_until("the stack runs", || announced.exists());
         running
@@ -128,7 +136,14 @@ impl Workspace {
 }
 
 /// A stack that stops when the test ends.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    /// Stops it as a person would.
+    pub(crate) fn stop(mut self) -> Output {
+        interrupt(self.0.take().unwrap())
+    }
+}
 
 impl From<Child> for Running {
     fn from(child: Child) -> Self {
@@ -138,8 +153,10 @@ impl From<Child> for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        for mut child in self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

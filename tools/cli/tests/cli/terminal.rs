@@ -13,15 +13,18 @@ use crate::support::{Workspace, json as parsed, text, wait_until};
 const EVIL: &str = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
 
 fn is_clean(output: &std::process::Output) -> bool {
-    let printed = [&output.stdout[..], &output.stderr].concat();
-    let printed = String::from_utf8(printed).unwrap();
+    is_shown_only(&output.stdout) && is_shown_only(&output.stderr)
+}
+
+fn is_shown_only(printed: &[u8]) -> bool {
+    let printed = std::str::from_utf8(printed).unwrap();
     !printed.chars().any(|c| (c.is_control() && c != '\n') || "\u{202e}".contains(c))
 }
 
 #[test]
 fn no_command_passes_on_what_a_terminal_would_obey() {
     let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let dev = workspace.dev_with_all_output(&["dev", "--port", "0"]);
     let id = format!("evt_{EVIL}");
     let body = json!({ "id": id, "type": format!("invoice.paid{EVIL}"), "data": EVIL }).to_string();
     let body = workspace.write("evil.json", body.as_bytes());
@@ -31,6 +34,11 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     wait_until("the record is there", || !parsed(&listed()).as_array().unwrap().is_empty());
     let key = parsed(&listed())[0]["key"].as_str().unwrap().to_owned();
     assert!(key.contains('\u{1b}'), "the JSON holds the very text: {key:?}");
+    let unreadable = json!({ "id": format!("{id}2"), "type": "invoice.paid", "data": EVIL }).to_string();
+    let unreadable = workspace.write("unreadable.json", unreadable.as_bytes());
+    assert!(workspace.run(&["send", "--provider", "stripe", "--file", &unreadable]).status.success());
+    let dead = || workspace.run(&["list", "--state", "DEAD", "--json"]);
+    wait_until("the second is dead", || !parsed(&dead()).as_array().unwrap().is_empty());
     let order = ["--by", "me", "--reason", EVIL];
     let with_order = |command: &[&'static str]| [command, &["--key", "stripe", key.as_str()], &order].concat();
     for arguments in [
@@ -48,6 +56,14 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
         with_order(&["replay", "--force", "--json"]),
         with_order(&["discard"]),
         with_order(&["redact"]),
+        vec!["status"],
+        vec!["list", "--kind", "effect"],
+        vec!["route", "explain", "stripe", &key],
+        vec!["route", "explain", EVIL, EVIL],
+        vec!["destination", "show", EVIL],
+        vec!["destination", "add", "x", "--ready", EVIL],
+        vec!["trigger", EVIL],
+        vec!["submit", "--endpoint", EVIL, "--key", EVIL, "--type", EVIL, "--file", &body],
         vec!["endpoint", "list"],
         vec!["endpoint", "show", EVIL],
         vec!["endpoint", "add", "x", "--provider", EVIL],
@@ -58,6 +74,9 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
         let output = workspace.run(&arguments);
         assert!(is_clean(&output), "{arguments:?}: {:?}", text(&output));
     }
+    let printed = dev.stop();
+    assert!(text(&printed).contains("a record died"), "{}", text(&printed));
+    assert!(is_clean(&printed), "{:?}", text(&printed));
 }
 
 #[test]

@@ -109,3 +109,15 @@ async fn what_a_process_prints_is_passed_on_line_by_line() {
     both.sort();
     assert_eq!(both, ["error", "out"]);
 }
+
+#[tokio::test]
+async fn a_web_page_gets_no_event_and_gives_no_answer_and_neither_does_another_invocation() {
+    let (_folder, function) = function(
+        r#"host="Host: $AWS_LAMBDA_RUNTIME_API"
+evil=$(status_of_answer "$id" "Host: evil.example")
+page=$(status_of_answer "$id" "$host"$'\r\n'"Origin: http://evil.example")
+other=$(status_of_answer other "$host")
+answer response "[$evil,$page,$other]""#,
+    );
+    assert_eq!(function.invoke(json!(1)).await.unwrap(), json!([403, 403, 400]));
+}
