@@ -10,9 +10,8 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{
-    Caller as _, Destination, FAILURES_MAX, Guarded, HttpCaller, REST_MIN, REST_SPREAD,
-};
+use hookonce_runtime::destination::{Caller as _, Destination, Guarded, HttpCaller};
+use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_SPREAD};
 use serde_json::{Value, json};
 
 use super::{destination, id};

@@ -92,8 +92,9 @@ fn a_key_that_is_in_use_leaves_the_outcome_open() {
 #[test]
 fn a_status_says_that_it_was_done_before_only_where_keys_are_honoured() {
     let done = json!({"done_statuses": [409]});
-    let target = destination(&keyed(&done)).unwrap().target;
-    assert_eq!((target.done_statuses, target.retry_statuses), (vec![409], vec![]));
+    let done_before = destination(&keyed(&done)).unwrap();
+    let target = done_before.http().unwrap();
+    assert_eq!((&target.done_statuses[..], &target.retry_statuses[..]), (&[409][..], &[][..]));
     for class in ["at_most_once", "at_least_once"] {
         assert_eq!(refused(&with(&http(), &with(&done, &json!({"class": class})))), ["done_statuses"], "{class}");
     }

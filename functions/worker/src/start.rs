@@ -54,10 +54,7 @@ pub async fn run(handlers: Handlers) -> Result<(), Error> {
         ambient: System,
         handlers,
         // No set of a deployed worker names a URL.
-        remote: RemoteHandlers::new(
-            Some(Box::new(LambdaHandlers::new(&sdk))),
-            Some(Box::new(LoopbackHandlers::new())),
-        ),
+        remote: RemoteHandlers::new(Some(Box::new(LambdaHandlers::new(&sdk))), Some(Box::new(LoopbackHandlers::new()))),
         catalog: Catalog::built_in(),
         timing: common.timing,
     };

@@ -166,7 +166,8 @@ impl Sandbox {
         let (work, waiting) = mpsc::channel(1);
         let api = Arc::new(RuntimeApi { ambient, waiting: waiting.into(), running: Mutex::default() });
         // However the server ends, the process then has no Runtime API and the invocation fails.
-        let server = tokio::spawn(async move { drop(axum::serve(listener, api.router(address.port())).await) }).abort_handle();
+        let server =
+            tokio::spawn(async move { drop(axum::serve(listener, api.router(address.port())).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
         let output = || config.lines.as_ref().map(|_| Stdio::piped());
         let mut process = Command::new(&config.binary)

@@ -80,7 +80,9 @@ impl Lane {
 /// Who answers is there, whatever the answer says.
 fn learn(health: &mut Health, called: &Called, moment: Moment) {
     match called {
-        Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => health.succeeded(),
+        Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
+            health.succeeded()
+        }
         Called::NotDone { .. } | Called::Unclear { .. } => health.failed(moment),
     }
 }

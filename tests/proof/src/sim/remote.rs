@@ -16,7 +16,7 @@ use super::world::Inner;
 
 /// The handlers in other languages that a process can call.
 pub(super) fn handlers(ports: &Ports) -> RemoteHandlers {
-    RemoteHandlers { lambda: Some(Box::new(Abroad(ports.clone()))), url: None }
+    RemoteHandlers::new(Some(Box::new(Abroad(ports.clone()))), None)
 }
 
 /// The handler as a process reaches it.

@@ -147,13 +147,13 @@ impl Running {
 
 impl From<Child> for Running {
     fn from(child: Child) -> Self {
-        Self(child)
+        Self(Some(child))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        for mut child in self.0.take() {
+        if let Some(mut child) = self.0.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
