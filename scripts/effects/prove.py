@@ -4,12 +4,14 @@ killed at random, and a callee that misbehaves (receiver.py) and is killed, too.
 Every event asks for three effects, one to a destination of each class. Durations are shortened by writes: a pass that is
 older than any call is moved back by the rest of its hold, and of some `keyed` effects whose outcome is open the first call
 is moved back to before the callee's window. In the end the callee's table is compared with the inbox table. Nothing that
-the product says of itself counts. `scripts/prove effects` starts this beside the servers.
+the product says of itself counts. At the end a fault of each kind is planted into what was recorded, and its figure must
+see it. `scripts/prove effects` starts this beside the servers.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import copy
 import hashlib
 import hmac
 import http.client
@@ -371,6 +373,30 @@ class Count:
         }
         return {name: count for name, count in found.items() if count}
 
+    def violations(self):
+        return {"keyed_doubled": self.doubled("keyed"), "keyed_lost": self.lost("keyed"),
+                "at_most_once_repeated": self.repeated(), "calls_outside_window": self.outside_window()}
+
+    def unseen(self):
+        """The names of figures that stay as they are when one fault of their kind is planted into this very run."""
+        done = next(fact for (of_class, fact), record in self.effects.items()
+                    if of_class == "keyed" and self.work["keyed", fact] and record["status"] != "DEAD")
+        unclear = next(call for call in self.calls if call[0] == "at_most_once" and call[4] != receiver.SAID_NOT_DONE)
+        planted = {
+            "keyed_doubled": lambda run: run.work.update([("keyed", done)]),
+            "keyed_lost": lambda run: run.work.pop(("keyed", done)),
+            "at_most_once_repeated": lambda run: run.calls.append(unclear),
+            "calls_outside_window": lambda run: run.outlived.update({done: 0}),
+        }
+        unseen = []
+        for figure, plant in planted.items():
+            other = copy.copy(self)
+            other.work, other.calls, other.outlived = self.work.copy(), list(self.calls), dict(self.outlived)
+            plant(other)
+            if other.violations()[figure] <= self.violations()[figure]:
+                unseen.append(figure)
+        return unseen
+
     def unknown(self):
         return sum(record.get("dead_reason") == "UNKNOWN_OUTCOME" for record in self.effects.values())
 
@@ -463,10 +489,9 @@ def report(count, killer, callee, wires, kills_min):
         say(f"calls, {of_class}: " + listed({answer: number for (one, answer), number in answers.items() if one == of_class}))
     for name, wire in zip(("DynamoDB", "SQS"), wires):
         say(f"requests, {name}: " + listed(wire.faults))
-    violations = {
-        "keyed_doubled": count.doubled("keyed"), "keyed_lost": count.lost("keyed"),
-        "at_most_once_repeated": count.repeated(), "calls_outside_window": count.outside_window(),
-    }
+    violations, unseen = count.violations(), count.unseen()
+    for figure in unseen:
+        say(f"{figure} does not see a fault that is planted into these records")
     figures = {
         "part": "effects", "events": len(count.facts), **violations, "other_violations": sum(others.values()),
         "effects": len(count.effects), "calls": len(count.calls), "unknown_outcome": count.unknown(),
@@ -474,7 +499,7 @@ def report(count, killer, callee, wires, kills_min):
         "dispatchers_killed": killer.kills["hookonce-dispatcher"], "callee_killed": callee.deaths,
     }
     print(json.dumps(figures, separators=(",", ":")), flush=True)
-    return not others and not any(violations.values())
+    return not others and not unseen and not any(violations.values())
 
 
 def main():
