@@ -215,6 +215,7 @@ fn the_simulator_notices_what_is_taken_out_of_the_dispatcher() {
 fn the_durations_of_days_satisfy_the_inequalities_of_effects() {
     let of_effects = [
         TimingViolation::EffectRetentionTooShort,
+        TimingViolation::DispatcherTimeoutTooShort,
         TimingViolation::EffectsVisibilityTooShort,
         TimingViolation::KeyMarginTooShort,
         TimingViolation::EffectAge,

@@ -131,7 +131,15 @@ enum Command {
 /// the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // What was typed may have been copied from an event.
+        Err(error) if error.use_stderr() => {
+            output::note(error.to_string().trim_end());
+            return Exit::Usage.into();
+        }
+        Err(error) => error.exit(),
+    };
     log_to_stderr(filter(arguments.log, &arguments.command));
     let result = match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,

@@ -367,6 +367,9 @@ fn draw_timing(rng: &mut Rng) -> Timing {
     let resend_interval_max = rng.between(60_000, delivery_retention / 96 - 1);
     let key_margin = rng.between(2 * MINUTE, 30 * MINUTE);
     let handler_away_max = rng.between(MINUTE, delivery_retention / standard.attempts_max - 1);
+    let effects_visibility_timeout = rng.between(288_000, 400_000);
+    let backoff_cap = rng.between(20_000, 20 * MINUTE);
+    let pause = (backoff_cap + effects_visibility_timeout).max(resend_interval_max);
     Timing {
         clock_skew_max: Millis(5_000),
         zombie_age_max: Millis(MINUTE),
@@ -382,11 +385,11 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         delivery_retention: Millis(delivery_retention),
         effect_retention: Millis(effect_retention),
         handler_away_max: Millis(handler_away_max),
-        dispatcher_timeout: Millis(45_000),
-        effects_visibility_timeout: Millis(rng.between(270_000, 400_000)),
+        dispatcher_timeout: Millis(48_000),
+        effects_visibility_timeout: Millis(effects_visibility_timeout),
         key_margin: Millis(key_margin),
-        effect_age_max: Millis(rng.between(key_margin + 1, effect_retention - resend_interval_max - 10_001)),
-        backoff_cap: Millis(rng.between(20_000, 20 * MINUTE)),
+        effect_age_max: Millis(rng.between(key_margin + 1, effect_retention - pause - pause / 4 - 10_001)),
+        backoff_cap: Millis(backoff_cap),
         ..standard
     }
 }
