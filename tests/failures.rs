@@ -25,7 +25,7 @@ async fn a_handler_that_panics_or_fails_harms_no_message_beside_it() {
     harness.deliver(&counted("msg_panic", "count.panic", "a")).await;
     harness.deliver(&counted("msg_later", "count.later", "b")).await;
     harness.deliver(&counted("msg_never", "count.never", "c")).await;
-    harness.deliver(&counted("msg_riddle", "count.riddle", "r")).await;
+    harness.deliver(&counted("msg_panics", "count.panics", "r")).await;
     harness.deliver(&counted("msg_unnamed", "count.once", "")).await;
     harness.deliver(&count("msg_fine", "d")).await;
     assert!(harness.work_under(&Script::none()).await);
@@ -37,7 +37,7 @@ async fn a_handler_that_panics_or_fails_harms_no_message_beside_it() {
     };
     assert_eq!(state("#msg_panic"), (Status::Pending, 1, Some("HANDLER_PANICKED")));
     assert_eq!(state("#msg_later"), (Status::Pending, 1, Some("LATER")));
-    assert_eq!(state("#msg_riddle"), (Status::Pending, 1, Some("HANDLER_PANICKED")));
+    assert_eq!(state("#msg_panics"), (Status::Pending, 1, Some("HANDLER_PANICKED")));
     assert_eq!(state("#msg_unnamed"), (Status::Dead, 1, Some("FACT_MISSING")));
     assert_eq!(state("#msg_never"), (Status::Dead, 1, Some("NEVER")));
     assert_eq!(state("#msg_fine"), (Status::Processed, 0, None));

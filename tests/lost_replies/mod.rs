@@ -7,8 +7,8 @@
 //! A send that is repeated is a second message, which the contract allows. So where sends are repeated, the end is
 //! judged by itself: the invariants hold, and every fact is applied as often as it should be.
 
+mod run;
 pub(crate) mod scenarios;
-mod stage;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use hookonce_protocol::purpose::Purpose;
 
+use self::run::{Interference, Lost, Run, is_send};
 use self::scenarios::{SCENARIOS, Scenario};
-use self::stage::{Interference, Lost, Stage, is_send};
 use crate::support::call_names::SEPARATOR;
 
 /// Concurrent runs. Each mostly waits for servers and for the SDK's pauses.
@@ -26,7 +26,7 @@ const RUNNERS: usize = 4;
 
 /// What a run did and what came out of it.
 struct RunOutcome {
-    transcript: Vec<String>,
+    log: Vec<String>,
     wrong: Vec<String>,
     /// The names of its calls, each once.
     calls: BTreeSet<String>,
@@ -34,19 +34,19 @@ struct RunOutcome {
     struck: usize,
 }
 
-async fn run(scenario: &Scenario, interference: Interference) -> RunOutcome {
-    let stage = Stage::new(interference).await;
-    (scenario.play)(&stage).await;
-    let wrong = stage.violations(scenario.facts).await;
-    let Stage { transcript, replies, .. } = stage;
-    RunOutcome { transcript: transcript.into_inner().unwrap(), wrong, calls: replies.names(), struck: replies.struck() }
+async fn carried_out(scenario: &Scenario, interference: Interference) -> RunOutcome {
+    let run = Run::new(interference).await;
+    (scenario.steps)(&run).await;
+    let wrong = run.violations(scenario.facts).await;
+    let Run { log, replies, .. } = run;
+    RunOutcome { log: log.into_inner().unwrap(), wrong, calls: replies.names(), struck: replies.struck() }
 }
 
 /// What is wrong with a run, by itself and compared with the run without a fault.
 fn findings(scenario: &Scenario, fault: &str, ended: &RunOutcome, undisturbed: &RunOutcome) -> Vec<String> {
     let place = |what: &str| format!("{}, {fault}: {what}", scenario.name);
     let mut findings: Vec<_> = ended.wrong.iter().map(|wrong| place(wrong)).collect();
-    let (expected, got) = (&undisturbed.transcript, &ended.transcript);
+    let (expected, got) = (&undisturbed.log, &ended.log);
     let differs = expected.iter().zip(got).find(|(expected, got)| expected != got);
     findings.extend(differs.map(|(expected, got)| place(&format!("\n  expected {expected}\n  got      {got}"))));
     if differs.is_none() && expected.len() != got.len() {
@@ -67,15 +67,15 @@ struct Explored {
 
 /// Runs a scenario without a fault, and then with each of these.
 async fn explore(scenario: &Scenario, faults: impl Fn(&BTreeSet<String>) -> Vec<(String, Interference)>) -> Explored {
-    let undisturbed = run(scenario, Interference::None).await;
+    let undisturbed = carried_out(scenario, Interference::None).await;
     let purposes = undisturbed.calls.iter().flat_map(|name| name.split(SEPARATOR)).map(str::to_owned).collect();
     let mut explored = Explored { purposes, ..Explored::default() };
     explored.findings = findings(scenario, "no fault", &undisturbed, &undisturbed);
-    let again = run(scenario, Interference::None).await;
+    let again = carried_out(scenario, Interference::None).await;
     explored.findings.extend(findings(scenario, "no fault, again", &again, &undisturbed));
     for (name, interference) in faults(&undisturbed.calls) {
         let sends = interference == Interference::Lost(Lost::Sends);
-        let ended = run(scenario, interference).await;
+        let ended = carried_out(scenario, interference).await;
         let found = findings(scenario, &name, &ended, if sends { &ended } else { &undisturbed });
         if ended.struck == 0 {
             explored.findings.push(format!("{}, {name}: no call was disturbed", scenario.name));

@@ -45,7 +45,7 @@ fn after(write: &Write, before: &Record) -> Record {
 }
 
 #[test]
-fn every_wish_is_granted_or_refused_by_the_state() {
+fn every_order_is_granted_or_refused_by_the_state() {
     let timing = Timing::standard();
     for status in Status::ALL {
         let record = record(*status);
@@ -63,9 +63,9 @@ fn every_wish_is_granted_or_refused_by_the_state() {
     assert_eq!(force(&ignored, &timing, LATER), Err(Refusal::NotForceable), "it has had no effect to repeat");
     for status in [Status::Pending, Status::Processed] {
         let gone = Record { body: None, ..record(status) };
-        let wish =
+        let order =
             if status == Status::Pending { retry(&gone, false, &timing, LATER) } else { force(&gone, &timing, LATER) };
-        assert_eq!(wish, Err(Refusal::NoBody));
+        assert_eq!(order, Err(Refusal::NoBody));
     }
 }
 
@@ -208,10 +208,10 @@ fn a_discarded_record_expires_like_a_processed_one() {
 
 /// An operator looks at a screen; the record changes meanwhile.
 #[test]
-fn a_wish_that_was_overtaken_is_not_carried_out() {
+fn an_order_that_was_overtaken_is_not_carried_out() {
     let timing = Timing::standard();
     let seen = record(Status::Dead);
-    let wishes = [retry(&seen, false, &timing, LATER).unwrap(), discard(&seen, &timing, LATER).unwrap()];
+    let orders = [retry(&seen, false, &timing, LATER).unwrap(), discard(&seen, &timing, LATER).unwrap()];
     let elsewhere = [
         Record { claim_id: ClaimId("another".to_owned()), ..seen.clone() },
         Record { generation: 1, ..seen.clone() },
@@ -219,11 +219,11 @@ fn a_wish_that_was_overtaken_is_not_carried_out() {
         record(Status::Processed),
         record(Status::Discarded),
     ];
-    for wish in &wishes {
+    for order in &orders {
         for now in &elsewhere {
-            assert!(wish.apply(Some(&now.encode())).is_err(), "{now:?}");
+            assert!(order.apply(Some(&now.encode())).is_err(), "{now:?}");
         }
-        assert!(wish.apply(None).is_err(), "it has expired");
+        assert!(order.apply(None).is_err(), "it has expired");
     }
 }
 

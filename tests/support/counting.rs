@@ -31,7 +31,7 @@ impl Handler for Counting {
         if !event.event_type.starts_with("count.") {
             return Ok(None);
         }
-        assert_ne!(event.event_type, "count.riddle", "a handler that panics over what it reads");
+        assert_ne!(event.event_type, "count.panics", "a handler that panics over what it reads");
         let body: Value = read(event, "NOT_JSON")?;
         body["fact"].as_str().map(|fact| Some(fact.to_owned())).ok_or(HandlerError::permanent("NO_FACT"))
     }

@@ -220,8 +220,8 @@ impl Script {
             | Fault::DestinationAway
             | Fault::CalleeBusy
             | Fault::CalleeRefuses
-            | Fault::RiddleDone
-            | Fault::RiddleNotDone
+            | Fault::AmbiguousDone
+            | Fault::AmbiguousNotDone
             | Fault::CrashAfter
             | Fault::CrashDuring
             | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),

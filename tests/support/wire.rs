@@ -221,8 +221,8 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 | Fault::DestinationAway
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
-                | Fault::RiddleDone
-                | Fault::RiddleNotDone
+                | Fault::AmbiguousDone
+                | Fault::AmbiguousNotDone
                 | Fault::CrashDuring),
             ) => unreachable!("a proxy does not inject {fault:?}"),
         }

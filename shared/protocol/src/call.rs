@@ -283,8 +283,8 @@ pub enum Split {
 /// One event from an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChildEvent {
-    /// The event's id.
-    pub event_id: String,
+    /// The key of its record: the same as if it had come alone.
+    pub key: RecordKey,
     /// The provider's name for the type of event.
     pub event_type: String,
     /// The compressed payload: a delivery with only this event.

@@ -375,10 +375,12 @@ struct Contained {
 
 fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>, Failure> {
     let bytes_max = child_bytes_max(envelope);
+    let endpoint = EndpointId::parse(envelope.key.parts().0).map_err(|_| Failure::permanent("ENVELOPE_UNREADABLE"))?;
     let child = |part: EventPart| {
         let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
         let fits = body.len() + part.event_type.len() <= bytes_max;
-        Ok(ChildEvent { event_id: part.key.into(), event_type: part.event_type, body, sha256: part.sha256, fits })
+        let key = part.key.record_key(&endpoint);
+        Ok(ChildEvent { key, event_type: part.event_type, body, sha256: part.sha256, fits })
     };
     parts.into_iter().map(child).collect()
 }

@@ -8,7 +8,7 @@
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
 //! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
-//! | `DestinationAway`, `CalleeBusy`, `CalleeRefuses`, `RiddleDone`, `RiddleNotDone` | yes | | | | |
+//! | `DestinationAway`, `CalleeBusy`, `CalleeRefuses`, `AmbiguousDone`, `AmbiguousNotDone` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
@@ -51,9 +51,9 @@ pub enum Fault {
     /// A callee refuses, and did nothing.
     CalleeRefuses,
     /// A callee did it, and its answer does not say so.
-    RiddleDone,
+    AmbiguousDone,
     /// A callee did nothing, and its answer does not say so.
-    RiddleNotDone,
+    AmbiguousNotDone,
     /// The process dies before the call.
     CrashBefore,
     /// The process dies after the call.

@@ -83,8 +83,8 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl OrderArguments {
     /// The order, checked.
-    async fn order(&self, wish: Wish) -> Result<Order, Failure> {
-        let Wish { operation, accept_duplicate, accept_other_body, .. } = wish;
+    async fn order(&self, kind: OrderKind) -> Result<Order, Failure> {
+        let OrderKind { operation, accept_duplicate, accept_other_body, .. } = kind;
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let by = match &self.by {
             None if self.yes => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
@@ -133,7 +133,7 @@ impl OrderArguments {
 
 /// What a command does.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct OrderKind {
     /// To each record.
     pub(crate) operation: Operation,
     /// Whether an effect may be applied twice.
@@ -149,9 +149,9 @@ pub(crate) struct Wish {
 ///
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
-pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, Failure> {
-    let order = arguments.order(wish).await?;
-    let filter = if arguments.key.is_empty() { Some(arguments.filter(wish.operation)?) } else { None };
+pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Exit, Failure> {
+    let order = arguments.order(kind).await?;
+    let filter = if arguments.key.is_empty() { Some(arguments.filter(kind.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
     let stack = arguments.target.open_with_domain().await?;
     let mut run = Run {
@@ -171,10 +171,10 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
     };
     let watched = arguments.yes && !arguments.json && output::is_watched();
-    if let (Some(agreed), None) = (wish.scan, filter.since) {
+    if let (Some(agreed), None) = (kind.scan, filter.since) {
         let items = agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.yes).await?;
         if watched {
-            run.bar = output::bar(wish.operation.as_str(), items);
+            run.bar = output::bar(kind.operation.as_str(), items);
         }
         return run.all(pin!(scan(&stack.store, &filter))).await;
     }
@@ -184,7 +184,7 @@ pub(crate) async fn run(arguments: OrderArguments, wish: Wish) -> Result<Exit, F
         for query in filter.queries(stack.shards_read).into_iter().flatten() {
             total += stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
         }
-        run.bar = output::bar(wish.operation.as_str(), total);
+        run.bar = output::bar(kind.operation.as_str(), total);
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };

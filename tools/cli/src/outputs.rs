@@ -4,7 +4,7 @@ use aws_config::SdkConfig;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::{SHARDS_MIN, Timing};
+use hookonce_protocol::timing::Timing;
 use hookonce_runtime::aws::ssm_client;
 use hookonce_runtime::tables::{OwnTables, own_tables};
 use serde::Deserialize;
@@ -12,15 +12,11 @@ use serde::Deserialize;
 use crate::account::{CALL_MAX, refused, region};
 use crate::failure::Failure;
 
-/// What to do about a stack that an earlier template made.
-pub(crate) const DEPLOY_AGAIN: &str =
-    "deploy the stack again from hookonce's template.yaml, which writes this parameter";
-
-/// What the template says of a stack. Later templates may add more. An optional part is missing in earlier ones.
+/// What the template says of a stack. Later templates may add more.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Outputs {
     /// The release of hookonce that the template belongs to.
-    pub(crate) version: Option<String>,
+    pub(crate) version: String,
     /// The table of records.
     pub(crate) inbox_table: String,
     /// The table of business data.
@@ -28,24 +24,18 @@ pub(crate) struct Outputs {
     /// The queue of hints.
     pub(crate) queue_url: String,
     /// The queue of hints of effects.
-    pub(crate) effects_queue_url: Option<String>,
-    /// The address for providers, up to the endpoint's id. `None` if an earlier template made the stack.
-    pub(crate) webhook_url: Option<String>,
+    pub(crate) effects_queue_url: String,
+    /// The address for providers, up to the endpoint's id.
+    pub(crate) webhook_url: String,
     /// The KMS key of the endpoint documents, empty for the account's own.
-    pub(crate) endpoint_key: Option<String>,
-    index_shards: Option<u16>,
-    /// The number of index shards to read. The first templates had the least number, and did not say so.
-    #[serde(default = "fewest_shards")]
+    pub(crate) endpoint_key: String,
+    index_shards: u16,
+    /// The number of index shards to read.
     pub(crate) index_shards_read: u16,
     /// The user tables, as the worker's variable lists them.
-    #[serde(default)]
     tables: String,
-    delivery_retention_days: Option<i64>,
-    effect_retention_days: Option<i64>,
-}
-
-const fn fewest_shards() -> u16 {
-    SHARDS_MIN
+    delivery_retention_days: i64,
+    effect_retention_days: i64,
 }
 
 impl Outputs {
@@ -63,7 +53,7 @@ impl Outputs {
         serde_json::from_str(text).map_err(|error| {
             Failure::usage(
                 format!("the parameter {name} does not hold the names of a stack's tables: {error}"),
-                DEPLOY_AGAIN,
+                "deploy the stack again from hookonce's template.yaml, which writes this parameter",
             )
         })
     }
@@ -85,15 +75,15 @@ impl Outputs {
         })
     }
 
-    /// How the stack's functions write records. `None` if an earlier template made the stack.
-    pub(crate) fn timing(&self) -> Option<Timing> {
-        Some(Timing {
-            delivery_retention: Millis::days(self.delivery_retention_days?),
-            effect_retention: Millis::days(self.effect_retention_days?),
-            shards: self.index_shards?,
+    /// How the stack's functions write records.
+    pub(crate) fn timing(&self) -> Timing {
+        Timing {
+            delivery_retention: Millis::days(self.delivery_retention_days),
+            effect_retention: Millis::days(self.effect_retention_days),
+            shards: self.index_shards,
             shards_read: self.index_shards_read,
             ..Timing::standard()
-        })
+        }
     }
 }
 

@@ -96,8 +96,7 @@ pub(crate) struct RunningStack {
     /// The queue of hints.
     pub(crate) queue_url: String,
     /// The queue of hints of effects.
-    #[serde(default)]
-    pub(crate) effects_queue_url: Option<String>,
+    pub(crate) effects_queue_url: String,
     /// The inbox table.
     pub(crate) inbox_table: String,
     /// The domain table.
@@ -211,7 +210,7 @@ impl OpenStack {
         self.timing.ok_or_else(|| {
             Failure::usage(
                 "the stack's retentions and number of index shards are not known",
-                "name the stack with --stack NAME; if you did, deploy it again from this release's template.yaml first",
+                "name the stack with --stack NAME",
             )
         })
     }
@@ -222,7 +221,7 @@ impl OpenStack {
 pub(crate) struct QueueUrls {
     /// The queue of hints. It names its dead-letter queue, which both have.
     pub(crate) hints: String,
-    /// The queue of hints of effects. `None` if it is not known: an earlier template does not say it.
+    /// The queue of hints of effects. `None` where only the queue of hints is named.
     pub(crate) effects: Option<String>,
 }
 
@@ -234,8 +233,8 @@ pub(crate) struct Surroundings {
     pub(crate) stack: String,
     /// Whom AWS takes the caller for.
     pub(crate) caller: Result<String, Failure>,
-    /// The release that is deployed. `None` if it is an earlier one that does not say.
-    pub(crate) version: Result<Option<String>, Failure>,
+    /// The release that is deployed.
+    pub(crate) version: Result<String, Failure>,
     /// What CloudWatch knows.
     pub(crate) watch: Result<Watch, Failure>,
 }
@@ -307,7 +306,7 @@ impl Target {
             None => (outputs.inbox_table, outputs.domain_table),
         };
         let store = DynamoStore::new(client, inbox, domain).with_tables(tables);
-        Ok(OpenStack { store, shards_read, timing })
+        Ok(OpenStack { store, shards_read, timing: Some(timing) })
     }
 
     /// The domain table beside a restored inbox table. Nothing if none is named.
@@ -337,7 +336,7 @@ impl Target {
             return self.deployed_queues().await;
         }
         let running = self.folder.running()?;
-        let urls = QueueUrls { hints: running.queue_url, effects: running.effects_queue_url };
+        let urls = QueueUrls { hints: running.queue_url, effects: Some(running.effects_queue_url) };
         Ok((clients::sqs(&running.sqs_url), urls))
     }
 
@@ -348,7 +347,7 @@ impl Target {
             (_, Some(url)) => QueueUrls { hints: url.clone(), effects: None },
             (Some(stack), None) => {
                 let outputs = Outputs::of(&config, stack).await?;
-                QueueUrls { hints: outputs.queue_url, effects: outputs.effects_queue_url }
+                QueueUrls { hints: outputs.queue_url, effects: Some(outputs.effects_queue_url) }
             }
             (None, None) => {
                 return Err(Failure::usage(

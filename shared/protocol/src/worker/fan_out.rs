@@ -4,7 +4,7 @@
 use super::{State, Worker, WorkerStep};
 use crate::call::{Call, ChildEvent, Failure, Planned, Reply, Signal, Split, Written};
 use crate::ingress::{creation, quarantined};
-use crate::key::{ClaimId, EndpointId, RecordKey};
+use crate::key::{ClaimId, RecordKey};
 use crate::message::Message;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Outcome, Record, journal_shard};
@@ -62,13 +62,9 @@ impl Worker {
         if children.is_empty() {
             return self.hint(fan_out, Vec::new(), moment);
         }
-        match records(&fan_out.record, &children, &self.timing, moment) {
-            Some(records) => {
-                let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
-                self.call(State::Creating { fan_out, children }, Call::WriteEach(writes))
-            }
-            None => self.fail(fan_out.record, &Failure::permanent("ENVELOPE_UNREADABLE"), moment),
-        }
+        let records = records(&fan_out.record, &children, &self.timing, moment);
+        let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
+        self.call(State::Creating { fan_out, children }, Call::WriteEach(writes))
     }
 
     /// Continues after the children were written. The envelope may only be closed when every child is known to exist.
@@ -87,12 +83,9 @@ impl Worker {
         if !decided {
             return self.transient(fan_out.record.attempts, moment);
         }
-        let Some(records) = records(&fan_out.record, events, &self.timing, moment) else {
-            return self.fail(fan_out.record, &Failure::permanent("ENVELOPE_UNREADABLE"), moment);
-        };
         let mut fresh = Vec::new();
         let mut other_bodies = Vec::new();
-        for (record, written) in records.into_iter().zip(written) {
+        for (record, written) in records(&fan_out.record, events, &self.timing, moment).into_iter().zip(written) {
             if fan_out.cannot_repeat(&record, written) {
                 fan_out.left_out.get_or_insert(LeftOut::HasRecord);
             }
@@ -185,15 +178,14 @@ impl FanOut {
 }
 
 /// The records of an envelope's events. Every run makes the same claims.
-fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Option<Vec<Record>> {
-    let endpoint = EndpointId::parse(envelope.key.parts().0).ok()?;
+fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Vec<Record> {
     // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
     let claim = match envelope.generation {
         0 => envelope.claim_id.clone(),
         generation => ClaimId(format!("{}#g{generation}", envelope.claim_id.0)),
     };
     let child = |event: &ChildEvent| {
-        let key = RecordKey::event(&endpoint, &event.event_id);
+        let key = event.key.clone();
         let claim_id = ClaimId::of_child(&envelope.key, &claim, &key);
         Record {
             tenant: envelope.tenant.clone(),
@@ -210,5 +202,5 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             ..Record::fresh(key, claim_id, event.body.clone(), event.sha256, timing, moment.now)
         }
     };
-    Some(events.iter().map(child).collect())
+    events.iter().map(child).collect()
 }

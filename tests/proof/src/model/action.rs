@@ -29,7 +29,7 @@ pub enum OperatorAction {
     /// Retry.
     Retry,
     /// Retry and accept a second effect.
-    Pardon,
+    AcceptDuplicate,
     /// Force.
     Force,
     /// Discard.
@@ -161,16 +161,16 @@ impl Model {
     fn operator_actions(world: &World, state: &State, actions: &mut Vec<Action>) {
         let operator_actions = [
             (Budget::Retry, OperatorAction::Retry),
-            (Budget::Pardon, OperatorAction::Pardon),
+            (Budget::Accept, OperatorAction::AcceptDuplicate),
             (Budget::Force, OperatorAction::Force),
             (Budget::Discard, OperatorAction::Discard),
             (Budget::Redact, OperatorAction::Redact),
         ];
         for (budget, operator_action) in operator_actions {
             if state.may(budget) {
-                let wished =
+                let possible =
                     (0..SLOTS).filter(|slot| Self::operator_action(world, state, operator_action, *slot).is_some());
-                actions.extend(wished.map(|slot| Action::Operate(operator_action, byte(slot))));
+                actions.extend(possible.map(|slot| Action::Operate(operator_action, byte(slot))));
             }
         }
     }
@@ -185,7 +185,7 @@ impl Model {
         let record = world.item(state.items[slot])?.record.as_ref()?;
         let (operation, accept_duplicate) = match operator_action {
             OperatorAction::Retry => (Operation::Retry, false),
-            OperatorAction::Pardon => (Operation::Retry, true),
+            OperatorAction::AcceptDuplicate => (Operation::Retry, true),
             OperatorAction::Force => (Operation::Force, false),
             OperatorAction::Discard => (Operation::Discard, false),
             OperatorAction::Redact => (Operation::Redact, false),
@@ -261,7 +261,7 @@ impl Model {
         let Some(first) = Self::operator_action(world, state, operator_action, slot) else { return false };
         state.spend(match operator_action {
             OperatorAction::Retry => Budget::Retry,
-            OperatorAction::Pardon => Budget::Pardon,
+            OperatorAction::AcceptDuplicate => Budget::Accept,
             OperatorAction::Force => Budget::Force,
             OperatorAction::Discard => Budget::Discard,
             OperatorAction::Redact => Budget::Redact,

@@ -68,8 +68,8 @@ impl Model {
                 | Fault::FalseSuccess
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
-                | Fault::RiddleDone
-                | Fault::RiddleNotDone),
+                | Fault::AmbiguousDone
+                | Fault::AmbiguousNotDone),
             ) => not_injected(fault),
         };
         answer.is_some_and(|answer| Self::go_on(world, state, place, answer))
@@ -190,7 +190,7 @@ impl Model {
         let fact = world.item(new).and_then(|view| view.record.as_ref()).and_then(fact_of);
         if let Some(fact) = fact {
             state.forced[fact] += u8::from(edge.forced);
-            state.pardoned[fact] += u8::from(edge.pardoned && !edge.forced);
+            state.duplicates_accepted[fact] += u8::from(edge.duplicates_accepted && !edge.forced);
         }
         if edge.forced && state.callees.is_some() && open_effect(world, state, old) {
             state.broken = Rule::ForcedOpen as u8;
@@ -299,7 +299,7 @@ fn price(fault: Fault) -> Budget {
         Fault::HandlerAway | Fault::DestinationAway => Budget::Away,
         Fault::CalleeBusy => Budget::Busy,
         Fault::CalleeRefuses => Budget::Reject,
-        Fault::RiddleDone | Fault::RiddleNotDone => Budget::Riddle,
+        Fault::AmbiguousDone | Fault::AmbiguousNotDone => Budget::Ambiguous,
         Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
         Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess => not_injected(fault),
     }

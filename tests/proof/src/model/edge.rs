@@ -15,7 +15,7 @@ pub(crate) struct Edge {
     /// An operator's force was accepted.
     pub(crate) forced: bool,
     /// An operator accepted a second effect.
-    pub(crate) pardoned: bool,
+    pub(crate) duplicates_accepted: bool,
     /// It was brought back.
     pub(crate) revived: bool,
     /// It ended as IGNORED.
@@ -31,7 +31,7 @@ impl Edge {
     pub(crate) fn of(old: Option<&ItemView>, new: Option<&ItemView>) -> Self {
         let broken = |rule| Self { broken: Some(rule), ..Self::default() };
         let Some(new) = new else { return broken(Rule::Edge) };
-        let Some(after) = &new.record else { return broken(Rule::Ghost) };
+        let Some(after) = &new.record else { return broken(Rule::NoRecord) };
         if new.invalid {
             return broken(Rule::Record);
         }
@@ -46,7 +46,7 @@ impl Edge {
         Self {
             broken: illegal_step(Some(before), after).map(rule),
             forced: after.generation == before.generation + 1,
-            pardoned: same && after.accept_duplicate && !before.accept_duplicate,
+            duplicates_accepted: same && after.accept_duplicate && !before.accept_duplicate,
             revived: !same || before.retries != after.retries,
             ignored: before.status == Status::Pending && after.outcome == Some(Outcome::Ignored),
             refused: before.status == Status::Pending && after.dead_reason == Some(DeadReason::Refused),

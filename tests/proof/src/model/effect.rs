@@ -105,7 +105,7 @@ impl Model {
         }
         let (doubtful, works) = match fault {
             Some(Fault::CalleeBusy | Fault::CalleeRefuses) => (false, false),
-            None | Some(Fault::ReplyLost | Fault::RiddleDone | Fault::CrashAfter) => (true, true),
+            None | Some(Fault::ReplyLost | Fault::AmbiguousDone | Fault::CrashAfter) => (true, true),
             Some(_) => (true, false),
         };
         if doubtful {
@@ -184,7 +184,7 @@ pub(super) fn told(fault: Option<Fault>) -> Answer {
         None => Called::Done { status },
         Some(Fault::CalleeBusy) => Called::NotDone { retry_after: None },
         Some(Fault::CalleeRefuses) => Called::Refused { status },
-        Some(Fault::RiddleDone | Fault::RiddleNotDone) => Called::Unknown { status: 302 },
+        Some(Fault::AmbiguousDone | Fault::AmbiguousNotDone) => Called::Unknown { status: 302 },
         Some(_) => Called::Unclear { retry_after: None },
     })
 }

@@ -83,8 +83,8 @@ fn call_faults(state: &State, mut fault: impl FnMut(Fault)) {
         (Fault::Late, Budget::Late),
         (Fault::CalleeBusy, Budget::Busy),
         (Fault::CalleeRefuses, Budget::Reject),
-        (Fault::RiddleDone, Budget::Riddle),
-        (Fault::RiddleNotDone, Budget::Riddle),
+        (Fault::AmbiguousDone, Budget::Ambiguous),
+        (Fault::AmbiguousNotDone, Budget::Ambiguous),
     ];
     faults.into_iter().filter(|(_, budget)| state.may(*budget)).for_each(|(one, _)| fault(one));
 }

@@ -182,7 +182,7 @@ impl Model {
             attempts,
             acked: 0,
             forced: [0; FACTS],
-            pardoned: [0; FACTS],
+            duplicates_accepted: [0; FACTS],
             rearms: 0,
             granted: [0; SLOTS],
             routed: !self.scenario.unrouted,

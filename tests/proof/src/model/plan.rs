@@ -31,10 +31,9 @@ impl World {
 
     /// A record that was claimed as one event, and that the catalog reads several out of.
     fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
-        let endpoint = EndpointId::parse(record.key.parts().0).expect("a valid endpoint id");
-        let is_own = |event: &ChildEvent| record.key == RecordKey::event(&endpoint, &event.event_id);
+        let is_own = |event: &ChildEvent| record.key == event.key;
         let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
-        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &event.event_id, domain));
+        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, event.key.parts().1, domain));
         Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
     }
 
@@ -78,8 +77,9 @@ fn draft() -> EffectDraft {
 /// The events of a body: one for each character.
 pub(super) fn events(record: &Record) -> Vec<ChildEvent> {
     let Some(body) = &record.body else { return Vec::new() };
+    let endpoint = EndpointId::parse(record.key.parts().0).expect("a valid endpoint id");
     let event = |byte: &u8| ChildEvent {
-        event_id: char::from(*byte).to_string(),
+        key: RecordKey::event(&endpoint, char::from(*byte).encode_utf8(&mut [0; 4])),
         event_type: "t".to_owned(),
         body: vec![*byte],
         sha256: [*byte; 32],

@@ -28,7 +28,7 @@ pub enum Rule {
     /// A5, A6: expiry, due entry, body, outcome and reason fit the status.
     Record,
     /// A7: no item without status, claim and version.
-    Ghost,
+    NoRecord,
     /// A8: the claim never changes, and the generation never falls.
     Identity,
     /// No other edge of the state machine exists.
@@ -79,7 +79,7 @@ impl Rule {
         Self::Unapplied,
         Self::DeadYetApplied,
         Self::Record,
-        Self::Ghost,
+        Self::NoRecord,
         Self::Identity,
         Self::Edge,
         Self::Attempts,
@@ -116,7 +116,7 @@ impl fmt::Display for Rule {
             Self::Unapplied => "A3 processed without its effect",
             Self::DeadYetApplied => "A4 dead although applied",
             Self::Record => "A5/A6 a record does not fit its status",
-            Self::Ghost => "A7 an item that is no record",
+            Self::NoRecord => "A7 an item that is no record",
             Self::Identity => "A8 a claim changed or a generation fell",
             Self::Edge => "an edge that does not exist",
             Self::Attempts => "attempts fell",
@@ -159,7 +159,7 @@ impl Model {
         }
         let domain = world.domains.view(state.domain);
         for fact in 0..FACTS {
-            if domain.effects[fact] > 1 + state.forced[fact] + state.pardoned[fact] {
+            if domain.effects[fact] > 1 + state.forced[fact] + state.duplicates_accepted[fact] {
                 return Some(Rule::Doubled);
             }
         }
@@ -181,7 +181,7 @@ impl Model {
 
     fn broken_by_record(&self, world: &World, state: &State, slot: usize) -> Option<Rule> {
         let view = world.item(state.items[slot])?;
-        let Some(record) = &view.record else { return Some(Rule::Ghost) };
+        let Some(record) = &view.record else { return Some(Rule::NoRecord) };
         if view.invalid {
             return Some(Rule::Record);
         }
@@ -225,7 +225,7 @@ impl Model {
             Budget::Away,
             Budget::Busy,
             Budget::Retry,
-            Budget::Pardon,
+            Budget::Accept,
             Budget::Force,
         ];
         reasons.into_iter().map(|budget| self.used(state, budget)).sum()

@@ -57,7 +57,7 @@ pub enum Budget {
     /// An operator retries.
     Retry,
     /// An operator retries and accepts a second effect.
-    Pardon,
+    Accept,
     /// An operator forces.
     Force,
     /// An operator discards.
@@ -71,7 +71,7 @@ pub enum Budget {
     /// A callee refuses.
     Reject,
     /// A callee's answer leaves open whether it did anything, and no repeat can tell.
-    Riddle,
+    Ambiguous,
     /// The document of the destination is edited.
     Edit,
 }
@@ -95,14 +95,14 @@ impl Budget {
         Self::Tick,
         Self::Relay,
         Self::Retry,
-        Self::Pardon,
+        Self::Accept,
         Self::Force,
         Self::Discard,
         Self::Redact,
         Self::Route,
         Self::Busy,
         Self::Reject,
-        Self::Riddle,
+        Self::Ambiguous,
         Self::Edit,
     ];
 
@@ -160,7 +160,7 @@ pub struct State {
     /// Accepted forces, per fact.
     pub forced: [u8; FACTS],
     /// Second effects that an operator accepted, per fact.
-    pub pardoned: [u8; FACTS],
+    pub duplicates_accepted: [u8; FACTS],
     /// Re-arms that relay runs have decided on since the clock moved. It stands for the random draw of each.
     pub rearms: u8,
     /// Re-sends that were granted by a re-arm and not yet used, per record.

@@ -16,7 +16,7 @@ use super::state::{FACTS, SLOTS};
 /// An item of the inbox table.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemView {
-    /// As a record; `None` for a ghost.
+    /// As a record; `None` for what is no record.
     pub(crate) record: Option<Record>,
     /// The protocol's own invariant does not hold.
     pub(crate) invalid: bool,

@@ -158,7 +158,7 @@ fn endings() -> Vec<Mutant> {
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
                 if let Called::Unclear { .. } = called { *called = Called::NotDone { retry_after: None }; }
             })), ..NOTHING };
-        "riddle-counts-as-refused", "D6: an answer that leaves it open is no refusal", &["at most once: answers"],
+        "ambiguous-counts-as-refused", "D6: an answer that leaves it open is no refusal", &["at most once: answers"],
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
                 if let Called::Unknown { .. } = called { *called = Called::Refused { status: None }; }
             })), ..NOTHING };
@@ -248,7 +248,7 @@ fn second_nets() -> Vec<Mutant> {
             rewrite!(Dispatcher, GUARD, any_status);
         "guard-any-attempts", "D4: the guard requires the count that was read", &["keyed: crashes and zombies"],
             "second net: it changes only with the pass", rewrite!(Dispatcher, GUARD, any_attempts);
-        "riddle-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
+        "ambiguous-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
             "cost: a repeat that cannot help",
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
                 if let Called::Unknown { .. } = called { *called = Called::Unclear { retry_after: None }; }

@@ -88,7 +88,7 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     for (fact, effects) in state.effects.clone() {
         if !known.contains(&fact) && fact_violation(&effects, &(0..=0)).is_some() {
             verdict.unexpected += 1;
-            state.broken(Rule::Ghost, &fact);
+            state.broken(Rule::NoRecord, &fact);
         }
     }
     state.check_totals();
@@ -146,7 +146,7 @@ impl FinalState {
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
                 Ok(record) if record.effect.is_some() => state.check_effect(&record, &inner.callees),
                 Ok(record) => state.check_record(&record, &owners, inner.config.unrouted.is_some()),
-                Err(_) => state.broken(Rule::Ghost, key),
+                Err(_) => state.broken(Rule::NoRecord, key),
             }
         }
         state

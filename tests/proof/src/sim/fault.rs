@@ -1,5 +1,7 @@
 //! Which calls of a day meet which fault.
 
+use std::fmt;
+
 use hookonce_protocol::purpose::Purpose;
 
 use super::rng::Rng;
@@ -33,13 +35,46 @@ pub enum Side {
     Handler,
 }
 
+/// What a remote call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallPurpose {
+    /// One conditional write.
+    Write(Purpose),
+    /// A transaction.
+    Commit,
+    /// Anything else.
+    Other(&'static str),
+}
+
+impl From<Purpose> for CallPurpose {
+    fn from(purpose: Purpose) -> Self {
+        Self::Write(purpose)
+    }
+}
+
+impl From<&'static str> for CallPurpose {
+    fn from(name: &'static str) -> Self {
+        Self::Other(name)
+    }
+}
+
+impl fmt::Display for CallPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Write(purpose) => purpose.as_str(),
+            Self::Commit => "commit",
+            Self::Other(name) => name,
+        })
+    }
+}
+
 /// One remote call of a function, as the grid names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallEdge {
     /// Who calls.
     pub role: Role,
     /// What for.
-    pub purpose: &'static str,
+    pub purpose: CallPurpose,
     /// Whether the call changes anything. If not, a lost reply is the same as a refusal.
     pub changes: bool,
     /// Which side it goes to.
@@ -51,8 +86,8 @@ impl CallEdge {
     pub fn can_meet(&self, fault: Fault) -> bool {
         match fault {
             // Only a single write is repeated or refused for good, and only a write meets a transaction.
-            Fault::Repeated | Fault::Invalid => Purpose::parse(self.purpose).is_some(),
-            Fault::Conflict => self.purpose == COMMIT || Purpose::parse(self.purpose).is_some(),
+            Fault::Repeated | Fault::Invalid => matches!(self.purpose, CallPurpose::Write(_)),
+            Fault::Conflict => !matches!(self.purpose, CallPurpose::Other(_)),
             // A read whose reply is lost or late counts as refused.
             Fault::ReplyLost | Fault::Late => self.changes,
             _ => true,
@@ -62,9 +97,6 @@ impl CallEdge {
 
 /// Writes that are so seldom that at the usual rates most faults would never meet them, not in ten thousand days.
 const SELDOM: [Purpose; 2] = [Purpose::ClaimDead, Purpose::Quarantine];
-
-/// What a transaction is for, where a single write has its purpose.
-pub const COMMIT: &str = "commit";
 
 /// A span in which a side refuses every call.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +154,7 @@ impl FaultPlan {
             }
             Self::Random(rates) => rates,
         };
-        let seldom = Purpose::parse(edge.purpose).is_some_and(|purpose| SELDOM.contains(&purpose));
+        let seldom = matches!(edge.purpose, CallPurpose::Write(purpose) if SELDOM.contains(&purpose));
         if seldom && rates.strike() && rng.chance(5_000) {
             return Some(rng.pick(&GRID));
         }

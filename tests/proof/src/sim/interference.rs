@@ -34,9 +34,9 @@ const DEAD_LETTERS_MAX: usize = 4;
 /// Boxed, because what it does includes writes, too.
 pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
     Box::pin(async move {
-        let Some(wish) = wish(world, about_to) else { return };
+        let Some(chosen) = chosen(world, about_to) else { return };
         let Some(key) = RecordKey::parse(about_to.key.as_str()) else { return };
-        match wish {
+        match chosen {
             0 => work(world, &key).await,
             1 => die(world, &key).await,
             2 => {
@@ -68,7 +68,7 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
     })
 }
 
-fn wish(world: &World, about_to: &Write) -> Option<usize> {
+fn chosen(world: &World, about_to: &Write) -> Option<usize> {
     let mut inner = world.lock();
     let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.interference };
     (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(9))

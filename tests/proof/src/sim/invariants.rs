@@ -139,7 +139,7 @@ impl InvariantChecker {
         let Some(record) = after.and_then(|view| view.record) else { return };
         // The fact of an effect was applied with its commit.
         let own = record.effect.is_none();
-        if own && (edge.forced || edge.pardoned) {
+        if own && (edge.forced || edge.duplicates_accepted) {
             for fact in facts_of(&record) {
                 *self.granted.entry(fact).or_default() += 1;
             }

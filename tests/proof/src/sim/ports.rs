@@ -21,7 +21,7 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
 use super::answers::Answers;
-use super::fault::{COMMIT, CallEdge, Side};
+use super::fault::{CallEdge, CallPurpose, Side};
 use super::interference::interfere;
 use super::sqs::Lane;
 use super::tables::NotWritten;
@@ -200,15 +200,15 @@ impl Ports {
                 | Fault::DestinationAway
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
-                | Fault::RiddleDone
-                | Fault::RiddleNotDone
+                | Fault::AmbiguousDone
+                | Fault::AmbiguousNotDone
                 | Fault::FalseSuccess),
             ) => unreachable!("the simulator does not inject {fault:?}"),
         }
     }
 
-    pub(super) fn edge(&self, purpose: &'static str, changes: bool, side: Side) -> CallEdge {
-        CallEdge { role: self.role, purpose, changes, side }
+    pub(super) fn edge(&self, purpose: impl Into<CallPurpose>, changes: bool, side: Side) -> CallEdge {
+        CallEdge { role: self.role, purpose: purpose.into(), changes, side }
     }
 
     /// The call as the machine made it, because the driver splits some calls.
@@ -387,7 +387,7 @@ impl Store for Ports {
             self.saw("plan -> no handler"); // Only such a plan makes such a mark.
         }
         self.let_others_in(&carried).await;
-        let edge = self.edge(purpose.as_str(), true, Side::Store);
+        let edge = self.edge(purpose, true, Side::Store);
         let (role, release) = (self.role, self.release);
         let carried = self.dressed(carried);
         let effect = move |inner: &mut Inner, now: i64| carry_out(inner, now, role, release, &carried);
@@ -429,7 +429,7 @@ impl Store for Ports {
         if let Some(record) = writes.first() {
             self.let_others_in(record).await;
         }
-        let edge = self.edge(COMMIT, true, Side::Store);
+        let edge = self.edge(CallPurpose::Commit, true, Side::Store);
         let answers = Answers { conflict: Some(conflict), ..Answers::only(Committed::Unavailable) };
         let committed = self.call(edge, answers, effect).await;
         self.note_reply(&call, Reply::Committed(committed)).committed()

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
 use hookonce_protocol::effect::EffectDraft;
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
@@ -204,8 +204,7 @@ impl Drill {
         if envelope.status != Status::Processed {
             return Ok(Finding::WouldApply);
         }
-        let Ok(endpoint) = EndpointId::parse(envelope.key.parts().0) else { return Ok(Finding::Skipped) };
-        let keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+        let keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
         for (key, found) in keys.iter().zip(self.store.read_heads(&keys).await) {
             match found.map_err(|_| store_unavailable())? {
                 Found::Record(_) | Found::Unreadable(_) => {}

@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders::{self, Wish};
+use crate::orders::{self, OrderKind};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -17,13 +17,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let wish = Wish {
+    let kind = OrderKind {
         operation: Operation::Redact,
         accept_duplicate: false,
         accept_other_body: false,
         scan: Some(arguments.scan),
     };
-    let exit = Box::pin(orders::run(arguments.order, wish)).await?;
+    let exit = Box::pin(orders::run(arguments.order, kind)).await?;
     output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
     output::note(
         "hookonce logs no body. An event's effects are redacted with it; the events of a batch are not: redact them too",

@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders::{self, Wish};
+use crate::orders::{self, OrderKind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -26,6 +26,6 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let operation = if arguments.force { Operation::Force } else { Operation::Retry };
     let Arguments { accept_duplicate, accept_other_body, .. } = arguments;
-    let wish = Wish { operation, accept_duplicate, accept_other_body, scan: None };
-    Box::pin(orders::run(arguments.order, wish)).await
+    let kind = OrderKind { operation, accept_duplicate, accept_other_body, scan: None };
+    Box::pin(orders::run(arguments.order, kind)).await
 }

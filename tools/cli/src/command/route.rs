@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 #[cfg(feature = "aws")]
 use error_reporter::Report;
-use hookonce_protocol::key::{DomainKey, EndpointId, RecordKey, Tenant};
+use hookonce_protocol::key::{DomainKey, EndpointId, Tenant};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
@@ -240,7 +240,7 @@ fn event(
 ) -> Event {
     Event {
         version: EVENT_VERSION,
-        record: RecordKey::delivery(endpoint, part.key.as_str()),
+        record: part.key.record_key(endpoint),
         endpoint: endpoint.clone(),
         tenant: tenant.clone(),
         provider: provider.id().to_owned(),

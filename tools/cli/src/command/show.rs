@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
-use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
@@ -306,9 +306,7 @@ async fn children(
     envelope: &Record,
 ) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
     let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
-    let (endpoint, _) = envelope.key.parts();
-    let Ok(endpoint) = EndpointId::parse(endpoint) else { return Ok(Vec::new()) };
-    let mut keys: Vec<_> = events.iter().map(|event| RecordKey::event(&endpoint, &event.event_id)).collect();
+    let mut keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
     if envelope.key.kind() != RecordKind::Envelope && keys.len() == 1 {
         return Ok(Vec::new());
     }

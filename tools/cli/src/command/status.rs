@@ -446,7 +446,7 @@ fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
     };
     json!({
         "caller": aws.caller.as_ref().ok(),
-        "version": aws.version.as_ref().ok().and_then(Option::as_ref),
+        "version": aws.version.as_ref().ok(),
         "alarms": watch.map(alarms),
         "alarms_mute": watch.map(|watch| &watch.alarms.mute),
         "relay_ran_ago_ms": watch.and_then(|watch| watch.relay_ran_at).map(|at| now.0 - at.0),
@@ -461,7 +461,7 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
     let ran = watch.map(|watch| {
         watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
     });
-    let version = aws.version.clone().ok().flatten();
+    let version = aws.version.clone().ok();
     let differs = version.as_deref() != Some(OWN_VERSION);
     let note = if differs { format!("this command is {OWN_VERSION}") } else { String::new() };
     let alarms = watch.map(|watch| &watch.alarms);

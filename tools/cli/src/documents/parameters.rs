@@ -23,7 +23,7 @@ use tokio::time::MissedTickBehavior;
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::account::{refused, signed_in};
 use crate::failure::Failure;
-use crate::outputs::{DEPLOY_AGAIN, Outputs};
+use crate::outputs::Outputs;
 
 /// How long one call may take, with its retries. Throttled calls wait and come again.
 const CALL_MAX: Millis = Millis::seconds(60);
@@ -71,16 +71,7 @@ impl<I: DocumentId> Parameters<I> {
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     pub(crate) async fn open(stack: &str) -> Result<Self, Failure> {
         let config = signed_in().await?;
-        let outputs = Outputs::of(&config, stack).await?;
-        let Some(key) = outputs.endpoint_key else {
-            return Err(Failure::usage(
-                format!(
-                    "this stack does not say which key encrypts its {}: its template is older than this command",
-                    I::FOLDER
-                ),
-                DEPLOY_AGAIN,
-            ));
-        };
+        let key = Outputs::of(&config, stack).await?.endpoint_key;
         Ok(Self {
             client: client(&config),
             stack: stack.to_owned(),

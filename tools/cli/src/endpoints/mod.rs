@@ -96,12 +96,7 @@ impl Place {
         match &self.stack {
             None => Ok(format!("{}/webhooks/", self.folder.running()?.url)),
             #[cfg(feature = "aws")]
-            Some(stack) => Outputs::of(&signed_in().await?, stack).await?.webhook_url.ok_or_else(|| {
-                Failure::usage(
-                    format!("the stack {stack} does not say at which address its endpoints are"),
-                    "pass --url with the output WebhookUrl and the endpoint's id, or deploy the stack again from this release's template.yaml",
-                )
-            }),
+            Some(stack) => Ok(Outputs::of(&signed_in().await?, stack).await?.webhook_url),
             #[cfg(not(feature = "aws"))]
             Some(_) => Err(without_aws()),
         }

@@ -266,7 +266,7 @@ fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
 }
 
 #[test]
-fn a_stack_of_an_earlier_template_says_what_to_do() {
+fn outputs_that_lack_a_part_say_what_to_do() {
     let aws = Aws::with_stack(r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#);
     let stack = Deployed { aws, workspace: Workspace::new() };
     let added = stack.run(&["add", "shop", "--provider", "stripe"]);

@@ -246,7 +246,7 @@ fn deliveries() -> Vec<Scenario> {
             .with("retry force discard fail poison duplicate late crash"),
         Scenario::new("two forces", vec![single(1)]).with("force*2 duplicate*2 late refuse fail relay"),
         Scenario::new("operators and dead letters", vec![single(1)])
-            .with("retry pardon discard redrive*2 fail duplicate lose"),
+            .with("retry accept discard redrive*2 fail duplicate lose"),
         Scenario::new("stale reads", vec![single(2)]).with("stale*2 refuse*2 lose tick relay"),
         Scenario::new("dead letters never tried", vec![single(1)]).with("redrive*4 crash refuse late duplicate tick"),
         Scenario::new("dead letters, copies", vec![single(1)]).with("redrive*4 duplicate refuse fail tick"),
@@ -300,7 +300,7 @@ fn horizons() -> Vec<Scenario> {
         Scenario::new("late delivery after force", vec![single(2)]).with("force tick*3 duplicate late refuse").far(),
         Scenario::new("one fact, far apart", vec![single(1), other("a")]).with("tick*6 lose*3 duplicate").far(),
         Scenario::new("operators over the horizon", vec![single(1)])
-            .with("retry pardon discard poison tick*4 duplicate lose relay")
+            .with("retry accept discard poison tick*4 duplicate lose relay")
             .far(),
     ]
 }

@@ -21,7 +21,7 @@ use crate::command::endpoint::some;
 use crate::endpoints::{Listing, Place};
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{DEPLOY_AGAIN, Outputs};
+use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms};
 
 /// The release of this command.
@@ -83,13 +83,7 @@ pub(super) fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result
 
 /// Whether the template belongs to this release.
 fn complete(outputs: &Outputs, region: &str) -> Result<String, Failure> {
-    let version = outputs.version.as_deref().unwrap_or("an earlier release");
-    if outputs.timing().is_none() || outputs.endpoint_key.is_none() {
-        return Err(Failure::usage(
-            format!("the stack in {region} is of {version}, and lacks what orders need"),
-            DEPLOY_AGAIN,
-        ));
-    }
+    let version = &outputs.version;
     if version == OWN_VERSION {
         return Ok(format!("release {version} in {region}"));
     }

@@ -102,15 +102,15 @@ impl Injector for Replies {
     }
 }
 
-/// A run, while it is played.
-pub(crate) struct Stage {
+/// A run, while it runs.
+pub(crate) struct Run {
     pub(crate) harness: Harness,
-    pub(crate) transcript: Mutex<Vec<String>>,
+    pub(crate) log: Mutex<Vec<String>>,
     pub(crate) replies: Arc<Replies>,
     proxies: [Proxy; 2],
 }
 
-impl Stage {
+impl Run {
     pub(crate) async fn new(interference: Interference) -> Self {
         let mut harness = Harness::with(counting).await;
         let replies = Arc::new(Replies { interference, calls: Mutex::default(), struck: Mutex::default() });
@@ -127,7 +127,7 @@ impl Stage {
         routes.put(&json!({ "version": 1, "otherwise": "builtin", "routes": [route, forward] }));
         harness.destinations.put("crm", &keyed(24));
         harness.routes = Some(routes);
-        Self { harness, transcript: Mutex::default(), replies, proxies }
+        Self { harness, log: Mutex::default(), replies, proxies }
     }
 
     /// Notes what a step answered, and everything that can be seen after it.
@@ -143,9 +143,9 @@ impl Stage {
         let waits = stack.messages().await > 0;
         let dead = self.harness.metric("record_dead");
         let seen = format!("{step}: {answer:?}, a hint waits: {waits}, deaths told: {dead}");
-        let mut transcript = self.transcript.lock().unwrap();
-        transcript.push(seen);
-        transcript.extend(items.into_iter().map(|item| format!("after {step}: {item}")));
+        let mut log = self.log.lock().unwrap();
+        log.push(seen);
+        log.extend(items.into_iter().map(|item| format!("after {step}: {item}")));
     }
 
     /// Everything that is wrong with the tables at the end, where these facts must have been applied once each, except
