@@ -10,9 +10,9 @@ use hookonce_protocol::operator;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::Ambient as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{count_at_once, count_in_two_rounds, harness};
+use super::{count_at_once, count_in_two_rounds, fact, harness, key};
 use crate::support::counting::{count, counted, counted_fact};
 use crate::support::logs::Logs;
 use crate::support::remote::Reaction;
@@ -160,35 +160,63 @@ async fn a_handler_that_is_older_than_its_worker_is_waited_for_and_counts_no_att
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
+const TYPES: [&str; 4] = ["count.odd", "count.greedy", "count.even", "local.even"];
+
+/// What no further attempt can change.
+fn asks_for_too_much(request: &Value) -> Value {
+    let reads: Vec<_> = (0..=100).map(|number| json!({ "key": key(&number.to_string()) })).collect();
+    json!({ "fact": fact(request), "reads": reads })
+}
+
 /// Events of the same handler that it can read go on meanwhile, and so do those of others.
 #[tokio::test]
-async fn nonsense_harms_only_its_own_records_and_replay_mends_them() {
+async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them() {
     let mended = Arc::new(AtomicBool::new(false));
     let is_mended = Arc::clone(&mended);
     let (harness, _) = harness(move |request| {
-        let nonsense = request["event"]["type"] == "count.odd" && !is_mended.load(Ordering::SeqCst);
-        if nonsense { Reaction::Answers(json!({ "done": true })) } else { Reaction::Answers(count_at_once(request)) }
+        let nonsense = !is_mended.load(Ordering::SeqCst);
+        Reaction::Answers(match request["event"]["type"].as_str() {
+            Some("count.odd") if nonsense => json!({ "done": true }),
+            Some("count.greedy") if nonsense => asks_for_too_much(request),
+            _ => count_at_once(request),
+        })
     })
     .await;
-    harness.deliver(&counted("msg_odd", "count.odd", "odd")).await;
-    harness.deliver(&counted("msg_even", "count.even", "even")).await;
-    harness.deliver(&counted("msg_local", "local.even", "local")).await;
     let logs = Logs::catch("warn");
-    harness.settle().await;
+    let minutes: Vec<_> = (0..60).step_by(5).collect();
+    for minute in &minutes {
+        for event_type in TYPES {
+            let fact = format!("{event_type}-{minute}");
+            harness.deliver(&counted(&format!("msg_{fact}"), event_type, &fact)).await;
+        }
+        harness.redeliver().await;
+        harness.relay().await;
+        harness.work().await;
+        let tables = harness.tables().await;
+        for event_type in ["count.even", "local.even"] {
+            let record = tables.record(&format!("#msg_{event_type}-{minute}"));
+            assert_eq!(record.outcome, Some(Outcome::Applied), "{record:?}");
+        }
+        harness.clock.advance(Millis::minutes(5));
+    }
     let told = logs.take();
     assert!(told.contains("is not an object with `request` and known fields only") && !told.contains("done"), "{told}");
-    let tables = harness.tables().await;
-    for id in ["#msg_even", "#msg_local"] {
-        assert_eq!(tables.record(id).outcome, Some(Outcome::Applied), "{id}");
-    }
-    let dead = tables.record("#msg_odd");
-    assert_eq!((dead.status, dead.last_error.as_deref()), (Status::Dead, Some("HANDLER_ANSWER_MALFORMED")));
+
     mended.store(true, Ordering::SeqCst);
-    let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
-    assert_eq!(harness.operate(&retry).await, Written::Applied);
+    let tables = harness.tables().await;
+    for minute in &minutes {
+        let waits = tables.record(&format!("#msg_count.odd-{minute}"));
+        assert_eq!((waits.status, waits.last_error.as_deref()), (Status::Pending, Some("HANDLER_ANSWER_MALFORMED")));
+        let dead = tables.record(&format!("#msg_count.greedy-{minute}"));
+        assert_eq!((dead.status, dead.last_error.as_deref()), (Status::Dead, Some("HANDLER_ASKED_TOO_MUCH")));
+        let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
+        assert_eq!(harness.operate(&retry).await, Written::Applied);
+    }
     harness.relay().await;
     harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&["odd", "even", "local"].map(counted_fact)), Verdict::applied(3));
+    let facts = |minute| TYPES.map(|event_type| counted_fact(&format!("{event_type}-{minute}")));
+    let facts: Vec<_> = minutes.iter().flat_map(facts).collect();
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
 }
 
 /// The fast ones are committed while the slow one has not answered; nothing waits for the batch.
