@@ -21,7 +21,7 @@ use crate::process::{Background, Outcome, output, read, run, signal, succeeds, w
 const DYNAMODB_LOCAL: (&str, &str, &str) = ("software.amazon.dynamodb", "DynamoDBLocal", "3.1.0");
 const ELASTICMQ: (&str, &str, &str) = ("org.elasticmq", "elasticmq-server_2.13", "1.7.1");
 /// Where DynamoDB Local and ElasticMQ listen.
-const DYNAMODB_PORT: u16 = 8_000;
+pub(crate) const DYNAMODB_PORT: u16 = 8_000;
 const SQS_PORT: u16 = 9_324;
 /// An address in the servers' network that is not loopback's. A function calls no destination on loopback.
 pub(crate) const PRIVATE_ADDRESS: &str = "10.0.0.1";

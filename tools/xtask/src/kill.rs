@@ -3,6 +3,9 @@
 //!
 //! `hookonce dev --binaries` plays Lambda: it invokes each process, and starts another one when one is killed.
 //! `hookonce demo --url` plays the providers, which retry what was not answered.
+//!
+//! With handlers in another language, some of their calls take longer than the worker waits, and no two calls answer with
+//! the same plan. Of the plans that were answered for a fact, the domain table must hold exactly one.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -13,7 +16,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Deserialize;
 
+use crate::answers::{Answers, committed};
 use crate::backends::{Running, Servers};
+use crate::domain;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
     wait_for, write,
@@ -21,6 +26,8 @@ use crate::process::{
 
 const DATA: &str = "target/kill-test";
 const PORT: u16 = 9_100;
+/// What the handlers note, below the data folder.
+const ANSWERS: &str = "answers.jsonl";
 /// Runs of deliveries until the kills are done.
 const RUNS_MAX: u64 = 10;
 /// Between two kills.
@@ -74,13 +81,29 @@ impl Language {
         }
     }
 
+    /// The command that runs a sample handler which is slow now and then, and plans differently at each call.
+    fn troubled(self, handler: &str) -> String {
+        let noted = format!("HANDLER={handler} ANSWERS={DATA}/{ANSWERS}");
+        match self {
+            Self::Python => {
+                let path = "PYTHONPATH=clients/python/src:clients/python/examples:tools/xtask/src";
+                format!("env {noted} {path} python3 -m hookonce.runtime troubled.lambda_handler")
+            }
+            Self::Typescript => {
+                format!(
+                    "env {noted} node clients/typescript/dist/src/runtime.js tools/xtask/src/troubled.lambdaHandler"
+                )
+            }
+        }
+    }
+
     /// Writes the routes to the handlers, and returns the options that run them.
     fn prepare(self) -> Outcome<Vec<String>> {
         if self == Self::Typescript && !Path::new("clients/typescript/dist").exists() {
             return Err("scripts/check clients builds the handlers; run it first".to_owned());
         }
         write(&data("routes.json"), routes(|handler| handler))?;
-        let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.command(handler));
+        let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.troubled(handler));
         let options = HANDLERS.map(option).into_iter().chain(["--handler-watch=clients/python/src".to_owned()]);
         Ok(options.collect())
     }
@@ -98,12 +121,12 @@ pub(crate) fn routes(function: impl Fn(&'static str) -> &'static str) -> String 
 }
 
 /// Kills at least this many processes while deliveries run.
-pub(crate) fn test(long: bool, handlers: Option<Language>) -> Outcome<bool> {
+pub(crate) fn test(long: bool, language: Option<Language>) -> Outcome<bool> {
     let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
     build_functions()?;
-    let handlers = handlers.map_or(Ok(Vec::new()), Language::prepare)?;
+    let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
     let servers = Servers::start(false)?;
     let mut dev = servers.command(&hookonce);
     dev.args(["dev", "--data", DATA, "--binaries"])
@@ -127,8 +150,20 @@ pub(crate) fn test(long: bool, handlers: Option<Language>) -> Outcome<bool> {
         held.unwrap_or_else(|| Err(format!("only {killed:?} of {kills} kills in {RUNS_MAX} runs; see {DATA}/dev.log")))
     })?;
     let (kills, Figures { events, lost, doubled }) = (killed.into_inner(), figures);
-    println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}}}");
-    Ok(held)
+    let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&servers, events))?;
+    println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}");
+    Ok(held && planned)
+}
+
+/// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong, or if no
+/// answer was late or differed: then the run has shown nothing.
+fn compare(servers: &Running, events: u64) -> Outcome<(bool, String)> {
+    let committed = committed(&domain::items(servers, Path::new(DATA))?);
+    let answers = Answers::noted(&data(ANSWERS))?;
+    let (late, differing) = (answers.late, answers.differing());
+    let violations = answers.violations(&committed) as u64 + events.abs_diff(committed.len() as u64);
+    let figures = format!(",\"late\":{late},\"answered_differently\":{differing},\"violations\":{violations}");
+    Ok((violations == 0 && late > 0 && differing > 0, figures))
 }
 
 /// One run of deliveries. Returns whether every effect happened exactly once.

@@ -6,8 +6,10 @@
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line program")]
 
+mod answers;
 mod away;
 mod backends;
+mod domain;
 mod effects;
 mod emulator;
 mod guide;
