@@ -310,6 +310,7 @@ fn a_hand_over_is_at_least_once_and_has_nothing_of_a_url() {
             ("headers", json!({"a": "b"})),
             ("content_type", json!("text/plain")),
             ("standard_webhooks_secret", json!(SECRET)),
+            ("done_statuses", json!([409])),
             ("retry_statuses", json!([409])),
             ("not_done_statuses", json!([429])),
             ("success_json", json!({"pointer": "/ok", "equals": true})),

@@ -110,9 +110,9 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
     let unclear = left(&an_effect(), keyed, UNCLEAR, START);
     let done = left(&unclear, keyed, already, later(Millis::minutes(1)));
     assert_eq!((done.outcome, part(&done).status_code), (Some(Outcome::Delivered), Some(409)));
-    // Nobody can tell what was called before a person accepted one more call.
+    // The person who accepted another call has seen that nothing was done. The same answer must not say the opposite.
     let accepted = after(&retry(&first, true, &Timing::standard(), at(START)).unwrap(), &first);
-    assert_eq!(left(&accepted, keyed, already, START).outcome, Some(Outcome::Delivered));
+    assert_eq!(left(&accepted, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
 }
 
 /// Another call could do it a second time, and would be answered alike.

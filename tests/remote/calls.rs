@@ -1,7 +1,7 @@
 //! Calls: their time, in virtual time, and what the adapters make of each answer on the wire.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Failure, Planned};
@@ -72,7 +72,7 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
 
 /// A handler that hangs would otherwise hold every worker for as long as it has events.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_hangs_several_times_in_a_row_rests_and_counts_as_away() {
+async fn a_handler_that_hangs_several_times_in_a_row_rests() {
     let hang = Arc::new(AtomicBool::new(true));
     let hangs = Arc::clone(&hang);
     let handlers = FakeHandlers::new(move |request| {
@@ -84,15 +84,30 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests_and_counts_as_away() 
         assert!(matches!(planned_by(&parts, EpochMs(0), long).await, (Planned::Failed(_), 1)));
     }
     let (rested, began) = (EpochMs(0).plus(REST_MIN), Instant::now());
-    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::HandlerAway, 0));
+    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::Unavailable, 0));
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for it");
     assert!(matches!(planned_by(&parts, rested, long).await, (Planned::Failed(_), 1)), "it is tried again");
-    assert_eq!(planned_by(&parts, rested, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
+    assert_eq!(planned_by(&parts, rested, long).await, (Planned::Unavailable, 0), "one more failure is enough");
     hang.store(false, Ordering::SeqCst);
     let later = rested.plus(REST_MIN);
     for _ in 0..2 {
         assert!(matches!(planned_by(&parts, later, long).await, (Planned::Plan(_), 1)));
     }
+}
+
+/// Its calls that hang use up its concurrency, so others are throttled at once.
+#[tokio::test(start_paused = true)]
+async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {
+    let calls = AtomicU32::new(0);
+    let handlers = FakeHandlers::new(move |request| match calls.fetch_add(1, Ordering::SeqCst) {
+        1 => Reaction::Away,
+        _ => Reaction::Slow(Duration::from_hours(1), count_at_once(request)),
+    });
+    let (parts, long) = (worker(&handlers), Duration::from_mins(1));
+    for _ in 0..=FAILURES_MAX {
+        assert_eq!(planned_by(&parts, EpochMs(0), long).await.1, 1);
+    }
+    assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::Unavailable, 0));
 }
 
 /// What a call became, in a word.

@@ -48,6 +48,10 @@ fn of_queue(template: &Template, queue: &str, users: &[&str]) -> Vec<String> {
         ("is larger than SQS takes", document.to_string().len() <= BYTES_MAX),
         ("allows calls without TLS", condition("Bool", "aws:SecureTransport") == Some(json!("false"))),
         ("lets others than the functions in", condition("ArnNotEquals", "aws:PrincipalArn") == Some(json!(users))),
+        (
+            "lets the dispatcher send",
+            queue != "EffectsQueue" || statements.iter().any(keeps_the_dispatcher_from_sending),
+        ),
         ("stops what SQS does itself", condition("Null", "aws:PrincipalArn") == Some(json!("false"))),
     ];
     rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{policy} {what}")).collect()
@@ -55,6 +59,14 @@ fn of_queue(template: &Template, queue: &str, users: &[&str]) -> Vec<String> {
 
 fn actions(statement: &Value) -> usize {
     statement["Action"].as_array().map_or(1, Vec::len)
+}
+
+/// What may send to other queues must not send hints, which are believed.
+fn keeps_the_dispatcher_from_sending(statement: &Value) -> bool {
+    statement["Effect"] == "Deny"
+        && statement["Principal"] == "*"
+        && statement["Action"] == "sqs:SendMessage"
+        && statement["Condition"] == json!({ "ArnEquals": { "aws:PrincipalArn": "DispatcherRole.Arn" } })
 }
 
 fn denies_every_move(statement: &Value) -> bool {
@@ -71,6 +83,9 @@ fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
     let tls = "Resource: !GetAtt HintQueue.Arn\n            Condition: { Bool";
     let two = "Resource: [!GetAtt HintQueue.Arn, !GetAtt DeadLetterQueue.Arn]\n            Condition: { Bool";
     only(&findings(&changed(tls, two)), "HintQueuePolicy names another resource");
+    let dispatcher = "ArnEquals: { \"aws:PrincipalArn\": !GetAtt DispatcherRole.Arn }";
+    let other = "ArnEquals: { \"aws:PrincipalArn\": !GetAtt RelayRole.Arn }";
+    only(&findings(&changed(dispatcher, other)), "EffectsQueuePolicy lets the dispatcher send");
     let many = "sqs:PurgeQueue, sqs:AddPermission, sqs:RemovePermission, sqs:GetQueueUrl]";
     only(&findings(&changed("sqs:PurgeQueue]", many)), "HintQueuePolicy has more actions");
     only(&findings(&changed("                  - !GetAtt WorkerRole.Arn\n", "")), "lets others");

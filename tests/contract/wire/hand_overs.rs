@@ -235,6 +235,7 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
         named(400, "InvalidRequestContentException:http://internal.amazon.com/coral/", refused(400)),
         named(500, "ServiceException", UNCLEAR),
         Case::new("a 400 without a name", (400, "{}"), NOT_DONE, 1),
+        Case::new("a 408 of a proxy", (408, "<html>"), UNCLEAR, 1),
         Case::new("a 502 of a gateway", (502, "<html>"), UNCLEAR, 1),
         Case::new("a 503", (503, "{}"), UNCLEAR, 1),
         Case::new("a synchronous answer", (200, "{}"), UNCLEAR, 1),

@@ -292,11 +292,9 @@ impl Dispatcher {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         match called {
             Called::Done { status } => self.settle(call.effect, status, duration, moment),
-            // Only who was called before can have done it before. From a callee that nobody has called with this key, the
-            // answer says something else, or somebody else has called.
-            Called::AlreadyDone { status } if !call.is_first() => {
-                self.settle(call.effect, Some(status), duration, moment)
-            }
+            // Only who was called before can have done it before. From a callee that nobody has called since the commit, or
+            // since a person accepted one more call, the answer may say something else: that person knows what was done.
+            Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
             Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
             Called::Refused { .. } => {
                 let reason = if call.is_first() { DeadReason::Refused } else { DeadReason::UnknownOutcome };

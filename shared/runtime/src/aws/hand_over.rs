@@ -150,7 +150,8 @@ fn of_function(status: u16, code: Option<&str>) -> Called {
         (202, _) => Called::Done { status: Some(status) },
         (413 | 415, _) | (400, Some(EVENT_FAULT)) => Called::Refused { status: Some(status) },
         // Not permitted, missing, not ready, too many. With a 502, Lambda names why it cannot prepare the function: its key,
-        // its network, its code. A gateway on the way names nothing.
+        // its network, its code. A proxy on the way names nothing, and may have passed the call on.
+        (408, None) => UNCLEAR,
         (400..=499, _) | (502, Some(_)) => NOT_DONE,
         _ => UNCLEAR,
     }

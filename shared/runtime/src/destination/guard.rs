@@ -77,9 +77,10 @@ impl Lane {
     }
 }
 
-/// Who answers is there, whatever the answer says.
+/// Who answers is there, whatever the answer says. A call that could not be made says nothing.
 fn learn(health: &mut Health, called: &Called, moment: Moment) {
     match called {
+        Called::Refused { status: None } => {}
         Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
             health.succeeded()
         }

@@ -75,6 +75,7 @@ fn common(document: &DestinationDocument) -> Vec<DestinationFault> {
         ("headers", !document.headers.is_empty()),
         ("content_type", document.content_type.is_some()),
         ("standard_webhooks_secret", document.standard_webhooks_secret.is_some()),
+        ("done_statuses", document.done_statuses.is_some()),
         ("retry_statuses", document.retry_statuses.is_some()),
         ("not_done_statuses", document.not_done_statuses.is_some()),
         ("success_json", document.success_json.is_some()),

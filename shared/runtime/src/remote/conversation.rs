@@ -107,15 +107,22 @@ impl Conversation<'_> {
         let (target, record) = (&self.handling.target, &self.event.record);
         if self.handlers.rests(target, (self.calls.moment)().now) {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
-            return Err(Planned::HandlerAway);
+            return Err(Planned::Unavailable);
         }
         if !self.calls.budget.take() {
             return Err(Planned::Unavailable);
         }
         let began = Instant::now();
         let called = timeout(call_max(), caller.call(handler, bytes)).await;
-        let held = matches!(called, Err(_) | Ok(Err(CallError::Crashed(_)))) && began.elapsed() >= HELD_MIN;
-        self.handlers.learn(target, !held, (self.calls.moment)());
+        let held = began.elapsed() >= HELD_MIN;
+        match &called {
+            Err(_) | Ok(Err(CallError::Crashed(_))) if held => {
+                self.handlers.learn(target, false, (self.calls.moment)());
+            }
+            // Calls that still hang may use up its concurrency, so it says nothing about them.
+            Ok(Err(CallError::Away(_))) => {}
+            _ => self.handlers.learn(target, true, (self.calls.moment)()),
+        }
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),
             Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),

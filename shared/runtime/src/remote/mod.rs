@@ -139,7 +139,7 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
 }
 
 /// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody calls
-/// it, and it counts as away. Otherwise each batch with one of its events would hold a worker for seconds, and so the
+/// it, and its events wait, without an attempt. Otherwise each batch with one of its events would hold a worker for seconds, and so the
 /// events of every other handler.
 #[derive(Debug, Default)]
 pub struct RemoteHandlers {

@@ -12,7 +12,8 @@ pub(crate) struct Arguments {
     /// nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,
-    /// Retry also records whose effect may already have been applied (STALE). Check the business data first.
+    /// Retry also records whose effect may already have been applied (STALE, `UNKNOWN_OUTCOME`). Check the
+    /// business data, or ask the callee, first.
     #[arg(long)]
     accept_duplicate: bool,
     /// Also retry the records named by --key that hold a different body under a known id (`ID_COLLISION`). Compare both
