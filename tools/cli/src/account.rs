@@ -1,9 +1,18 @@
 //! The AWS account that the environment signs in to.
 
+use std::time::Duration;
+
 use aws_sdk_sts::error::ProvideErrorMetadata as _;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
+use hookonce_runtime::remote::Cause;
 
 use crate::failure::Failure;
 
@@ -52,6 +61,21 @@ pub(crate) async fn caller(config: &SdkConfig) -> Result<String, Failure> {
     let answer = aws_sdk_sts::Client::from_conf(own.build()).get_caller_identity().send().await;
     let answer = answer.map_err(|error| refused("sts:GetCallerIdentity", error.code(), &Report::new(&error)))?;
     Ok(answer.arn.unwrap_or_default())
+}
+
+/// Carries out a request of a service that is called without its SDK. The answer is read whole.
+///
+/// # Errors
+/// Why there is no answer.
+pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause> {
+    let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
+    let exchange = async {
+        let mut response = connector.call(request).await?;
+        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+        *response.body_mut() = SdkBody::from(ByteStream::new(body).collect().await?.into_bytes());
+        Ok(response)
+    };
+    tokio::time::timeout(Duration::from_millis(CALL_MAX.0.unsigned_abs()), exchange).await?
 }
 
 /// What a refused or failed call of this action means, by the error code of the service.

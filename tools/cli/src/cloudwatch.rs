@@ -1,24 +1,15 @@
 //! Two reads of CloudWatch.
 
-use std::time::Duration;
-
 use aws_config::SdkConfig;
-use aws_smithy_http_client::Connector;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::byte_stream::ByteStream;
 use error_reporter::Report;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::aws::SignedService;
 use hookonce_runtime::remote::Cause;
 use serde_json::Value;
 
-use crate::account::refused;
+use crate::account::{exchange, refused};
 use crate::failure::Failure;
-
-/// How long one call may take.
-const CALL_MAX: Duration = Duration::from_secs(20);
 
 const CLOUDWATCH: SignedService = SignedService { name: "monitoring", id: "CloudWatch" };
 
@@ -45,18 +36,10 @@ pub(crate) async fn call(config: &SdkConfig, operation: &str, input: &Value) -> 
     let action = format!("cloudwatch:{operation}");
     let broken = |cause: &dyn std::error::Error| refused(&action, None, &Report::new(cause));
     let request = signed(config, operation, input.to_string()).await.map_err(|error| broken(&*error))?;
-    let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
-    let exchange = async {
-        let response = connector.call(request).await?;
-        let date = response.headers().get("date").and_then(parse_date);
-        let is_success = response.status().is_success();
-        let bytes = ByteStream::new(response.into_body()).collect().await?.into_bytes();
-        Ok::<_, Cause>((is_success, date, bytes))
-    };
-    let exchanged = tokio::time::timeout(CALL_MAX, exchange).await.map_err(|late| broken(&late))?;
-    let (is_success, date, bytes) = exchanged.map_err(|error| broken(&*error))?;
-    let fields: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let outcome = if is_success { Ok(fields) } else { Err(refusal(&action, &fields)) };
+    let response = exchange(request).await.map_err(|error| broken(&*error))?;
+    let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
+    let date = response.headers().get("date").and_then(parse_date);
+    let outcome = if response.status().is_success() { Ok(fields) } else { Err(refusal(&action, &fields)) };
     Ok(Answer { outcome, date })
 }
 
@@ -70,7 +53,7 @@ fn refusal(action: &str, fields: &Value) -> Failure {
 async fn signed(config: &SdkConfig, operation: &str, body: String) -> Result<HttpRequest, Cause> {
     let target = format!("{INTERFACE}.{operation}");
     let headers = [("content-type", JSON), ("x-amz-target", target.as_str())];
-    CLOUDWATCH.post(config, "/", &headers, body.into_bytes()).await
+    CLOUDWATCH.request(config, "POST", "/", &headers, body.into_bytes()).await
 }
 
 /// Reads the `Date` header.

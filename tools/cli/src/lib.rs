@@ -27,6 +27,8 @@ mod failure;
 mod fixtures;
 mod handlers;
 mod interrupt;
+#[cfg(feature = "aws")]
+mod lambda;
 mod life;
 mod orders;
 mod output;
@@ -35,6 +37,7 @@ mod outputs;
 mod own_handlers;
 mod receiver;
 mod rehearsal;
+mod route_needs;
 mod route_set;
 mod samples;
 #[cfg(test)]

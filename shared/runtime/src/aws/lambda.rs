@@ -78,7 +78,8 @@ impl LambdaClient {
             Invocation::Event => "Event",
         };
         let headers = [("content-type", "application/json"), ("x-amz-invocation-type", kind)];
-        let request = LAMBDA.post(&self.config, &path, &headers, body).await.map_err(NotInvoked::Unsigned)?;
+        let request =
+            LAMBDA.request(&self.config, "POST", &path, &headers, body).await.map_err(NotInvoked::Unsigned)?;
         self.connector().call(request).await.map_err(NotInvoked::Unanswered)
     }
 }

@@ -24,14 +24,15 @@ pub struct SignedService {
 }
 
 impl SignedService {
-    /// A signed `POST` request to this path of the service, with these headers.
+    /// A signed request with this method to this path of the service, with these headers.
     ///
     /// # Errors
     /// Why it cannot be signed: the configuration has no region, there are no credentials, or it asks for a kind of address
     /// that is not known here.
-    pub async fn post(
+    pub async fn request(
         self,
         config: &SdkConfig,
+        method: &str,
         path: &str,
         headers: &[(&'static str, &str)],
         body: Vec<u8>,
@@ -46,10 +47,10 @@ impl SignedService {
         let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(System.moment().now.0).unwrap_or(0));
         let parameters = SigningParams::builder().identity(&identity).region(&region).name(self.name).time(now);
         let parameters = parameters.settings(SigningSettings::default()).build()?.into();
-        let signable = SignableRequest::new("POST", &url, headers(), SignableBody::Bytes(&body))?;
+        let signable = SignableRequest::new(method, &url, headers(), SignableBody::Bytes(&body))?;
         let (instructions, _) = sign(signable, &parameters)?.into_parts();
         let mut request = HttpRequest::new(SdkBody::from(body));
-        request.set_method("POST")?;
+        request.set_method(method)?;
         request.set_uri(url.as_str())?;
         for (name, value) in headers() {
             request.headers_mut().insert(name, value.to_owned());
@@ -105,7 +106,8 @@ mod tests {
             ("eu-west-1", Some("http://127.0.0.1:9/proxy/"), "http://127.0.0.1:9/proxy/a", "127.0.0.1:9"),
         ] {
             let config = config(region, url);
-            let request = service.post(&config, "/a", &[("x-amz-kind", "one")], b"{}".to_vec()).await.unwrap();
+            let request =
+                service.request(&config, "POST", "/a", &[("x-amz-kind", "one")], b"{}".to_vec()).await.unwrap();
             assert_eq!((request.uri(), request.headers().get("host")), (uri, Some(host)));
             let signature = request.headers().get("authorization").unwrap();
             assert!(signature.contains(&format!("/{region}/lambda/aws4_request")), "{signature}");
@@ -114,10 +116,13 @@ mod tests {
         let fips = config("us-east-1", None).into_builder().use_fips(true).build();
         let dual_stack = config("us-east-1", None).into_builder().use_dual_stack(true).build();
         for config in [fips, dual_stack, config("us-iso-east-1", None), config("eusc-de-east-1", None)] {
-            let refused = service.post(&config, "/a", &[], Vec::new()).await.unwrap_err().to_string();
+            let refused = service.request(&config, "POST", "/a", &[], Vec::new()).await.unwrap_err().to_string();
             assert!(refused.ends_with("name one in AWS_ENDPOINT_URL_LAMBDA"), "{refused}");
         }
         let named = config("us-iso-east-1", Some("http://127.0.0.1:9")).into_builder().use_fips(true).build();
-        assert!(service.post(&named, "/a", &[], Vec::new()).await.is_ok(), "a named address is taken as it is");
+        assert!(
+            service.request(&named, "POST", "/a", &[], Vec::new()).await.is_ok(),
+            "a named address is taken as it is"
+        );
     }
 }

@@ -219,14 +219,21 @@ impl RouteSet {
         self.routes.is_empty()
     }
 
+    /// The routes that handle or forward, each with its place in the set.
+    pub fn handlings(&self) -> impl Iterator<Item = (usize, &Handling)> {
+        self.routes.iter().enumerate().filter_map(|(index, route)| match &route.action {
+            Action::Handle(handling) => Some((index, handling)),
+            Action::Ignore => None,
+        })
+    }
+
     /// Checks that the worker has every table that a route lists.
     ///
     /// # Errors
     /// [`RouteSetError`] names each that it does not have.
     pub fn check_tables(&self, known: &BTreeSet<TableAlias>) -> Result<(), RouteSetError> {
         let mut faults = Faults::default();
-        for (index, route) in self.routes.iter().enumerate() {
-            let Action::Handle(handling) = &route.action else { continue };
+        for (index, handling) in self.handlings() {
             for table in handling.reach.tables.iter().flatten().filter(|table| !known.contains(table)) {
                 faults.add(&format!("routes[{index}].tables"), format!("HOOKONCE_TABLES has no table `{table}`"));
             }

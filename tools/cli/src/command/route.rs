@@ -27,6 +27,7 @@ use crate::endpoints::{Place, missing};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::output;
+use crate::route_needs::Needs;
 #[cfg(feature = "aws")]
 use crate::route_set::routes_of;
 use crate::route_set::{deployed, local, tables_of, text};
@@ -129,11 +130,18 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         let packed = pack(&text).map_err(|error| RouteFault { place: "the set".to_owned(), reason: error.to_string() });
         packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
     });
+    let needs = match &checked {
+        Ok(set) => Needs::of(set, &arguments.target).await,
+        Err(_) => Needs::default(),
+    };
     if arguments.json {
         let faults = checked.as_ref().err().map_or(&[][..], |error| &error.faults);
         let faults: Vec<_> =
             faults.iter().map(|fault| json!({ "place": fault.place, "reason": fault.reason })).collect();
-        output::json(&json!({ "valid": faults.is_empty(), "faults": faults }));
+        let unchecked: Vec<_> = needs.unchecked.iter().map(|(named, _)| named).collect();
+        output::json(&json!({
+            "valid": faults.is_empty(), "faults": faults, "missing": needs.missing, "unchecked": unchecked,
+        }));
     } else {
         match &checked {
             Ok(set) => output::line(&format!("{}: valid, {} route(s)", path.display(), set.len())),
@@ -145,7 +153,8 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(if checked.is_ok() { Exit::Done } else { Exit::No })
+    needs.tell();
+    Ok(if checked.is_ok() && needs.missing.is_empty() { Exit::Done } else { Exit::No })
 }
 
 /// What becomes of one event of the delivery.
@@ -351,6 +360,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }
+    Needs::of(&set, &arguments.target).await.tell();
     if let Some(stack) = &arguments.target.stack {
         return deploy_to(stack, &text).await;
     }

@@ -1,4 +1,4 @@
-//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS and CloudWatch.
+//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch and Lambda.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -85,6 +85,8 @@ pub(crate) struct Account {
     pub(crate) faults: VecDeque<(&'static str, Fault)>,
     /// The alarms, of every stack.
     pub(crate) alarms: Vec<Alarm>,
+    /// The functions of Lambda.
+    pub(crate) functions: Vec<&'static str>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// How many seconds the service's clock is ahead.
@@ -212,6 +214,12 @@ impl Account {
     }
 }
 
+/// The function that a request to Lambda asks about.
+fn function_asked(path: &str) -> Option<String> {
+    let name = path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/configuration")?;
+    Some(name.replace("%3A", ":").replace("%24", "$"))
+}
+
 fn described(name: &str, version: &Version, number: usize) -> Value {
     object!({
         "Name": name, "Type": version.kind, "Value": version.value, "Version": number,
@@ -270,6 +278,7 @@ impl Aws {
             ("AWS_ENDPOINT_URL_SSM", self.url.as_str()),
             ("AWS_ENDPOINT_URL_STS", self.url.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_LAMBDA", self.url.as_str()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_SHARED_CREDENTIALS_FILE", "none"),
             ("AWS_CONFIG_FILE", "none"),
@@ -285,6 +294,7 @@ impl Aws {
 
 /// A request as it came.
 pub(crate) struct Request {
+    path: String,
     target: String,
     authorization: String,
     pub(crate) body: Vec<u8>,
@@ -300,6 +310,7 @@ impl Request {
         let mut line = String::new();
         // The client may open a connection and not use it.
         stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        let path = line.split(' ').nth(1)?.to_owned();
         let (mut length, mut authorization, mut target) = (0, String::new(), String::new());
         line.clear();
         while stream.read_line(&mut line).ok()? > 2 {
@@ -313,16 +324,24 @@ impl Request {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        Some(Self { target, authorization, body })
+        Some(Self { path, target, authorization, body })
     }
 }
 
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
     let mut account = account.lock().unwrap();
-    let operation = Some(request.operation()).filter(|operation| !operation.is_empty());
-    let operation = operation.unwrap_or("GetCallerIdentity").to_owned();
-    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let function = function_asked(&request.path);
+    let operation = match request.operation() {
+        "" if function.is_some() => "GetFunctionConfiguration",
+        "" => "GetCallerIdentity",
+        operation => operation,
+    };
+    let operation = operation.to_owned();
+    let body: Value = match &function {
+        Some(function) => object!({ "FunctionName": function }),
+        None => serde_json::from_slice(&request.body).unwrap_or_default(),
+    };
     let is_cloudwatch = request.target.starts_with("Granite");
     let Request { authorization, .. } = request;
     account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
@@ -337,6 +356,12 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     }
     let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
         refusal(&operation, code)
+    } else if let Some(function) = function {
+        if account.functions.contains(&function.as_str()) {
+            ("200 OK", "application/json", body.to_string().into_bytes())
+        } else {
+            refusal(&operation, "ResourceNotFoundException")
+        }
     } else if is_cloudwatch {
         ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation, &body).to_string().into_bytes())
     } else if operation == "GetCallerIdentity" {
@@ -363,6 +388,14 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u8>) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
+    if operation == "GetFunctionConfiguration" {
+        let status = match code {
+            "ResourceNotFoundException" => "404 Not Found",
+            // As Lambda names it: in a header.
+            _ => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
+        };
+        return (status, "application/json", object!({ "Message": message }).to_string().into_bytes());
+    }
     let (kind, answer) = if operation == "GetCallerIdentity" {
         let error = format!("<Error><Type>Sender</Type><Code>{code}</Code></Error>");
         ("text/xml", format!("<ErrorResponse>{error}</ErrorResponse>"))

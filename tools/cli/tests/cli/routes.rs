@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, written_by_the_template};
+use crate::aws::{Aws, Fault, written_by_the_template};
 use crate::support::{Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
@@ -141,6 +141,52 @@ fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed(
             assert!(text(&done).contains(why), "{command} {tables}: {}", text(&done));
         }
     }
+}
+
+/// A set may be deployed before what it names, so it stays valid. But nobody should wait for a day to learn of a misspelling.
+#[test]
+fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use() {
+    const BILLING: &str = "arn:aws:lambda:eu-west-1:123456789012:function:billing:live";
+    let workspace = Workspace::new();
+    let set = object!({"version": 1, "otherwise": "dead", "routes": [
+        {"name": "paid", "consumer": "a", "types": ["invoice.paid"], "handler": {"lambda": BILLING}, "destinations": ["mail"]},
+        {"name": "rest", "consumer": "b", "handler": {"lambda": "rest"}, "forward": ["crm"]},
+        {"name": "more", "consumer": "c", "handler": {"lambda": "rest"}, "forward": ["crm", "mail"]},
+    ]});
+    let set = workspace.write("routes.json", set.to_string().as_bytes());
+    let aws = Aws::with_stack(&written_by_the_template(&[]));
+    let run = |command: &[&str]| {
+        workspace.run_with_environment(&[&["route"], command, &[&set, "--stack", "inbox"]].concat(), &aws.signed_in())
+    };
+    let destination = r#"{"kind": "http", "url": "https://example.com", "class": "at_least_once"}"#;
+    aws.account().put("/hookonce/inbox/destinations/mail", destination);
+    aws.account().functions.push(BILLING);
+    let checked = run(&["check", "--json"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    let missing = object!([
+        { "place": "routes[1].forward", "kind": "destination", "name": "crm" },
+        { "place": "routes[1].handler.lambda", "kind": "function", "name": "rest" },
+    ]);
+    assert_eq!(json(&checked), object!({ "valid": true, "faults": [], "missing": missing, "unchecked": [] }));
+    assert_eq!(aws.account().count("GetFunctionConfiguration"), 2, "each is asked about once");
+
+    let denied = || ("GetFunctionConfiguration", Fault::Refused("AccessDeniedException: not authorized"));
+    aws.account().faults.extend([denied(), denied()]);
+    let deployed = run(&["deploy"]);
+    let told = text(&deployed);
+    assert!(deployed.status.success() && told.contains("set 1 with 1 part(s)"), "{told}");
+    for line in [
+        "routes[1].forward: there is no destination crm: what needs it waits until there is".to_owned(),
+        format!("the function {BILLING} is not checked: lambda:GetFunctionConfiguration failed: not authorized"),
+        "the function rest is not checked: lambda:GetFunctionConfiguration failed: not authorized".to_owned(),
+    ] {
+        assert!(told.contains(&line), "{line} is not in {told}");
+    }
+
+    aws.account().put("/hookonce/inbox/destinations/crm", destination);
+    aws.account().functions.push("rest");
+    let checked = run(&["check"]);
+    assert!(checked.status.success() && !text(&checked).contains("there is no"), "{}", text(&checked));
 }
 
 /// A set that checks and fits into no parameters would fail only when it is deployed.
