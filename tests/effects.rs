@@ -1,6 +1,7 @@
 //! Effects, from the commit to the call of their destination.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use hookonce_protocol::call::{Call, HandlerPlan, Planned, Reply};
 use hookonce_protocol::check::Scope;
@@ -21,6 +22,7 @@ use serde_json::json;
 
 use crate::support::counting::count;
 use crate::support::harness::{TestQueue, TestStore};
+use crate::support::logs::Logs;
 use crate::support::{Harness, Script};
 
 /// A worker whose handler asks for one effect at each of these destinations.
@@ -176,6 +178,26 @@ async fn an_effect_that_is_refused_dies_at_once_and_is_counted() {
     let [record] = effects(&harness).await.try_into().unwrap();
     assert_eq!((record.status, record.dead_reason), (Status::Dead, Some(DeadReason::Refused)));
     assert_eq!(harness.metric("record_dead"), 1);
+}
+
+#[tokio::test]
+async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
+    let harness = Harness::new().await;
+    for (id, destination) in [("msg_dies", "refuses"), ("msg_hangs", "hangs")] {
+        harness.destinations.put(destination, &keyed(24));
+        applied(&harness, id, &[destination]).await;
+    }
+    harness.callee.answers_at("refuses", Called::Refused { status: Some(422) });
+    harness.callee.hangs_at("hangs");
+    let logs = Logs::catch("warn");
+    let script = Script::none();
+    let hangs = Box::pin(harness.dispatch_under(&script, harness.deadline()));
+    let killed = tokio::time::timeout(Duration::from_secs(2), hangs).await;
+    assert!(killed.is_err(), "the sibling hangs, and the process is killed");
+    assert_eq!(harness.metric("record_dead"), 1);
+    let told = logs.take();
+    assert!(told.contains("a record died") && told.contains("#receipt-refuses"), "{told}");
+    assert!(told.contains("REFUSED") && !told.contains("#receipt-hangs"), "{told}");
 }
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use hookonce_protocol::time::Millis;
 use hookonce_providers::{Catalog, Provider};
 use serde_json::{Value, json};
 
-use crate::support::delivery::gateway_event;
+use crate::support::delivery::{gateway_event, secret};
 use crate::support::samples::{messaged, vectors, whatsapp_message, whatsapp_of};
-use crate::support::{Answer, Harness, Script, Verdict};
+use crate::support::{Answer, Delivery, Harness, Script, Verdict};
 
 fn vector(provider: &str, case: &str) -> Value {
     let id = format!("{provider}/{case}");
@@ -111,6 +111,82 @@ async fn an_authentic_delivery_is_never_refused_for_its_content() {
     let (unreadable, reasons) = kept_in_full("non-utf8-body-without-key").await;
     assert!(unreadable > 20, "{reasons:?}");
     assert_eq!(reasons.iter().filter(|reason| *reason == "body_unreadable").count(), unreadable);
+}
+
+/// The alarm of other bodies rings for a fact that may be lost, not for each retry. The vectors say what a retry changes.
+#[tokio::test]
+async fn no_retry_of_any_provider_is_taken_for_another_body() {
+    let harness = Harness::new().await;
+    let mut changed = Vec::new();
+    for provider in Catalog::built_in().iter().map(Provider::id) {
+        let is_sent =
+            |vector: &Value| ["valid", "retried"].iter().any(|case| vector["id"] == format!("{provider}/{case}"));
+        let both: Vec<_> = vectors(provider).into_iter().filter(is_sent).collect();
+        for vector in &both {
+            let answer = answered(&harness, &Script::none(), provider, vector).await;
+            assert_eq!(answer.status_code, wanted(provider).0, "{provider}: {}", answer.body);
+            // The events of a batch are compared here.
+            harness.work().await;
+        }
+        assert_eq!(harness.metric("body_mismatch"), 0, "{provider}");
+        if both.iter().any(|vector| vector["body_base64"] != both[0]["body_base64"]) {
+            changed.push(provider);
+        }
+    }
+    for provider in ["docusign", "hubspot", "intercom", "line", "notion"] {
+        assert!(changed.contains(&provider), "its retry has another body: {changed:?}");
+    }
+}
+
+/// What a retry changes is left out where bodies are compared, and nothing else is.
+#[tokio::test]
+async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_changes() {
+    let harness = Harness::new().await;
+    let cases = [
+        (
+            "coinbase_commerce",
+            r#"{"id":1,"attempt_number":1,"event":{"id":"e","type":"t","data":1}}"#,
+            "r_number\":1",
+            "data\":1",
+        ),
+        (
+            "docusign",
+            r#"{"event":"e","generatedDateTime":"t","retryCount":0,"data":{"envelopeId":"1"},"x":0}"#,
+            "Count\":0",
+            "x\":0",
+        ),
+        (
+            "hubspot",
+            r#"[{"eventId":1,"subscriptionType":"deal","occurredAt":1,"attemptNumber":0,"x":0}]"#,
+            "Number\":0",
+            "x\":0",
+        ),
+        ("intercom", r#"{"id":"n","topic":"t","delivery_attempts":1,"data":1}"#, "attempts\":1", "data\":1"),
+        (
+            "line",
+            r#"{"events":[{"webhookEventId":"1","type":"t","deliveryContext":{"isRedelivery":0},"x":0}]}"#,
+            "delivery\":0",
+            "x\":0",
+        ),
+        ("linear", r#"{"action":"a","type":"t","data":1,"webhookTimestamp":NOW}"#, "NOW", "data\":1"),
+        ("notion", r#"{"id":"1","type":"t","attempt_number":1,"data":1}"#, "number\":1", "data\":1"),
+    ];
+    for (told, (provider, body, retried, fact)) in (0..).zip(cases) {
+        let other = |text: &str, part: &str| text.replacen(part, &part.replace(['0', '1'], "7"), 1);
+        harness.endpoints.put(provider, json!({"provider": provider, "secrets": [secret(provider)]}).to_string());
+        let deliver = async |body: &str| {
+            let body = body.replace("NOW", &(harness.clock.seconds().0 * 1_000).to_string());
+            let delivery = Delivery::new(provider, body).header("linear-delivery", "1").header("linear-event", "t");
+            let answer = harness.deliver(&delivery).await;
+            assert_eq!(answer.status_code, wanted(provider).0, "{provider}: {}", answer.body);
+        };
+        deliver(body).await;
+        harness.clock.advance(Millis::minutes(1));
+        deliver(&other(body, retried)).await;
+        assert_eq!(harness.metric("body_mismatch"), told, "{provider}: a retry");
+        deliver(&other(&other(body, retried), fact)).await;
+        assert_eq!(harness.metric("body_mismatch"), told + 1, "{provider}: another fact");
+    }
 }
 
 #[tokio::test]

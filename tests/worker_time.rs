@@ -5,13 +5,16 @@ use std::time::Duration;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
+use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_providers::panics_at;
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
 
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
+use crate::support::samples::whatsapp;
 use crate::support::{Gate, Harness, Operation, Script, Verdict};
 
 #[tokio::test]
@@ -139,5 +142,27 @@ async fn a_panic_in_any_step_of_a_handler_counts_as_an_attempt() {
     for step in steps {
         let record = tables.record(&format!("#msg_{step}"));
         assert_eq!((record.attempts, record.last_error.as_deref()), (1, Some("HANDLER_PANICKED")), "{step}");
+    }
+}
+
+/// A fault in the code that takes a provider's bytes apart.
+#[tokio::test]
+async fn a_panic_in_a_split_counts_as_an_attempt_and_harms_no_sibling() {
+    let harness = Harness::new().await;
+    for (faulty, sibling) in [(&["a", "b"][..], "of a batch"), (&["a single one"], "another")] {
+        let delivery = whatsapp(faulty);
+        for delivery in [&delivery, &whatsapp(&[sibling])] {
+            assert_eq!(harness.deliver(delivery).await.status_code, 200);
+        }
+        panics_at(Some(delivery.body.len()));
+        assert!(harness.work_under(&Script::none()).await);
+        panics_at(None);
+        let tables = harness.tables().await;
+        let failed: Vec<_> = tables.records.values().filter(|record| record.status == Status::Pending).collect();
+        let [failed] = failed[..] else { panic!("one is tried again: {failed:?}") };
+        assert_eq!((failed.attempts, failed.last_error.as_deref()), (1, Some("HANDLER_PANICKED")), "{faulty:?}");
+        assert_eq!(tables.record(&format!("wamid.{sibling}")).outcome, Some(Outcome::Applied), "{faulty:?}");
+        harness.settle().await;
+        assert_eq!(harness.tables().await.record(&format!("wamid.{}", faulty[0])).outcome, Some(Outcome::Applied));
     }
 }

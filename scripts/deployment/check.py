@@ -1,5 +1,6 @@
-"""Deploys template.yaml on a mock of AWS and checks what was created. Then breaks the template once for each kind of
-resource: each break must be found.
+"""Deploys template.yaml on a mock of AWS and checks what was created, then the same with the route of its own that
+docs/deploy.md shows for one endpoint. Then breaks the template once for each kind of resource, and that page: each break must
+be found.
 
 What the mock's CloudFormation does not know is made with the call that CloudFormation would make, or listed."""
 
@@ -183,6 +184,26 @@ def cdn():
     yield "the CDN", "headers that CloudFront cannot add", [name for name in headers if name.startswith(("x-edge-", "x-amz-"))], []
 
 
+def noisy(stack):
+    """An endpoint with limits of its own, as docs/deploy.md adds it."""
+    api = {"ApiId": stack.ids["Gateway"]}
+    routes = {route["RouteKey"]: route for route in client("apigatewayv2").get_routes(**api)["Items"]}
+    yield "Gateway", "routes", sorted(routes), ["ANY /webhooks/{endpoint}", NOISY]
+    webhook = stack.attribute(["WebhookFunction", "Arn"])
+    for key, route in routes.items():
+        integration = client("apigatewayv2").get_integration(IntegrationId=route["Target"].split("/")[1], **api)
+        found = f"/{webhook}/" in integration["IntegrationUri"], integration["PayloadFormatVersion"], integration["TimeoutInMillis"]
+        yield key, "function, payload and timeout", found, (True, "2.0", 29_000)
+    # The mock keeps no settings of routes, so this reads the translation. API Gateway refuses those of a route that is missing.
+    settings = [stack.properties(name).get("RouteSettings") for name in stack.resources("AWS::ApiGatewayV2::Stage")]
+    limited = [sorted(limits) for limits in settings if limits]
+    yield "Gateway", "routes with limits of their own", limited, [[NOISY]]
+    limits = [settings[0].get(NOISY)] if limited else []
+    yield NOISY, "limits", [sorted(limit) for limit in limits if limit], [["ThrottlingBurstLimit", "ThrottlingRateLimit"]]
+    granted = [stack.properties(name)["SourceArn"] for name in stack.resources("AWS::Lambda::Permission") if "Noisy" in name]
+    yield NOISY, "permission", granted, [f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Gateway']}/*/POST/webhooks/noisy"]
+
+
 def schedule(stack):
     rules = client("events").list_rules()["Rules"]
     yield "the schedule", "rules", [(rule["ScheduleExpression"], rule["State"]) for rule in rules], [("rate(1 minute)", "ENABLED")]
@@ -255,6 +276,8 @@ def logs(stack):
 
 KINDS = (tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, dashboard, logs)
 
+NOISY = "POST /webhooks/noisy"
+
 # One break for each kind, and what must then be found.
 BREAKS = {
     "tables": ("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
@@ -271,9 +294,32 @@ BREAKS = {
 }
 
 
-def findings(stack):
+# Breaks of the page about an endpoint with a route of its own, and what must then be found.
+PAGE_BREAKS = (
+    ("Path: /webhooks/noisy, Method: POST", "Path: /webhooks/noisy, Method: PUT", "Gateway: routes is"),
+    ("        POST /webhooks/noisy: {", "        POST /webhooks/other: {", "routes with limits of their own"),
+    ("ThrottlingBurstLimit: 25", "Burst: 25", "noisy: limits"),
+    ("TimeoutInMillis: 29000", "TimeoutInMillis: 2900", "function, payload and timeout"),
+)
+
+
+def with_route(text, page):
+    """The template with both snippets of the page where it says that they belong."""
+    section = page.split("### A limit for one endpoint\n", 1)[1].split("\n### ", 1)[0]
+    event, limits = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    head, function = text.split("\n  WebhookFunction:\n", 1)
+    function = function.replace("\n      Events:\n", f"\n      Events:\n{event}", 1)
+    head = head.replace("\n      DefaultRouteSettings:\n", f"\n{limits}      DefaultRouteSettings:\n", 1)
+    return f"{head}\n  WebhookFunction:\n{function}"
+
+
+def of_route(stack):
+    return findings(stack, (noisy,))
+
+
+def findings(stack, kinds=KINDS):
     found = []
-    for kind in KINDS:
+    for kind in kinds:
         for what, rule, is_so, should_be in kind(stack):
             findings.count += 1
             if is_so != should_be:
@@ -287,7 +333,10 @@ findings.count = 0
 def main():
     with open("template.yaml", encoding="utf-8") as file:
         text = file.read()
+    with open("docs/deploy.md", encoding="utf-8") as file:
+        page = file.read()
     found, by_hand, not_made = deployed(text, findings)
+    found += deployed(with_route(text, page), of_route)[0]
     rules = findings.count
     for finding in found:
         print(finding)
@@ -295,10 +344,10 @@ def main():
     print(f"NOT made, because the mock cannot: {', '.join(not_made) or 'nothing'}")
     print("NOT checked, because the mock forgets it: keys of tables and logs, processor and log group of functions (read from the translation)")
     print("NOT checked here: whether AWS takes each value, rights, order and roll-back of a deployment, sizes of policies")
-    missed = [] if found else missed_breaks(text)
+    missed = [] if found else missed_breaks(text) + missed_page_breaks(text, page)
     for miss in missed:
         print(miss)
-    print(json.dumps({"part": "deployment", "rules": rules, "broken": len(BREAKS), "violations": len(found) + len(missed)}))
+    print(json.dumps({"part": "deployment", "rules": rules, "broken": len(BREAKS) + len(PAGE_BREAKS), "violations": len(found) + len(missed)}))
     return 1 if found or missed else 0
 
 
@@ -309,6 +358,16 @@ def missed_breaks(text):
             missed.append(f"{kind}: the template has no {old!r}")
         elif not any(expected in finding for finding in deployed(text.replace(old, new, 1), findings)[0]):
             missed.append(f"{kind}: nothing is found after {old!r} became {new!r}")
+    return missed
+
+
+def missed_page_breaks(text, page):
+    missed = []
+    for old, new, expected in PAGE_BREAKS:
+        if old not in page:
+            missed.append(f"docs/deploy.md has no {old!r}")
+        elif not any(expected in finding for finding in deployed(with_route(text, page.replace(old, new, 1)), of_route)[0]):
+            missed.append(f"docs/deploy.md: nothing is found after {old!r} became {new!r}")
     return missed
 
 

@@ -38,12 +38,18 @@ pub(crate) struct Callee(Arc<Mutex<Memory>>);
 struct Memory {
     calls: Vec<(Delivery, Called)>,
     answers: BTreeMap<String, Called>,
+    hanging: BTreeSet<String>,
 }
 
 impl Callee {
     /// How every call of this destination ends from now on. Until then it is done.
     pub(crate) fn answers_at(&self, destination: &str, called: Called) {
         self.0.lock().unwrap().answers.insert(destination.to_owned(), called);
+    }
+
+    /// No call of this destination ends from now on.
+    pub(crate) fn hangs_at(&self, destination: &str) {
+        self.0.lock().unwrap().hanging.insert(destination.to_owned());
     }
 
     /// Every call so far.
@@ -69,6 +75,9 @@ impl Callee {
 impl Caller for Callee {
     fn call<'a>(&'a self, destination: &'a Destination, delivery: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
         let mut memory = self.0.lock().unwrap();
+        if memory.hanging.contains(destination.id.as_str()) {
+            return Box::pin(std::future::pending());
+        }
         let called = memory.answers.get(destination.id.as_str()).copied();
         let called = called.unwrap_or(Called::Done { status: Some(200) });
         memory.calls.push((delivery.clone(), called));

@@ -39,7 +39,7 @@ pub fn markdown(catalog: &Catalog) -> String {
          `part` is a body of which only some values are signed. Where the body is not signed but a value that stands for \
          the delivery is, the delivery is claimed under that value: the first body that comes with it counts. Another body under \
          its key is quarantined by default, and so is it at every provider whose signature covers the key and leaves the body \
-         free; elsewhere it counts as a duplicate. An endpoint's `on_body_mismatch` says otherwise.\n\n\
+         free or whose ids may come twice; elsewhere it counts as a duplicate. What a retry is known to change makes no other body. An endpoint's `on_body_mismatch` says otherwise.\n\n\
          | provider | body | id | time | type | URL |\n\
          |---|---|---|---|---|---|\n",
     );
@@ -88,6 +88,9 @@ fn keys(provider: &Provider) -> Vec<String> {
     keys
 }
 
+/// Whose id may stand for several events.
+const REPEATED: &str = "by its own documentation, so another body under a known key is quarantined by default";
+
 /// What a provider whose signature leaves the body free is claimed under.
 const BOUND: &str =
     "the value that is signed in place of the body, whatever id the body names; a second body is quarantined";
@@ -104,6 +107,7 @@ fn section(page: &mut String, provider: &Provider) {
         .collect();
     let sources: Vec<String> =
         facts.sources.iter().map(|source| format!("{} ({})", source.at, source_kind(source.kind))).collect();
+    let changed: Vec<String> = provider.retry_changes().map(|source| format!("`{source}`")).collect();
     // Writing into a string cannot fail.
     let _ = write!(page, "\n## {}\n\n{}\n\n", provider.id(), provider.name());
     let mut line = |name: &str, text: &str| {
@@ -120,7 +124,8 @@ fn section(page: &mut String, provider: &Provider) {
     line("Same key on a retry", &facts.key_on_retry);
     line("Same key on a redelivery", &facts.key_on_redelivery);
     line("Retries", &facts.retries);
-    line("A retry changes the body", if facts.retries_change_body { "yes" } else { "" });
+    line("A retry changes", &changed.join(", "));
+    line("An id can come twice", if provider.ids_repeat() { REPEATED } else { "" });
     line("Deadline", &facts.deadline);
     line("Several events in a delivery", &facts.batching);
     line("A retry may group them differently", &facts.regrouping);

@@ -25,9 +25,6 @@ pub struct Facts {
     /// The longest time after the event until the provider's last retry, in hours, if known.
     #[serde(default)]
     pub retry_hours_max: Option<u32>,
-    /// Whether a retry changes the body, such as an attempt counter in it.
-    #[serde(default)]
-    pub retries_change_body: bool,
     /// How long the provider waits for an answer.
     pub deadline: String,
     /// The same in seconds, if known.

@@ -97,4 +97,4 @@ pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;
 #[cfg(feature = "tools")]
-pub use work::{hashed_bytes, parsed_bytes};
+pub use work::{hashed_bytes, panics_at, parsed_bytes};

@@ -8,6 +8,7 @@ use crate::items::ItemTree;
 use crate::key::KeyRule;
 use crate::keyring::{Keyring, KeyringError};
 use crate::limits::SECRETS_MAX;
+use crate::path::Path;
 use crate::scheme::Scheme;
 use crate::settings::SettingRule;
 use crate::source::Source;
@@ -27,6 +28,10 @@ pub struct Provider {
     pub(crate) handshakes: Vec<Handshake>,
     /// A body of one JSON object per line, or a single object, is read as an array of them.
     pub(crate) lines: bool,
+    /// What changes in the body of an event from try to try.
+    pub(crate) retry_changes: Vec<Path>,
+    /// The provider may give one id to several events.
+    pub(crate) ids_repeat: bool,
     pub(crate) answers: Answers,
     pub(crate) settings: Vec<SettingRule>,
     /// The shortest shared secret, in bytes.
@@ -142,6 +147,19 @@ impl Provider {
     pub fn leaves_body_free(&self) -> bool {
         let free = |entry: &SchemeEntry| !entry.scheme.kind().covers(&Source::Sha256);
         self.schemes.iter().any(free) && (self.binds_bodies() || self.key_is_signed())
+    }
+
+    /// True when, by its own documentation, the provider may give one id to several events.
+    pub const fn ids_repeat(&self) -> bool {
+        self.ids_repeat
+    }
+
+    /// What the provider changes in the body of an event when it sends it again. [`EventPart::sha256`] leaves it out.
+    ///
+    /// [`EventPart::sha256`]: crate::EventPart::sha256
+    #[cfg(feature = "tools")]
+    pub fn retry_changes(&self) -> impl Iterator<Item = String> {
+        self.retry_changes.iter().map(|path| format!("json:{path}"))
     }
 
     /// A key ring of these secrets, newest first, each in the provider's form.

@@ -17,7 +17,7 @@ pub const VERIFY_TOKEN: &str = "verify_token";
 pub const WEBHOOK_ID: &str = "webhook_id";
 
 /// Which environment of PayPal or Plaid the endpoint belongs to: [`PRODUCTION`], which is the default, or [`SANDBOX`].
-pub(crate) const ENVIRONMENT: &str = "environment";
+pub const ENVIRONMENT: &str = "environment";
 pub(crate) const PRODUCTION: &str = "production";
 pub(crate) const SANDBOX: &str = "sandbox";
 

@@ -257,6 +257,23 @@ impl<'a> Facets<'a> {
         self.item.map_or_else(|| Sha256::digest(self.body), |item| Sha256::digest(item.text())).into()
     }
 
+    /// The same, without the bytes of the values that these paths lead to: they change from try to try. Everything else
+    /// counts to the byte.
+    pub(crate) fn sha256_without(&self, changes: &[Path]) -> [u8; 32] {
+        let (text, start) = self.item.map_or((self.body, 0), |item| (item.text().as_bytes(), item.start()));
+        let mut spans: Vec<_> =
+            changes.iter().filter_map(|path| self.node(path)).map(|node| (node.start(), node.end())).collect();
+        spans.sort_unstable();
+        let mut hash = Sha256::new();
+        let mut at = start;
+        for (from, to) in spans {
+            hash.update(text.get(at.saturating_sub(start)..from.saturating_sub(start)).unwrap_or_default());
+            at = at.max(to);
+        }
+        hash.update(text.get(at.saturating_sub(start)..).unwrap_or_default());
+        hash.finalize().into()
+    }
+
     /// The node at a path. A part that cannot be read has none: the next alternative may need no JSON, as Slack's slash
     /// commands are forms.
     fn node(&self, path: &Path) -> Option<Node<'a>> {

@@ -52,7 +52,7 @@ impl Provider {
             key: EventKey::Delivery(key.text),
             event_type: events.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
             body: body.to_vec(),
-            sha256: facets.sha256(),
+            sha256: facets.sha256_without(&self.retry_changes),
             fallback: key.fallback,
         }
     }
@@ -82,7 +82,7 @@ impl Provider {
         let parts = lines.iter().map(|line| match Node::parse(line) {
             Ok(node) if node.is_object() => {
                 let facets = Facets::new(line, headers).at_item(node, line);
-                event_part(rule, &facets, line.to_vec(), || Sha256::digest(node.canonical()).into())
+                self.event_part(rule, &facets, line.to_vec(), || Sha256::digest(node.canonical()).into())
             }
             _ => unreadable(EventKey::Event, line, &Facets::new(line, headers), Fallback::BodyUnreadable),
         });
@@ -149,9 +149,29 @@ impl Provider {
                     continue;
                 }
             };
-            parts.push(event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()));
+            parts.push(self.event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()));
         }
         Ok(without_twins(parts))
+    }
+
+    /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
+    /// same words in two places are two facts.
+    fn event_part(
+        &self,
+        rule: &ItemRule,
+        facets: &Facets<'_>,
+        body: Vec<u8>,
+        canonical: impl Fn() -> [u8; 32],
+    ) -> EventPart {
+        let hashed = || Sha256::digest([rule.path.as_bytes(), b"\n", &canonical()].concat()).into();
+        let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
+        EventPart {
+            key: EventKey::Event(key.text),
+            event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
+            body,
+            sha256: facets.sha256_without(&self.retry_changes),
+            fallback: key.fallback,
+        }
     }
 }
 
@@ -159,20 +179,6 @@ impl Provider {
 fn without_twins(parts: impl IntoIterator<Item = EventPart>) -> Vec<EventPart> {
     let mut seen = BTreeSet::new();
     parts.into_iter().filter(|part| seen.insert((part.key.clone(), part.sha256))).collect()
-}
-
-/// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
-/// same words in two places are two facts.
-fn event_part(rule: &ItemRule, facets: &Facets<'_>, body: Vec<u8>, canonical: impl Fn() -> [u8; 32]) -> EventPart {
-    let hashed = || Sha256::digest([rule.path.as_bytes(), b"\n", &canonical()].concat()).into();
-    let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
-    EventPart {
-        key: EventKey::Event(key.text),
-        event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
-        body,
-        sha256: facets.sha256(),
-        fallback: key.fallback,
-    }
 }
 
 /// A body, or a line of one, that cannot be read.

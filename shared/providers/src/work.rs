@@ -1,4 +1,5 @@
-//! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed: for tests and benches.
+//! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed, and a fault to plant: for
+//! tests and benches.
 
 #[cfg(feature = "tools")]
 mod counted {
@@ -7,6 +8,7 @@ mod counted {
     thread_local! {
         static HASHED: Cell<usize> = const { Cell::new(0) };
         static PARSED: Cell<usize> = const { Cell::new(0) };
+        static PANICS_AT: Cell<Option<usize>> = const { Cell::new(None) };
     }
 
     /// Notes that these bytes were hashed.
@@ -15,8 +17,17 @@ mod counted {
     }
 
     /// Notes that these bytes of JSON were parsed.
+    #[expect(clippy::panic, reason = "the fault that a test planted")]
     pub(crate) fn parsed(bytes: usize) {
+        if PANICS_AT.get() == Some(bytes) {
+            panic!("a planted fault");
+        }
         PARSED.set(PARSED.get().saturating_add(bytes));
+    }
+
+    /// Lets this thread panic where it parses a text of so many bytes. A test plants this to see what a fault here harms.
+    pub fn panics_at(bytes: Option<usize>) {
+        PANICS_AT.set(bytes);
     }
 
     /// The result of a call, and how many bytes it hashed to judge a request.
@@ -44,4 +55,4 @@ mod counted {
 
 pub(crate) use counted::{hashed, parsed};
 #[cfg(feature = "tools")]
-pub use counted::{hashed_bytes, parsed_bytes};
+pub use counted::{hashed_bytes, panics_at, parsed_bytes};

@@ -158,9 +158,14 @@ impl Endpoint {
 }
 
 /// What happens to another body under a known id, if the document does not say it. Where anybody who holds one delivery can
-/// write another body, a person should see it. Elsewhere the provider has written a retry anew.
+/// write another body, a person should see it, and so should they where the provider says that an id can come twice, because
+/// the second body may be another fact. Elsewhere the provider has written a retry anew.
 pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
-    if provider.leaves_body_free() { OnBodyMismatch::Quarantine } else { OnBodyMismatch::Duplicate }
+    if provider.leaves_body_free() || provider.ids_repeat() {
+        OnBodyMismatch::Quarantine
+    } else {
+        OnBodyMismatch::Duplicate
+    }
 }
 
 /// Why an endpoint lookup failed.

@@ -1,15 +1,15 @@
-//! Secrets that a person gives. Every process of the machine can read a command line, so a secret that is to be kept comes
-//! from standard input.
+//! Secrets that a person gives. Every process of the machine can read a command line, so a secret comes from standard
+//! input, never from an option.
 
 use std::fmt;
-use std::io::{IsTerminal as _, Read as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use crate::failure::Failure;
 
 /// The value that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// The value of an option that takes a secret. It takes any text, because a refusal by the parser would print it.
+/// The value of an option that may be a secret. It takes any text, because a refusal by the parser would print it.
 #[derive(Clone)]
 pub(crate) struct SecretOption(String);
 
@@ -26,42 +26,90 @@ impl fmt::Debug for SecretOption {
 }
 
 impl SecretOption {
-    /// The secret, from standard input alone: for a secret that is stored.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] for anything but `-`, or when standard input cannot be read.
-    pub(crate) fn read_from_input(&self, what: &str) -> Result<String, Failure> {
-        if self.0 == STANDARD_INPUT {
-            return read(what);
-        }
-        Err(Failure::usage(
-            format!("the {what} stands on the command line, where every process of this machine can read it"),
-            "pass `-`, and give the secret on standard input",
-        ))
+    /// Whether it stands for standard input.
+    pub(crate) fn is_input(&self) -> bool {
+        self.0 == STANDARD_INPUT
     }
 
-    /// The secret as given, or from standard input: for a delivery that tests an endpoint.
+    /// What stands on the command line.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The secret, from standard input alone.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when standard input cannot be read.
-    pub(crate) fn given(self, what: &str) -> Result<String, Failure> {
-        if self.0 == STANDARD_INPUT { read(what) } else { Ok(self.0) }
+    /// [`Failure::Usage`] for anything but `-`, or when standard input does not give it.
+    pub(crate) fn secret(&self, what: &str, input: &mut Input) -> Result<String, Failure> {
+        if self.is_input() { input.read(what) } else { Err(on_the_command_line(what, "pass `-`")) }
+    }
+
+    /// A value that is no secret: from the command line, or from standard input for `-`.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when standard input does not give it.
+    pub(crate) fn open(&self, what: &str, input: &mut Input) -> Result<String, Failure> {
+        if self.is_input() { input.read(what) } else { Ok(self.0.clone()) }
     }
 }
 
-/// Reads a secret: asked for without showing it on a terminal, else all of standard input without the line break at its
-/// end.
-fn read(what: &str) -> Result<String, Failure> {
-    let read = if std::io::stdin().is_terminal() {
-        rpassword::prompt_password(format!("{what}: "))
-    } else {
+/// The failure of a secret that everybody can read.
+pub(crate) fn on_the_command_line(what: &str, pass: &str) -> Failure {
+    Failure::usage(
+        format!("the {what} stands on the command line, where every process of this machine can read it"),
+        format!("{pass}, and give it on standard input"),
+    )
+}
+
+/// Standard input, of which each `-` of a command takes a part: one line, and the last one all the rest, because a key may
+/// have several lines. A terminal asks for each without showing it.
+#[derive(Debug)]
+pub(crate) struct Input {
+    awaited: usize,
+}
+
+impl Input {
+    /// For those of these options that are `-`. They are read in this order.
+    pub(crate) fn of<'a>(options: impl IntoIterator<Item = &'a SecretOption>) -> Self {
+        Self { awaited: options.into_iter().filter(|option| option.is_input()).count() }
+    }
+
+    /// Refuses every `-` where a file takes all of standard input.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there is one.
+    pub(crate) fn taken_by_file(&self) -> Result<(), Failure> {
+        if self.awaited == 0 {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "`--file -` takes all of standard input, and another `-` wants some of it",
+            "pass a path with --file",
+        ))
+    }
+
+    fn read(&mut self, what: &str) -> Result<String, Failure> {
+        self.awaited = self.awaited.saturating_sub(1);
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    };
-    let unreadable = |error: std::io::Error| {
-        Failure::usage(format!("reading {what} failed: {error}"), "give it on standard input, as UTF-8 text")
-    };
-    let text = read.map_err(unreadable)?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+        let read = if std::io::stdin().is_terminal() {
+            rpassword::prompt_password(format!("{what}: ")).map(|typed| text = typed)
+        } else if self.awaited > 0 {
+            std::io::stdin().lock().read_line(&mut text).map(|_| ())
+        } else {
+            std::io::stdin().lock().read_to_string(&mut text).map(|_| ())
+        };
+        read.map_err(|error| {
+            Failure::usage(format!("reading {what} failed: {error}"), "give it on standard input, as UTF-8 text")
+        })?;
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if line.trim().is_empty() {
+            return Err(Failure::usage(
+                format!("no {what} came on standard input"),
+                "type it, or pipe it into the command. Of several `-`, each takes a line: --secret first, then the others \
+                 in their order",
+            ));
+        }
+        Ok(line.to_owned())
+    }
 }

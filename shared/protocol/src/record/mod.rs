@@ -143,7 +143,8 @@ pub struct Record {
     pub event_type: String,
     /// The zstd-compressed payload. `None` once it is gone for good (never while PENDING or DEAD).
     pub body: Option<Vec<u8>>,
-    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes.
+    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes. Bytes that the provider changes from try
+    /// to try are left out.
     pub body_sha256: [u8; 32],
     /// The request headers that are kept.
     pub headers: BTreeMap<String, String>,

@@ -92,6 +92,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         return Err(("key".to_owned(), problem));
     }
     let event = events("event", &file.event, Root::Body)?;
+    let retry_changes = retry_changes(&file.retry_changes, if item_tree.is_empty() { Root::Body } else { Root::Item })?;
     let keep = keep(&file.keep)?;
     let mut handshakes = Vec::with_capacity(file.handshake.len());
     for (index, handshake) in file.handshake.iter().enumerate() {
@@ -109,6 +110,8 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         item_rules,
         handshakes,
         lines: file.lines,
+        retry_changes,
+        ids_repeat: file.ids_repeat,
         answers: file.answers,
         settings: file.setting,
         secret_bytes_min: file.secret_bytes_min.unwrap_or(SECRET_BYTES_MIN),
@@ -182,6 +185,19 @@ fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {
         rules.push(ItemRule { path: file.path.clone(), key, event });
     }
     Ok((tree, rules))
+}
+
+/// What changes from try to try, within one event.
+fn retry_changes(sources: &[String], root: Root) -> Result<Vec<Path>, Problem> {
+    let paths = sources.iter().enumerate().map(|(index, text)| match Source::parse(text) {
+        Ok(Source::Json(path)) if path.root == root && !path.segments.is_empty() && !path.has_each() => Ok(path),
+        Ok(_) | Err(_) => {
+            let start = if root == Root::Body { "$" } else { "@" };
+            let problem = format!("`{text}` does not name one value of an event, as `json:{start}.attempt` does");
+            Err((format!("retry_changes[{index}]"), problem))
+        }
+    });
+    paths.collect()
 }
 
 fn keep(names: &[String]) -> Result<Vec<String>, Problem> {

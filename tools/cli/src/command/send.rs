@@ -12,11 +12,11 @@ use hookonce_runtime::document::EndpointDocument;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::endpoint;
+use super::endpoint::{self, Pair};
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::SecretOption;
+use crate::secret::{Input, SecretOption};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::DataFolder;
 
@@ -38,14 +38,14 @@ pub(crate) struct Destination {
     /// URL to deliver to [default: the running local stack].
     #[arg(long)]
     url: Option<String>,
-    /// Secret to sign with [default: the endpoint's newest]. `-` reads it from standard input, so that no other process of
-    /// this machine can read it.
-    #[arg(long, allow_hyphen_values = true)]
+    /// `-`: read the secret to sign with from standard input; a terminal asks for it [default: the endpoint's newest].
+    #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
     /// Endpoint of the local stack [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Further setting to sign with, such as public_url=https://... [default: the endpoint's settings].
+    /// Further setting to sign with, such as public_url=https://... [default: the endpoint's settings]. A secret one is given
+    /// as `NAME=-` and read from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
     /// Header to add, such as x-github-event:push; may be repeated.
@@ -66,6 +66,9 @@ pub(crate) struct Destination {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
+    if arguments.file == Path::new("-") {
+        arguments.destination.input()?.0.taken_by_file()?;
+    }
     let body = read(&arguments.file).map_err(|error| {
         Failure::usage(
             format!("reading {} failed: {error}", arguments.file.display()),
@@ -119,10 +122,17 @@ impl Destination {
         Ok(Deliveries { url: delivery.url, delivered })
     }
 
+    /// What it takes of standard input.
+    fn input(&self) -> Result<(Input, Vec<Pair>), Failure> {
+        let settings = Pair::settings(&self.setting)?;
+        Ok((Input::of(self.secret.iter().chain(settings.iter().map(|setting| &setting.value))), settings))
+    }
+
     /// The URL, the secret and the settings to sign with.
     fn address(&self, provider: &Provider) -> Result<(String, String, Settings), Failure> {
-        let given = self.setting.iter().map(|setting| endpoint::pair(setting)).collect::<Result<Vec<_>, _>>()?;
-        let secret = self.secret.clone().map(|secret| secret.given("secret")).transpose()?;
+        let (mut input, settings) = self.input()?;
+        let secret = self.secret.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
+        let given = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<Vec<_>, _>>()?;
         if let (Some(url), Some(secret)) = (&self.url, &secret) {
             return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
         }

@@ -4,7 +4,6 @@ use clap::Args;
 use hookonce_providers::Catalog;
 use serde_json::json;
 
-use super::endpoint::pair;
 use super::providers::find;
 use super::send::Destination;
 use crate::failure::{Exit, Failure};
@@ -51,6 +50,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(&format!("\nthe same event again: {again}"));
     }
     deliveries.exit(&format!("; `{again}` delivers the same event again"))
+}
+
+/// Takes a change apart.
+fn pair(change: &str) -> Result<(String, String), Failure> {
+    let pair = change.split_once('=').map(|(path, value)| (path.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| Failure::usage("a change is not PATH=VALUE", "for instance --set data.object.amount_paid=100"))
 }
 
 fn list(as_json: bool) {

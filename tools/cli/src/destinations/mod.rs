@@ -28,6 +28,22 @@ const STEP_BYTES_SHOWN: usize = 20;
 /// Headers whose values anybody may know.
 const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
 
+/// What the name of a header or a query parameter with a credential contains. Its value does not belong on the command
+/// line.
+const CREDENTIAL_WORDS: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "sig", "token"];
+
+/// Whose addresses are secrets, also where they are short: whoever knows one can call it. The ready-made documents whose
+/// credential is the address are others.
+const SECRET_ADDRESSES: [&str; 7] = [
+    "discord.com/api/",
+    "discordapp.com/api/",
+    "hooks.slack.com/",
+    "hooks.zapier.com/",
+    "make.com/",
+    "maker.ifttt.com/",
+    "webhook.office.com/",
+];
+
 impl Place {
     /// The destinations of the named stack, or of this machine.
     ///
@@ -118,6 +134,40 @@ pub(crate) fn shown_address(document: &DestinationDocument) -> Option<String> {
     }
 }
 
+/// Whether what has this name is a credential.
+pub(crate) fn names_a_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Whether an address is, or holds, a secret: by whose it is, by a step or a value as long as a token, or by the name of a
+/// parameter.
+pub(crate) fn is_secret_address(url: &str) -> bool {
+    let ready = ready::all().iter().filter(|ready| matches!(ready.credential, ready::Credential::Url { .. }));
+    let mut addresses = ready.filter_map(|ready| ready.document.url.as_deref());
+    if addresses.any(|address| url.strip_prefix(address).is_some_and(|rest| !rest.is_empty())) {
+        return true;
+    }
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let belongs = |known: &&str| {
+        let end = place.find(*known)?;
+        let path = place.get(end + known.len()..)?;
+        Some(
+            !place.get(..end)?.contains('/')
+                && place.get(..end).is_some_and(|it| it.is_empty() || it.ends_with('.'))
+                && !path.is_empty(),
+        )
+    };
+    let is_long = |text: &str| text.len() >= STEP_BYTES_SHOWN;
+    SECRET_ADDRESSES.iter().any(|known| belongs(&known) == Some(true))
+        || place.split('/').skip(1).any(is_long)
+        || query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .any(|(name, value)| names_a_credential(name) || is_long(value))
+}
+
 /// A URL without what may be secret in it.
 fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -151,6 +201,36 @@ mod tests {
             ("https://a.example/in?token=hush", "https://a.example/in?<hidden>"),
         ] {
             assert_eq!(shown_url(url), shown);
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_a_secret_is_known_by_its_owner_or_its_form() {
+        for secret in [
+            "https://discord.com/api/webhooks/1/a",
+            "https://canary.discord.com/api/webhooks/1/a",
+            "https://hooks.slack.com/services/T0/B0/xyz",
+            "https://hooks.zapier.com/hooks/catch/1/abc/",
+            "https://hook.eu1.make.com/abc",
+            "https://maker.ifttt.com/trigger/x/with/key/y",
+            "https://acme.webhook.office.com/webhookb2/a",
+            "https://api.telegram.org/bot1:a",
+            "https://chat.googleapis.com/v1/spaces/A/messages?key=a&token=b",
+            "https://a.logic.azure.com/workflows/a/triggers/manual?sv=1.0&sig=b",
+            "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7a2c5b7a11",
+        ] {
+            assert!(is_secret_address(secret), "{secret}");
+        }
+        for open in [
+            "https://api.stripe.com/v1",
+            "https://crm.example.com/a/b/c/d/in",
+            "https://crm.example.com/in?version=2",
+            "https://PREFIX-checkout-live.adyenpayments.com/checkout/v71",
+            "https://discord.com/api/webhooks/",
+            "https://notmake.com/in",
+            "http://127.0.0.1:9000/in",
+        ] {
+            assert!(!is_secret_address(open), "{open}");
         }
     }
 

@@ -28,7 +28,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
     assert!(workspace.run(&["endpoint", "add", "telegram", "--provider", "telegram"]).status.success());
     let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
     let telegram = ["send", "--provider", "telegram", "--file", &update];
-    let forged = ["trigger", "stripe.invoice.paid", "--secret", "whsec_another_secret_of_enough_bytes"];
+    let forged = ["trigger", "stripe.invoice.paid", "--secret", "-"];
     let runs = [
         (&["trigger", "stripe.invoice.paid", "--id", "a"][..], "-stripe-200-accepted.request.json"),
         (&["trigger", "stripe.invoice.paid", "--id", "a"], "-stripe-200-duplicate.request.json"),
@@ -36,10 +36,11 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
         (&telegram, "-telegram-200-answered.request.json"),
     ];
     for (arguments, _) in &runs {
-        workspace.run(arguments);
+        workspace.run_with_input(arguments, "whsec_another_secret_of_enough_bytes");
     }
     let nobody = format!("{}/webhooks/nobody", url(&workspace));
-    workspace.run(&["trigger", "stripe.invoice.paid", "--url", &nobody, "--secret", "whsec_a_secret_of_enough_bytes"]);
+    let stranger = ["trigger", "stripe.invoice.paid", "--url", &nobody, "--secret", "-"];
+    workspace.run_with_input(&stranger, "whsec_a_secret_of_enough_bytes");
     let secrets = ["stripe", "telegram"].map(|id| {
         let shown = json(&workspace.run(&["endpoint", "show", id, "--reveal", "--json"]));
         shown["secrets"][0].as_str().unwrap().to_owned()
@@ -87,7 +88,7 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
         assert!(rotated.status.success(), "{}", text(&rotated));
     }
     let wrong = "a_wrong_token_of_enough_bytes";
-    workspace.run(&["trigger", "gitlab.push_hook", "--secret", wrong]);
+    workspace.run_with_input(&["trigger", "gitlab.push_hook", "--secret", "-"], wrong);
     for (endpoint, hidden, place) in [
         ("telegram", retired.as_str(), "header:x-telegram-bot-api-secret-token"),
         ("gitlab", wrong, "header:x-gitlab-token"),

@@ -69,11 +69,14 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     assert_eq!(document["headers"]["authorization"], "Bearer sk_live_hush");
     assert_eq!((&document["class"], &document["key_window_hours"]), (&object!("keyed"), &object!(24)));
     let path = workspace.path(".hookonce/destinations/stripe.json");
-    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
 
     let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "other");
     assert!(code == 2 && printed.contains("already exists"), "{printed}");
     assert_eq!(stored(&workspace, "stripe"), document);
+    assert_eq!(give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_live_hush2").0, 0);
+    assert_eq!(mode(), 0o600, "another secret opens it to nobody");
     let second = ["add", "stripe-eu", "--ready", "stripe", "--secret", "-", "--account", "eu"];
     assert_eq!(give(&workspace, &second, "sk_live_eu").0, 0);
     assert_eq!(stored(&workspace, "stripe-eu")["account"], "eu");
@@ -150,6 +153,10 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     }
     assert!(!workspace.path(".hookonce/destinations/own.json").exists());
 
+    let file = ["add", "own", "--file", "-", "--header", "x-token=-"];
+    let (code, printed) = give(&workspace, &file, "{}");
+    assert!(code == 2 && printed.contains("`--file -` takes all of standard input"), "{printed}");
+
     // Who gives an address and a class writes a document of their own, whatever its name.
     let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
     assert_eq!(run(&workspace, &named).0, 0);
@@ -178,6 +185,31 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     }
 }
 
+/// Some callees take the address for the proof of who calls.
+#[test]
+fn an_address_that_is_a_secret_is_never_on_the_command_line() {
+    let workspace = Workspace::new();
+    let class = ["--class", "at_most_once"];
+    for address in [
+        "https://discord.com/api/webhooks/1/hush",
+        "https://hooks.slack.com/services/T0/B0/hush",
+        "https://chat.example.com/in?token=hush",
+        "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7ahush7a11",
+    ] {
+        let (code, printed) = run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat());
+        assert!(code == 2 && printed.contains("pass `--url -`") && !printed.contains("hush"), "{printed}");
+        let (code, printed) = give(&workspace, &[&["add", "chat", "--url", "-"], &class[..]].concat(), address);
+        assert!(code == 0 && !printed.contains("hush"), "{printed}");
+        assert_eq!(stored(&workspace, "chat")["url"], address);
+        assert_eq!(run(&workspace, &["remove", "chat"]).0, 0);
+    }
+    let both = ["add", "own", "--url", "-", "--header", "x-id=7", "--header", "x-token=-"];
+    assert_eq!(give(&workspace, &[&both[..], &class].concat(), "https://a.example/in\nhush\n").0, 0);
+    let document = stored(&workspace, "own");
+    assert_eq!(document["url"], "https://a.example/in");
+    assert_eq!(document["headers"], object!({"x-id": "7", "x-token": "hush"}));
+}
+
 #[test]
 fn a_new_secret_that_does_not_fit_changes_nothing() {
     let workspace = Workspace::new();
@@ -192,7 +224,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
         (&["rotate", "own", "--secret", "-"], "hush", "which secret is meant"),
         (&["rotate", "own", "--header", "x-other", "--secret", "-"], "hush", "no header x-other"),
         (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], "hush\u{7f}", "headers.x-api-key"),
-        (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], " \n", "only the callee can make this secret"),
+        (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], " \n", "no new secret came"),
     ] {
         let (code, printed) = give(&workspace, arguments, given);
         assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{said}: {printed}");

@@ -1,12 +1,20 @@
 //! Endpoint documents: which are accepted, which are refused and why, and how to handle a broken one.
 
 use std::net::TcpListener;
+use std::process::Output;
 
 use crate::support::Workspace;
 
 /// Exit code, standard output and standard error of a command.
 fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String, String) {
-    let output = workspace.run(arguments);
+    parts(&workspace.run(arguments))
+}
+
+fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> (i32, String, String) {
+    parts(&workspace.run_with_input(arguments, "whsec_a_secret_of_enough_bytes"))
+}
+
+fn parts(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -108,14 +116,14 @@ fn what_cannot_be_sent_is_wrong_usage() {
     let send = |url: &str, header: &str| {
         let arguments =
             ["send", "--provider", "github", "--secret", "-", "--file", &file, "--url", url, "--header", header];
-        run(&workspace, &arguments)
+        give_a_secret(&workspace, &arguments)
     };
     let (code, _, error) = send("localhost:8787", "x-github-event:push");
     assert!(code == 2 && error.contains("http://"), "{error}");
     let (code, _, error) = send("http://127.0.0.1:1/webhooks/x", "x github event:push");
     assert!(code == 2 && error.contains("NAME:VALUE"), "{error}");
     let discord = ["send", "--provider", "discord", "--secret", "-", "--file", &file, "--url", "http://127.0.0.1:1/x"];
-    let (code, _, error) = run(&workspace, &discord);
+    let (code, _, error) = give_a_secret(&workspace, &discord);
     assert!(code == 2 && error.contains("itself send an event, to `hookonce dev"), "{error}");
 }
 

@@ -13,7 +13,8 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let (mut child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
     let file = "events/deliveries/stripe-invoice-paid.json";
     assert!(workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).status.success());
-    let forged = workspace.run(&["send", "--provider", "stripe", "--file", file, "--secret", "whsec_Zm9yZ2Vk"]);
+    let forged = ["send", "--provider", "stripe", "--file", file, "--secret", "-"];
+    let forged = workspace.run_with_input(&forged, "whsec_Zm9yZ2Vk");
     assert_eq!(forged.status.code(), Some(1), "{}", text(&forged));
     let mut seen = Vec::new();
     for line in BufReader::new(out).lines() {

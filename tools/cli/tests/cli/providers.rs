@@ -13,6 +13,9 @@ const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"
 const MADE: [&str; 8] =
     ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
 
+/// Settings that may stand on the command line.
+const OPEN_SETTINGS: [&str; 5] = ["public_url", "webhook_id", "environment", "public_key", "topic_arns"];
+
 fn catalog() -> Vec<Value> {
     let output = Workspace::new().run(&["providers", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -53,9 +56,18 @@ fn add(workspace: &Workspace, provider: &str, sample: &Value) {
     let secret = sample["secrets"][0].as_str().unwrap();
     let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", "-"];
     let settings = sample["settings"].as_object().into_iter().flatten();
-    let settings: Vec<_> = settings.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+    let mut input = secret.to_owned();
+    let settings: Vec<_> = settings
+        .map(|(name, value)| match value.as_str().unwrap() {
+            value if OPEN_SETTINGS.contains(&name.as_str()) => format!("{name}={value}"),
+            value => {
+                input = format!("{input}\n{value}");
+                format!("{name}=-")
+            }
+        })
+        .collect();
     arguments.extend(settings.iter().flat_map(|setting| ["--setting", setting]));
-    let output = workspace.run_with_input(&arguments, &format!("{secret}\n"));
+    let output = workspace.run_with_input(&arguments, &format!("{input}\n"));
     assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output));
 }
 

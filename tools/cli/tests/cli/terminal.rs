@@ -136,10 +136,15 @@ fn a_secret_on_the_command_line_is_refused() {
     for arguments in [
         &["endpoint", "add", "shop", "--provider", "stripe", "--secret", "whsec_a_signing_secret"][..],
         &["endpoint", "rotate", "shop", "--secret", "whsec_a_signing_secret"],
+        &["endpoint", "add", "bank", "--provider", "plaid", "--setting", "api_secret=whsec_a_signing_secret"],
+        &["endpoint", "add", "chat", "--provider", "meta_whatsapp", "--setting", "verify_token=whsec_a_signing_secret"],
+        &["trigger", "stripe.invoice.paid", "--secret", "whsec_a_signing_secret"],
+        &["trigger", "stripe.invoice.paid", "--setting", "verify_token=whsec_a_signing_secret"],
     ] {
         let output = workspace.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains("pass `-`"), "{}", text(&output));
+        let said = text(&output);
+        assert!(said.contains("every process of this machine") && said.contains("pass `-"), "{said}");
         assert!(!text(&output).contains("whsec_a_signing_secret"), "a refusal repeats no secret");
     }
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
@@ -148,12 +153,36 @@ fn a_secret_on_the_command_line_is_refused() {
     assert!(workspace.run_with_input(&rotate, "whsec_a_newer_signing_secret").status.success());
     let shown = parsed(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], json!(["whsec_a_newer_signing_secret", "whsec_a_signing_secret"]));
-    let plaid =
-        ["endpoint", "add", "bank", "--provider", "plaid", "--setting", "client_id=1", "--setting", "api_secret=-"];
-    assert!(workspace.run_with_input(&plaid, "an-api-secret\n").status.success());
+    let plaid = ["endpoint", "add", "bank", "--provider", "plaid", "--setting", "environment=sandbox"];
+    let plaid = [&plaid[..], &["--setting", "client_id=-", "--setting", "api_secret=-"]].concat();
+    assert!(workspace.run_with_input(&plaid, "an-id\nan-api-secret\n").status.success());
     let settings = |show: &[&str]| parsed(&workspace.run(show))["settings"]["api_secret"].clone();
     assert_eq!(settings(&["endpoint", "show", "bank", "--json"]), "<hidden>");
     assert_eq!(settings(&["endpoint", "show", "bank", "--json", "--reveal"]), "an-api-secret");
+}
+
+/// Each `-` takes a line, the last one what is left: no secret is empty, or another one's, without a word.
+#[test]
+fn several_secrets_come_one_in_each_line() {
+    let workspace = Workspace::new();
+    let add = |id: &str, input: &str| {
+        let whatsapp = ["endpoint", "add", id, "--provider", "meta_whatsapp"];
+        let asked = ["--setting", "verify_token=-", "--secret", "-"];
+        workspace.run_with_input(&[&whatsapp[..], &asked].concat(), input)
+    };
+    assert!(add("chat", "an-app-secret-of-meta\r\na-verify-token\n").status.success());
+    let shown = parsed(&workspace.run(&["endpoint", "show", "chat", "--reveal", "--json"]));
+    assert_eq!(shown["secrets"], json!(["an-app-secret-of-meta"]));
+    assert_eq!(shown["settings"]["verify_token"], "a-verify-token");
+    for (input, lacks) in [("", "no secret came"), ("an-app-secret-of-meta\n", "no verify_token came")] {
+        let refused = add("other", input);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains(lacks) && text(&refused).contains("each takes a line"), "{}", text(&refused));
+    }
+    let body = ["send", "--provider", "stripe", "--file", "-", "--secret", "-", "--url", "http://127.0.0.1:9/x"];
+    let refused = workspace.run_with_input(&body, "{}");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("`--file -` takes all of standard input"), "{}", text(&refused));
 }
 
 #[test]

@@ -181,10 +181,11 @@ fn answers_once() -> String {
 #[test]
 fn a_lost_answer_hides_neither_the_other_answers_nor_the_id() {
     let workspace = Workspace::new();
-    let secret = ["--secret", "whsec_a_secret_of_enough_bytes", "--copies", "2", "--id", "mine"];
+    let secret = ["--secret", "-", "--copies", "2", "--id", "mine"];
     for more in [&[][..], &["--json"]] {
         let url = answers_once();
-        let output = workspace.run(&[&["trigger", "stripe.invoice.paid", "--url", &url], &secret[..], more].concat());
+        let trigger = [&["trigger", "stripe.invoice.paid", "--url", &url], &secret[..], more].concat();
+        let output = workspace.run_with_input(&trigger, "whsec_a_secret_of_enough_bytes");
         let said = text(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
         for part in

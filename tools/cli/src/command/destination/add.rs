@@ -7,17 +7,16 @@ use hookonce_protocol::destination::Class;
 use hookonce_runtime::destination::{ClassName, DestinationDocument};
 use serde_json::json;
 
-use super::super::endpoint::{pair, word};
+use super::super::endpoint::{Pair, word};
 use crate::destinations::ready::{Ready, find};
-use crate::destinations::{check, make_signing_secret, parse, parse_id, text_of};
+use crate::destinations::{
+    check, is_secret_address, make_signing_secret, names_a_credential, parse, parse_id, text_of,
+};
 use crate::documents::Place;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::route_set;
-use crate::secret::SecretOption;
-
-/// What the name of a header with a credential contains. Its value does not belong on the command line.
-const CREDENTIAL_WORDS: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
+use crate::secret::{Input, SecretOption, on_the_command_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -33,9 +32,9 @@ pub(crate) struct Arguments {
     /// `-`: read the secret from standard input; a terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Address. An effect's path follows it.
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    /// Address. An effect's path follows it. `-` reads it from standard input, for one that is a secret.
+    #[arg(long, value_name = "URL", allow_hyphen_values = true)]
+    url: Option<SecretOption>,
     /// Queue of SQS, by its URL: effects become its messages, at least once.
     #[arg(long, value_name = "URL", conflicts_with_all = ["ready", "file", "url", "function"])]
     queue: Option<String>,
@@ -84,14 +83,23 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
+    let headers = arguments.header.iter().map(|header| Pair::parse(header, "header")).collect::<Result<Vec<_>, _>>()?;
+    let hyphens = headers.iter().map(|header| &header.value);
+    let mut input = Input::of(arguments.secret.iter().chain(&arguments.url).chain(hyphens));
     let ready = chosen(&arguments)?;
     let mut document = match (&arguments.file, ready) {
-        (Some(file), _) => from_file(file)?,
+        (Some(file), _) => from_file(file, &input)?,
         (None, Some(ready)) => ready.document.clone(),
         (None, None) => own(&arguments)?,
     };
-    set(&mut document, &arguments)?;
-    let made = secret(&mut document, &arguments, ready)?;
+    let what = ready.map_or("secret", |ready| ready.credential.what());
+    let given = arguments.secret.as_ref().map(|secret| secret.secret(what, &mut input)).transpose()?;
+    document.url = arguments.url.as_ref().map(|url| address(url, &mut input)).transpose()?.or(document.url);
+    for header in &headers {
+        document.headers.insert(header.name.clone(), header_value(header, &mut input)?);
+    }
+    set(&mut document, &arguments);
+    let made = place(given, &mut document, &arguments, ready)?;
     if let (None, Some(url_from)) = (&document.url, ready.and_then(|ready| ready.url_from.as_ref())) {
         return Err(Failure::usage("it has no address", format!("pass --url URL: {url_from}")));
     }
@@ -155,19 +163,46 @@ fn own(arguments: &Arguments) -> Result<DestinationDocument, Failure> {
     parse("the document", &document.to_string())
 }
 
-fn from_file(file: &Path) -> Result<DestinationDocument, Failure> {
-    let text = if file == Path::new("-") { SecretOption::from("-").given("document")? } else { route_set::text(file)? };
+fn from_file(file: &Path, input: &Input) -> Result<DestinationDocument, Failure> {
+    let text = if file == Path::new("-") {
+        input.taken_by_file()?;
+        let document = SecretOption::from("-");
+        document.open("document", &mut Input::of([&document]))?
+    } else {
+        route_set::text(file)?
+    };
     parse(&file.display().to_string(), &text)
 }
 
-/// Sets what the options say.
-fn set(document: &mut DestinationDocument, arguments: &Arguments) -> Result<(), Failure> {
+/// The address, which some callees take for the proof of who calls.
+fn address(url: &SecretOption, input: &mut Input) -> Result<String, Failure> {
+    if is_secret_address(url.text()) {
+        return Err(on_the_command_line("address, which is or holds a secret,", "pass `--url -`"));
+    }
+    url.open("address", input).map(|url| url.trim().to_owned())
+}
+
+/// The value of a header.
+fn header_value(header: &Pair, input: &mut Input) -> Result<String, Failure> {
+    let name = &header.name.to_ascii_lowercase();
+    if !names_a_credential(name) {
+        return header.value.open(name, input);
+    }
+    let pass = format!("pass `--header {name}=-`");
+    if header.value.is_input() {
+        header.value.secret(name, input)
+    } else {
+        Err(on_the_command_line(&format!("value of {name}"), &pass))
+    }
+}
+
+/// Sets what the other options say.
+fn set(document: &mut DestinationDocument, arguments: &Arguments) {
     let over = |field: &mut Option<String>, option: &Option<String>| {
         if option.is_some() {
             field.clone_from(option);
         }
     };
-    over(&mut document.url, &arguments.url);
     over(&mut document.account, &arguments.account);
     over(&mut document.content_type, &arguments.content_type);
     over(&mut document.key_source_url, &arguments.key_source_url);
@@ -183,40 +218,19 @@ fn set(document: &mut DestinationDocument, arguments: &Arguments) -> Result<(), 
     document.key_window_hours = arguments.key_window_hours.or(document.key_window_hours);
     document.timeout_ms = arguments.timeout_ms.or(document.timeout_ms);
     document.allow_private |= arguments.allow_private;
-    for header in &arguments.header {
-        let name = header.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        if CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !header.ends_with("=-") {
-            return Err(Failure::usage(
-                format!(
-                    "the value of {name} stands on the command line, where every process of this machine can read it"
-                ),
-                format!("pass `--header {name}=-`, and give the value on standard input"),
-            ));
-        }
-        let (name, value) = pair(header)?;
-        document.headers.insert(name, value);
-    }
-    Ok(())
 }
 
 /// Puts the secret where it belongs. Returns it if it was generated.
-fn secret(
+fn place(
+    given: Option<String>,
     document: &mut DestinationDocument,
     arguments: &Arguments,
     ready: Option<&'static Ready>,
 ) -> Result<Option<String>, Failure> {
-    let what = ready.map_or("secret", |ready| ready.credential.what());
-    let given = arguments.secret.as_ref().map(|secret| secret.read_from_input(what)).transpose()?;
-    if given.as_ref().is_some_and(|given| given.trim().is_empty()) {
-        return Err(Failure::usage(
-            format!("no {what} came on standard input"),
-            "type it, or pipe it into the command",
-        ));
-    }
     match (given, ready) {
         (Some(given), Some(ready)) => ready.credential.fill(&given, document).map(|()| None),
         (None, Some(ready)) => Err(Failure::usage(
-            format!("{} needs a secret: {what}", ready.name),
+            format!("{} needs a secret: {}", ready.name, ready.credential.what()),
             "pass `--secret -`, which asks for it or reads it from standard input",
         )),
         (Some(given), None) if arguments.signed => {

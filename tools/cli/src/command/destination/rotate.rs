@@ -14,7 +14,7 @@ use crate::destinations::{Waiting, check, make_signing_secret, parse_id, read, t
 use crate::documents::{Place, missing};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::SecretOption;
+use crate::secret::{Input, SecretOption};
 
 /// What stands before a credential in a header, and stays there.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Key "];
@@ -50,7 +50,8 @@ enum Spot {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let given = arguments.secret.as_ref().map(|secret| secret.read_from_input("new secret")).transpose()?;
+    let mut input = Input::of(&arguments.secret);
+    let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
     let store = arguments.place.destinations().await?;
     let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
     let mut document = read(&id, &stored)?;

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_providers::settings::{PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
+use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
@@ -21,7 +21,7 @@ pub(crate) use crate::endpoints::{fresh, parse_id, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::secret::SecretOption;
+use crate::secret::{Input, SecretOption, on_the_command_line};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -57,7 +57,8 @@ pub(crate) struct Add {
     /// it before the first event: a change forgets the facts of the last 95 days.
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
     tenant: Option<Tenant>,
-    /// Further setting of the provider, such as verify_token=…; may be repeated. `NAME=-` reads a secret one from standard input.
+    /// Further setting of the provider, such as public_url=https://...; may be repeated. A secret one, such as
+    /// verify_token, is given as `NAME=-` and read from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
     /// Signature scheme to accept; may be repeated [default: all but those that `hookonce providers ID` calls "only for
@@ -68,7 +69,8 @@ pub(crate) struct Add {
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
     /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as a
-    /// DEAD record [default: quarantine if the provider's signature leaves the body free, otherwise duplicate].
+    /// DEAD record [default: quarantine if the provider's signature leaves the body free or it may give one id to several
+    /// events, otherwise duplicate].
     #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
@@ -143,11 +145,14 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
 async fn add(arguments: Add) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
-    let settings = arguments.setting.iter().map(|setting| pair(setting)).collect::<Result<_, _>>()?;
-    let made = arguments.secret.is_none();
+    let settings = Pair::settings(&arguments.setting)?;
+    let mut input = Input::of(arguments.secret.iter().chain(settings.iter().map(|setting| &setting.value)));
+    let given = arguments.secret.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
+    let settings = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<_, _>>()?;
+    let made = given.is_none();
     let mut document = fresh(provider, settings);
-    if let Some(secret) = &arguments.secret {
-        document.secrets = vec![secret.read_from_input("secret")?];
+    if let Some(secret) = given {
+        document.secrets = vec![secret];
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
@@ -199,15 +204,51 @@ fn no_secret(provider: &Provider) -> Failure {
     )
 }
 
-/// Parses a setting from the command line.
-///
-/// # Errors
-/// [`Failure::Usage`] when it is not NAME=VALUE.
-pub(crate) fn pair(setting: &str) -> Result<(String, String), Failure> {
-    let Some((name, value)) = setting.split_once('=') else {
-        return Err(Failure::usage("a setting is not NAME=VALUE", "for instance --setting verify_token=abc"));
-    };
-    Ok((name.to_owned(), SecretOption::from(value).given(name)?))
+/// NAME=VALUE of the command line.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) value: SecretOption,
+}
+
+impl Pair {
+    /// Takes it apart.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it is not NAME=VALUE. What it is stays unsaid, because it may be a secret.
+    pub(crate) fn parse(text: &str, what: &str) -> Result<Self, Failure> {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            Failure::usage(
+                format!("a {what} is not NAME=VALUE"),
+                format!("write --{what} NAME=VALUE, or NAME=- for a secret"),
+            )
+        })?;
+        Ok(Self { name: name.to_owned(), value: value.into() })
+    }
+
+    /// Settings of an endpoint.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for one that is not NAME=VALUE, or that may be a secret and is not `-`.
+    pub(crate) fn settings(texts: &[String]) -> Result<Vec<Self>, Failure> {
+        let settings = texts.iter().map(|text| {
+            let setting = Self::parse(text, "setting")?;
+            let name = &setting.name;
+            if setting.value.is_input() || OPEN_SETTINGS.contains(&name.as_str()) {
+                return Ok(setting);
+            }
+            Err(on_the_command_line(&format!("value of {name}"), &format!("pass `--setting {name}=-`")))
+        });
+        settings.collect()
+    }
+
+    /// The name, and the value as it is given or read from standard input.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when standard input does not give it.
+    pub(crate) fn read(&self, input: &mut Input) -> Result<(String, String), Failure> {
+        Ok((self.name.clone(), self.value.open(&self.name, input)?))
+    }
 }
 
 /// The most ids that are named.
@@ -310,7 +351,7 @@ fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str 
 
 /// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
 /// token that answers a subscription request.
-const OPEN_SETTINGS: [&str; 4] = [PUBLIC_URL, WEBHOOK_ID, PUBLIC_KEY, TOPIC_ARNS];
+const OPEN_SETTINGS: [&str; 5] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS];
 
 /// Hides what may be secret.
 fn hide(document: &mut EndpointDocument) {

@@ -21,7 +21,7 @@ use crate::command::providers::find;
 use crate::endpoints::{EndpointStore, Place, Stored, check, make_secret, missing, parse_id, text_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::SecretOption;
+use crate::secret::{Input, SecretOption};
 use crate::select::Filter;
 use crate::target::{Target, store_unavailable};
 
@@ -59,7 +59,8 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let given = arguments.secret.as_ref().map(|secret| secret.read_from_input("new secret")).transpose()?;
+    let mut input = Input::of(&arguments.secret);
+    let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
     let store = arguments.place.open().await?;
     let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
     if arguments.finish {
