@@ -32,16 +32,16 @@ const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
 /// line.
 const CREDENTIAL_WORDS: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "sig", "token"];
 
-/// Whose addresses are secrets, also where they are short: whoever knows one can call it. The ready-made documents whose
-/// credential is the address are others.
-const SECRET_ADDRESSES: [&str; 7] = [
-    "discord.com/api/",
-    "discordapp.com/api/",
-    "hooks.slack.com/",
-    "hooks.zapier.com/",
-    "make.com/",
-    "maker.ifttt.com/",
-    "webhook.office.com/",
+/// Whose addresses are secrets, by host and the beginning of the path, also where they are short: whoever knows one can call
+/// it. The ready-made documents whose credential is the address are others.
+const SECRET_ADDRESSES: [(&str, &str); 7] = [
+    ("discord.com", "api/webhooks/"),
+    ("discordapp.com", "api/webhooks/"),
+    ("hooks.slack.com", ""),
+    ("hooks.zapier.com", ""),
+    ("make.com", ""),
+    ("maker.ifttt.com", ""),
+    ("webhook.office.com", ""),
 ];
 
 impl Place {
@@ -150,18 +150,14 @@ pub(crate) fn is_secret_address(url: &str) -> bool {
     }
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let belongs = |known: &&str| {
-        let end = place.find(*known)?;
-        let path = place.get(end + known.len()..)?;
-        Some(
-            !place.get(..end)?.contains('/')
-                && place.get(..end).is_some_and(|it| it.is_empty() || it.ends_with('.'))
-                && !path.is_empty(),
-        )
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let belongs = |(known, start): &(&str, &str)| {
+        let is_theirs = host == *known || host.strip_suffix(known).is_some_and(|subdomain| subdomain.ends_with('.'));
+        is_theirs && path.strip_prefix(start).is_some_and(|rest| !rest.is_empty())
     };
     let is_long = |text: &str| text.len() >= STEP_BYTES_SHOWN;
-    SECRET_ADDRESSES.iter().any(|known| belongs(&known) == Some(true))
-        || place.split('/').skip(1).any(is_long)
+    SECRET_ADDRESSES.iter().any(belongs)
+        || path.split('/').any(is_long)
         || query
             .split('&')
             .filter_map(|pair| pair.split_once('='))
