@@ -39,6 +39,9 @@ impl Read {
     }
 }
 
+/// Number of index partitions that a command reads side by side.
+pub(crate) const READS_AT_ONCE: usize = 32;
+
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);
 
@@ -195,16 +198,24 @@ impl Filter {
 
     /// Whether it wants effects only.
     fn is_about_effects(&self) -> bool {
-        self.kind == Some(Kind::Effect) || self.destination.is_some()
+        self.kind == Some(Kind::Effect)
+            || self.destination.is_some()
+            || self.state == Some(State::Outcome(Outcome::Delivered))
     }
 
-    /// Refuses an empty span of time.
+    /// Refuses what nothing can pass.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when it begins after its end.
+    /// [`Failure::Usage`] when the span of time begins after its end, or when it wants events that are effects.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));
+        }
+        if self.kind == Some(Kind::Event) && self.is_about_effects() {
+            return Err(Failure::usage(
+                "events have no destination and are never DELIVERED, only their effects",
+                "leave --kind event out",
+            ));
         }
         Ok(())
     }

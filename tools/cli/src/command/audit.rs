@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use hookonce_protocol::invariant::{RecordViolation, violations};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
-use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey};
+use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey, RecordKind};
 use hookonce_protocol::record::{Found, Outcome, Record, Status, attribute};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -32,7 +32,7 @@ const PAGE: usize = 500;
 /// How long a PENDING record may be due before somebody should know.
 const OVERDUE: Millis = Millis::minutes(10);
 
-/// How long before its expiry a domain key may be gone.
+/// How long before its expiry a domain key or the record of an effect may be gone.
 const EXPIRY_MARGIN: Millis = Millis::days(3);
 
 #[derive(Debug, Args)]
@@ -62,6 +62,8 @@ enum Violation {
     EffectMissing,
     /// A4: its effect stands, and it says otherwise.
     EffectStands,
+    /// P6: its commit names an effect whose record is gone before its time.
+    EffectRecordMissing,
     /// A7: not a record of this version.
     Unreadable,
     /// A9: due for long.
@@ -82,6 +84,7 @@ impl Violation {
             Self::Record(RecordViolation::NegativeCounter) => ("A8", "negative-counter"),
             Self::EffectMissing => ("A3", "effect-missing"),
             Self::EffectStands => ("A4", "effect-stands"),
+            Self::EffectRecordMissing => ("P6", "effect-record-missing"),
             Self::Unreadable => ("A7", "unreadable"),
             Self::Overdue => ("A9", "overdue"),
             Self::ResentTooOften => ("A10", "resent-too-often"),
@@ -182,15 +185,24 @@ impl Audit<'_> {
         let page =
             self.store.scan_page(table, prefix, attributes, after, PAGE).await.map_err(|_| store_unavailable())?;
         self.bar.inc(u64::try_from(page.read).unwrap_or(0));
-        tokio::time::sleep(self.pause.saturating_mul(u32::try_from(page.read).unwrap_or(u32::MAX))).await;
+        self.rest(page.read).await;
         Ok(page)
+    }
+
+    /// Keeps to the rate after so many items.
+    async fn rest(&self, items: usize) {
+        tokio::time::sleep(self.pause.saturating_mul(u32::try_from(items).unwrap_or(u32::MAX))).await;
     }
 
     async fn check(&mut self, items: &[Item]) -> Result<(), Failure> {
         self.records += items.len();
-        let mut suspects = Vec::new();
+        let (mut suspects, mut senders) = (Vec::new(), Vec::new());
         for item in items {
-            match Found::from_item(Some(item)) {
+            let found = Found::from_item(Some(item));
+            if let Found::Record(record) = &found {
+                senders.extend(Some(record).filter(|record| self.must_have_effects(record)).cloned());
+            }
+            match found {
                 // The body is not read: it is looked for where it is needed.
                 Found::Record(record) if record.status == Status::Pending || record.status == Status::Dead => {
                     suspects.push(record.key);
@@ -216,6 +228,27 @@ impl Audit<'_> {
                     Found::Nothing => {}
                 }
             }
+        }
+        for sender in senders {
+            self.check_effects(&sender).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the records of an event's effects. They were written with the record that names them.
+    async fn check_effects(&mut self, event: &Record) -> Result<(), Failure> {
+        let effects = event.effect_keys();
+        self.rest(effects.len()).await;
+        let mut is_missing = false;
+        for found in self.store.read_heads(&effects).await {
+            match found.map_err(|_| store_unavailable())? {
+                Found::Nothing => is_missing = true,
+                // It is read on its own, too.
+                Found::Record(_) | Found::Unreadable(_) => {}
+            }
+        }
+        if is_missing {
+            self.report(event.key.as_str(), Violation::EffectRecordMissing);
         }
         Ok(())
     }
@@ -248,8 +281,17 @@ impl Audit<'_> {
     /// has not expired.
     fn is_certain(&self, record: &Record) -> bool {
         let Some(at) = record.processed_at else { return true };
-        let expires = at.plus(self.timing.effect_retention).0 - EXPIRY_MARGIN.0;
-        at.0 < self.started.0 - self.timing.clock_skew_max.0 && self.started.0 < expires
+        at.0 < self.started.0 - self.timing.clock_skew_max.0 && self.is_kept(at.plus(self.timing.effect_retention))
+    }
+
+    /// Whether the effects that a record names must have records: they have not expired.
+    fn must_have_effects(&self, record: &Record) -> bool {
+        let expiry = |at| self.timing.expiry(RecordKind::Effect, at).as_millis();
+        !record.effects.is_empty() && record.processed_at.is_none_or(|at| self.is_kept(expiry(at)))
+    }
+
+    fn is_kept(&self, expires_at: EpochMs) -> bool {
+        self.started.0 < expires_at.0 - EXPIRY_MARGIN.0
     }
 
     /// R(age) + 1: the most sends that the intervals of the relay allow.
@@ -272,7 +314,7 @@ impl Audit<'_> {
             let row = json!({ "endpoint": endpoint, "key": key, "invariant": invariant, "violation": section });
             output::json_line(&row);
         } else {
-            self.bar.suspend(|| output::line(&format!("{invariant:<4} {section:<18} {endpoint} {key}  {page}")));
+            self.bar.suspend(|| output::line(&format!("{invariant:<4} {section:<21} {endpoint} {key}  {page}")));
         }
     }
 

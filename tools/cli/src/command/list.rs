@@ -11,11 +11,8 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Read, error_of, page, tell_default};
+use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};
 use crate::target::{OpenStack, Target};
-
-/// Number of partitions read in parallel.
-const READS_AT_ONCE: usize = 16;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -56,19 +53,28 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more.
+/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more. Each step goes
+/// back as many hours as all before it together, because a quiet stack has hours in which nothing came.
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
 pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
     let mut listing = Listing::default();
-    for group in filter.queries(stack.shards_read) {
+    let mut groups = filter.queries(stack.shards_read).into_iter();
+    let (mut read_groups, mut next) = (0, 1);
+    loop {
+        let step: Vec<_> = groups.by_ref().take(next).flatten().collect();
+        if step.is_empty() {
+            break;
+        }
+        read_groups += next;
+        next = read_groups;
         let journaled = |query: &IndexQuery| match query {
             IndexQuery::Journal { from, .. } => Some(*from),
             IndexQuery::Due { .. } => None,
         };
-        let oldest = group.iter().filter_map(journaled).max();
-        let parts = futures::stream::iter(group).map(|query| read(&stack.store, query, filter, limit));
+        let oldest = step.iter().filter_map(journaled).min();
+        let parts = futures::stream::iter(step).map(|query| read(&stack.store, query, filter, limit));
         let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
         for part in parts {
             listing.add(part);

@@ -14,11 +14,8 @@ use serde_json::json;
 use super::list::tries;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, Read, error_of, select, tell_default};
+use crate::select::{Filter, READS_AT_ONCE, Read, error_of, select, tell_default};
 use crate::target::Target;
-
-/// Number of index partitions read in parallel.
-const READS_AT_ONCE: usize = 8;
 
 /// The most different types, errors or endpoints that are counted apart.
 const KINDS_MAX: usize = 1_000;

@@ -4,6 +4,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use error_reporter::Report;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::dead_shard;
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
 use crate::target::Surroundings;
 use crate::target::{OpenStack, Target, store_unavailable};
@@ -34,6 +36,9 @@ const OVERDUE: Millis = Millis::minutes(10);
 
 /// How many of the latest dead records of a shard are looked at, to say how many are effects.
 const DEAD_LOOKED_AT: usize = 1_000;
+
+/// Number of questions about each shard: pending records, pending effects, dead records, and dead effects.
+const QUESTIONS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -162,28 +167,41 @@ async fn records(target: &Target, now: EpochMs) -> Records {
 
 /// Looks at the latest dead records of each shard: their keys say which are effects.
 async fn dead_effects(stack: &OpenStack) -> Result<DeadEffects, Failure> {
-    let mut effects = DeadEffects::default();
-    for shard in 0..stack.shards_read {
+    let of_shard = |shard| async move {
         let query = IndexQuery::Due { partition: dead_shard(shard) };
         let page = stack.store.index_page(&query, None, DEAD_LOOKED_AT).await.map_err(|_| store_unavailable())?;
         let count = page.keys.iter().filter(|key| key.kind() == RecordKind::Effect).count();
-        effects.count += u64::try_from(count).unwrap_or(0);
-        effects.at_least |= page.next.is_some();
-    }
-    Ok(effects)
+        Ok(DeadEffects { count: u64::try_from(count).unwrap_or(0), at_least: page.next.is_some() })
+    };
+    let add = |sum: DeadEffects, part: DeadEffects| DeadEffects {
+        count: sum.count + part.count,
+        at_least: sum.at_least || part.at_least,
+    };
+    each_shard(stack, of_shard).try_fold(DeadEffects::default(), async |sum, part| Ok(add(sum, part))).await
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.
 async fn due(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<Due, Failure> {
-    let (mut count, mut oldest) = (0, None);
-    for shard in 0..stack.shards_read {
+    let of_shard = |shard| async move {
         let first = DueQuery { state, shard, until: now, after: None, limit: 1 };
         let query = IndexQuery::Due { partition: first.partition() };
-        count += stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
+        let count = stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
         let page = stack.store.query_due(&first).await.map_err(|_| store_unavailable())?;
-        oldest = page.entries.iter().map(|entry| entry.due_at).chain(oldest).min();
-    }
-    Ok(Due { count, oldest })
+        Ok(Due { count, oldest: page.entries.iter().map(|entry| entry.due_at).min() })
+    };
+    let add = |sum: Due, part: Due| Due {
+        count: sum.count + part.count,
+        oldest: sum.oldest.into_iter().chain(part.oldest).min(),
+    };
+    each_shard(stack, of_shard).try_fold(Due { count: 0, oldest: None }, async |sum, part| Ok(add(sum, part))).await
+}
+
+/// Asks about every shard, a few side by side. All questions together make at most [`READS_AT_ONCE`] calls at once.
+fn each_shard<T, F: Future<Output = Result<T, Failure>>>(
+    stack: &OpenStack,
+    ask: impl FnMut(u16) -> F,
+) -> impl Stream<Item = F::Output> {
+    futures::stream::iter(0..stack.shards_read).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
 }
 
 /// What the queues say.

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index;
-use serde_json::Value;
+use hookonce_runtime::route::{Packed, RoutePointer, pack};
+use serde_json::{Value, json as object};
 
 use crate::aws::{Alarm, Aws, CALLER, Fault, outputs_of};
 use crate::operators::Stack;
@@ -50,7 +51,10 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let calm = doctor();
     assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
     assert_eq!(json(&calm)[0]["seen"], CALLER);
-    assert_eq!(json(&calm).as_array().unwrap().len(), 9);
+    for (check, seen) in [("destinations", "0 valid"), ("routes", "none; the built-in handlers take the events")] {
+        assert_eq!(seen_of(&json(&calm), check), seen);
+    }
+    assert_eq!(json(&calm).as_array().unwrap().len(), 12);
     let wrote = |asked: &crate::aws::Asked| asked.operation.starts_with("Put") || asked.operation.starts_with("Delete");
     assert!(!aws.account().asked.iter().any(wrote));
 
@@ -73,6 +77,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().put(&format!("/hookonce/inbox/endpoints/{parameter}"), listed);
     assert!(text(&doctor()).contains("1 id(s) without one"), "{}", text(&doctor()));
     assert_eq!(doctor().status.code(), Some(0), "an id without an endpoint does no harm");
+    documents_of_effects_and_routes(&aws, &told, &|| json(&doctor()));
     aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
     aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
@@ -87,7 +92,40 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().alarms.remove(0);
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("Version", "0.0.1")]));
     told(1, &["outputs"], "the stack is of release 0.0.1");
+    aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("EffectsQueue", "http://127.0.0.1:9/no")]));
+    told(3, &["effects queue"], "sqs:GetQueueAttributes failed");
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("InboxTable", "gone")]));
     aws.account().parameters.remove("/hookonce/inbox/outputs");
     told(1, &["outputs"], "check the stack's name");
+}
+
+/// What a check saw.
+fn seen_of<'a>(printed: &'a Value, check: &str) -> &'a str {
+    let line = printed.as_array().unwrap().iter().find(|line| line["check"] == check);
+    line.unwrap()["seen"].as_str().unwrap()
+}
+
+/// A destination or a route set with a fault lets effects and records wait.
+fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str), printed: &dyn Fn() -> Value) {
+    aws.account().put("/hookonce/inbox/destinations/crm", r#"{"kind": "http"}"#);
+    told(1, &["destinations"], "`hookonce destination check --stack inbox` says what is wrong with each");
+    let good = r#"{"kind": "http", "url": "https://crm.example/in", "class": "at_least_once"}"#;
+    aws.account().put("/hookonce/inbox/destinations/crm", good);
+    assert_eq!(seen_of(&printed(), "destinations"), "1 valid");
+
+    for (handler, wrong) in [("payments", None), ("none", Some("has 1 fault(s)"))] {
+        let route = object!({ "name": "paid", "consumer": "billing", "handler": { "builtin": handler } });
+        let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
+        let Packed { parts, sha256 } = pack(&set).unwrap();
+        let name = "/hookonce/inbox/routes";
+        let names = RoutePointer::names(name, 1, parts.len());
+        let pointer = RoutePointer { number: 1, parts: parts.len(), sha256, previous: None };
+        names.iter().zip(&parts).for_each(|(name, part)| aws.account().put(name, part));
+        aws.account().put(name, &object!(pointer).to_string());
+        match wrong {
+            None => assert_eq!(seen_of(&printed(), "routes"), "1 valid"),
+            Some(wrong) => told(1, &["routes"], wrong),
+        }
+    }
+    aws.account().parameters.remove("/hookonce/inbox/routes");
 }

@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::operators::summary;
-use crate::support::{Workspace, interrupt, text};
+use crate::support::{Workspace, interrupt, json as json_of, text};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
@@ -57,6 +57,13 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
         [&[][..], &["--state", "delivered"], &["--state", "PROCESSED", "--destination", "crm", "--since", "1h"]]
     {
         assert_eq!(listed(found), std::slice::from_ref(&effect), "{found:?}");
+    }
+    let plain = json_of(&workspace.run(&["list", "--json", "--state", "DELIVERED"]));
+    assert_eq!(plain[0]["key"], effect, "only effects are DELIVERED: {plain}");
+    for none in [["--state", "DELIVERED"], ["--destination", "crm"]] {
+        let refused = workspace.run(&[&["list", "--kind", "event"][..], &none].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains("leave --kind event out"), "{}", text(&refused));
     }
     for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
         assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");

@@ -145,6 +145,31 @@ fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation
     assert_eq!(drill.status.code(), Some(1));
 }
 
+/// The commit wrote the record of the effect with the event's. Until both expire, it can be gone only by another hand.
+#[test]
+fn an_audit_misses_the_record_of_an_effect_until_its_time_is_over() {
+    const DAY_MS: i64 = 86_400_000;
+    let (stack, effect) = Forwarding::start(true);
+    stack.wait_until_delivered(&effect);
+    let audit = || stack.run(&["audit", "--scan", "--json"]);
+    assert_eq!(audit().status.code(), Some(0), "{}", text(&audit()));
+    let tables = Tables::of_workspace(&stack.workspace);
+    tables.delete(&tables.inbox, &format!("in#stripe#{effect}"));
+    let missed = audit();
+    let found = object!({
+        "endpoint": "stripe", "key": "evt_0", "invariant": "P6", "violation": "effect-record-missing",
+    });
+    assert_eq!((&lines(&missed)[0], missed.status.code()), (&found, Some(1)), "{}", text(&missed));
+    let page = std::fs::read_to_string(root().join("docs/audit.md")).unwrap();
+    assert!(page.contains("\n## effect-record-missing\n"), "{page}");
+
+    let key = "in#stripe#evt_0";
+    let processed = tables.number(&tables.inbox, key, "processed_at");
+    tables.set_number(&tables.inbox, key, "processed_at", processed - 93 * DAY_MS);
+    let expired = text(&audit());
+    assert!(!expired.contains("effect-record-missing"), "{expired}");
+}
+
 #[test]
 fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
     let (stack, effect) = Forwarding::start(false);

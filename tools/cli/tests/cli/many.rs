@@ -7,7 +7,8 @@ use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Output;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use hookonce_protocol::record::journal_shard;
 use hookonce_protocol::time::EpochMs;
@@ -16,7 +17,7 @@ use serde_json::{Value, json as object};
 use crate::audits::{Tables, as_json};
 use crate::aws::{Request, now};
 use crate::operators::{Stack, summary};
-use crate::support::{Workspace, json, text};
+use crate::support::{PATIENCE, Workspace, json, text};
 
 const RECORDS: usize = 100_000;
 const SHARDS: u16 = 16;
@@ -24,6 +25,41 @@ const SHARDS: u16 = 16;
 /// The records came over six hours, one each so many milliseconds.
 fn step(records: usize) -> i64 {
     6 * 3_600_000 / i64::try_from(records).unwrap()
+}
+
+/// How long a read that must not come is waited for.
+const ONE_MORE: Duration = Duration::from_millis(500);
+
+/// Holds the reads of an index back until so many are in flight, and keeps the most that ever were.
+#[derive(Default)]
+struct InFlight {
+    /// How many must be in flight at one moment before any is answered. None by default.
+    wanted: usize,
+    /// How many are now, the most that were, and whether nobody waits for one more.
+    reads: Mutex<(usize, usize, bool)>,
+    changed: Condvar,
+}
+
+impl InFlight {
+    fn read<T>(&self, answer: impl FnOnce() -> T) -> T {
+        let mut reads = self.reads.lock().unwrap();
+        reads.0 += 1;
+        reads.1 = reads.1.max(reads.0);
+        self.changed.notify_all();
+        let too_few = |(_, most, _): &mut (usize, usize, bool)| *most < self.wanted;
+        let (reads, _) = self.changed.wait_timeout_while(reads, PATIENCE, too_few).unwrap();
+        let one_more = |(_, most, over): &mut (usize, usize, bool)| *most == self.wanted && !*over;
+        let (mut reads, _) = self.changed.wait_timeout_while(reads, ONE_MORE, one_more).unwrap();
+        reads.2 = true;
+        reads.0 -= 1;
+        self.changed.notify_all();
+        drop(reads);
+        answer()
+    }
+
+    fn most(&self) -> usize {
+        self.reads.lock().unwrap().1
+    }
 }
 
 /// Two tables with many records that are alike, served on loopback.
@@ -38,6 +74,8 @@ struct Many {
     /// The numbers of the records in each partition of the journal, the latest last.
     journal: BTreeMap<String, Vec<usize>>,
     calls: Mutex<BTreeMap<String, usize>>,
+    /// The reads of the index of due records, or of the hours of the journal before the two last ones.
+    in_flight: InFlight,
     /// The process of the command, and the most memory that it has had, in KB.
     process: AtomicU32,
     memory_kb: AtomicU64,
@@ -57,8 +95,9 @@ impl Many {
             journal.entry(journal_shard(at, shard)).or_default().push(number);
         }
         let domain_key = domain_key.unwrap();
-        let (calls, process, memory_kb) = (Mutex::default(), AtomicU32::new(0), AtomicU64::new(0));
-        Self { records, record, domain_key, begin, has_few: false, journal, calls, process, memory_kb }
+        let (process, memory_kb, in_flight) = (AtomicU32::new(0), AtomicU64::new(0), InFlight::default());
+        let calls = Mutex::default();
+        Self { records, record, domain_key, begin, has_few: false, journal, calls, in_flight, process, memory_kb }
     }
 
     /// Serves the tables, and returns the URL.
@@ -88,7 +127,9 @@ impl Many {
         *self.calls.lock().unwrap().entry(operation.to_owned()).or_default() += 1;
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         match operation {
+            "Query" if is_early(&body) => self.in_flight.read(|| self.query(&body)),
             "Query" => self.query(&body),
+            "GetQueueAttributes" => object!({ "Attributes": {} }),
             "BatchGetItem" => self.batch(&body),
             "Scan" => self.scan(&body),
             "DescribeTable" => {
@@ -99,8 +140,7 @@ impl Many {
     }
 
     fn query(&self, body: &Value) -> Value {
-        let values = body["ExpressionAttributeValues"].as_object().unwrap();
-        let partition = values[":partition"]["S"].as_str().unwrap();
+        let partition = partition(body);
         let all = self.journal.get(partition).map_or(&[][..], Vec::as_slice);
         if body["Select"] == "COUNT" {
             return object!({ "Count": all.len(), "ScannedCount": all.len() });
@@ -165,6 +205,18 @@ impl Many {
     }
 }
 
+/// The partition of an index that a query reads.
+fn partition(query: &Value) -> &str {
+    let values = &query["ExpressionAttributeValues"];
+    [":partition", ":shard"].iter().find_map(|name| values[name]["S"].as_str()).unwrap()
+}
+
+/// Whether a query reads another index than the journal, or an hour of it before the two last ones.
+fn is_early(query: &Value) -> bool {
+    let hour = partition(query).split('#').next().unwrap().parse::<u64>();
+    hour.map_or(true, |hour| hour + 1 < now() / 3_600)
+}
+
 /// What stands for a record in place of `evt_0`.
 fn item(number: usize, template: &str) -> Value {
     let text = template.replace("evt_0", &format!("evt_{number}")).replace("in_0", &format!("in_{number}"));
@@ -216,6 +268,20 @@ fn the_first_page_of_a_list_takes_as_many_reads_in_a_large_table_as_in_a_small_o
     println!("calls for the first page of 10,000 and of 100,000 records: {calls:?}");
     // At most two hours, each in all its partitions: one page of the index, and the records that it names.
     assert!(calls.iter().all(|calls| *calls <= 2 * 2 * usize::from(SHARDS)), "{calls:?}");
+}
+
+/// A stack with many shards must not take minutes to look at, and must not be flooded either.
+#[test]
+fn shards_are_read_side_by_side_and_never_more_than_a_few() {
+    const AT_ONCE: usize = 32;
+    let template = Stack::with(1, 0);
+    for command in ["status", "list", "stats"] {
+        let in_flight = InFlight { wanted: AT_ONCE, ..InFlight::default() };
+        let many = Arc::new(Many { in_flight, ..Many::of(&template, 1) });
+        let output = workspace_of(&many).run(&[command, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&output));
+        assert_eq!(many.in_flight.most(), AT_ONCE, "{command}");
+    }
 }
 
 #[test]

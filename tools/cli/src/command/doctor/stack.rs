@@ -5,6 +5,7 @@ use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::EpochMs;
@@ -14,15 +15,18 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::index::Drift;
 use hookonce_runtime::port::Store as _;
+use hookonce_runtime::route::{Offered, RouteSet};
+use hookonce_runtime::tables::aliases;
 
 use super::{Check, endpoints, looked};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
 use crate::command::endpoint::some;
+use crate::documents::Stored;
 use crate::endpoints::{Listing, Place};
 use crate::failure::Failure;
-use crate::output;
 use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms};
+use crate::{destinations, handlers, output, route_set};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -52,13 +56,49 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
         Check::new("queue", queue(&config, &outputs.queue_url).await),
+        Check::new("effects queue", queue(&config, &outputs.effects_queue_url).await),
     ]);
     let looked = looked(place).await;
     checks.extend([
         Check::new("endpoints", endpoints(&looked, place)),
         Check::new("index of ids", listed(&looked, place)),
+        Check::new("destinations", destinations(place).await),
+        Check::new("routes", routes(stack, &outputs).await),
     ]);
     checks
+}
+
+/// Every stored document is one that the dispatcher takes.
+async fn destinations(place: &Place) -> Result<String, Failure> {
+    let all = place.destinations().await?.all().await?;
+    let is_bad = |id: &DestinationId, stored: &Stored| {
+        destinations::read(id, stored).and_then(|it| destinations::check(id, &it)).is_err()
+    };
+    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
+    if bad.is_empty() {
+        return Ok(format!("{} valid", all.len()));
+    }
+    Err(Failure::usage(
+        format!("not valid: {}; their effects wait", bad.join(", ")),
+        format!("`hookonce destination check{}` says what is wrong with each", place.option()),
+    ))
+}
+
+/// The route set is one that a worker of this release takes.
+async fn routes(stack: &str, outputs: &Outputs) -> Result<String, Failure> {
+    let Some(text) = route_set::deployed(stack).await? else {
+        return Ok("none; the built-in handlers take the events".to_owned());
+    };
+    let offered = Offered { handlers: &handlers::all().names(), urls: false };
+    let checked = RouteSet::parse(&text, offered).map_err(|error| error.faults);
+    let known = aliases(&outputs.own_tables()?);
+    let checked = checked.and_then(|set| set.check_tables(&known).map(|()| set.len()).map_err(|error| error.faults));
+    checked.map(|routes| format!("{routes} valid")).map_err(|faults| {
+        Failure::usage(
+            format!("a worker of this release refuses the route set, which has {} fault(s)", faults.len()),
+            format!("`hookonce route show --stack {stack} > set.json`, then `hookonce route check set.json --stack {stack}` names each"),
+        )
+    })
 }
 
 /// The index lists every endpoint.
