@@ -35,6 +35,8 @@ mod output;
 #[cfg(feature = "aws")]
 mod outputs;
 mod own_handlers;
+#[cfg(test)]
+mod pages;
 mod receiver;
 mod rehearsal;
 mod route_needs;

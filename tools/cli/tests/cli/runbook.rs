@@ -1,9 +1,38 @@
-//! The runbook is true: this runs its `hookonce` commands in its order.
+//! The runbook is true: this runs its `hookonce` commands in its order, on the running stack and on a named one, and looks for
+//! what it says that they print.
 
 use std::fs;
 
+use crate::audits::Tables;
+use crate::aws::{Aws, outputs_of};
 use crate::operators::Stack;
-use crate::support::{root, shell_lines, text};
+use crate::support::{root, text};
+
+/// A block of commands.
+#[derive(Debug, Default, PartialEq)]
+struct Block {
+    commands: Vec<String>,
+    /// What the sentences of the paragraph below it say that they print.
+    prints: Vec<String>,
+}
+
+/// The blocks of a page that have `hookonce` commands.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines().map(str::trim);
+    while lines.by_ref().any(|line| line == "```sh") {
+        let block = lines.by_ref().take_while(|line| *line != "```");
+        let commands = block.filter_map(|line| line.strip_prefix("hookonce ").map(str::to_owned)).collect();
+        let below = lines.clone().skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+        let below = below.collect::<Vec<_>>().join(" ");
+        let sentences = below.split(". ").filter(|sentence| sentence.contains(" print"));
+        let spans = sentences.flat_map(|sentence| sentence.split('`').skip(1).step_by(2));
+        let prints = spans.filter(|span| !span.starts_with("hookonce ") && !span.starts_with("--"));
+        blocks.push(Block { commands, prints: prints.map(str::to_owned).collect() });
+    }
+    blocks.retain(|block| !block.commands.is_empty());
+    blocks
+}
 
 /// The words of a command, as a shell would see them.
 fn words(command: &str) -> Vec<String> {
@@ -18,28 +47,62 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
+/// Runs a command of the page, and returns what it printed. The options name the stack.
+fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &str) -> String {
+    stack.wait_for("PENDING", 0);
+    let key = if command.contains("redact") { "stripe evt_0" } else { "stripe evt_1" };
+    let here = command.replace("--stack NAME", options).replace("CODE", "INVOICE_UNREADABLE");
+    let mut words = words(&here.replace("ENDPOINT KEY", key).replace("ENDPOINT", "stripe"));
+    words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let ran = stack.workspace.run_with_environment(&words, variables);
+    // A drill may find something, a status is "no" while records are dead, a dry run may refuse one of several records,
+    // no record here is IGNORED, and no event has an effect.
+    let no = ["drill", "status", "redact --endpoint", "replay --state IGNORED", "doubt"]
+        .into_iter()
+        .any(|expected| command.starts_with(expected));
+    let expected = if no { [Some(0), Some(1)] } else { [Some(0); 2] };
+    assert!(expected.contains(&ran.status.code()), "{command}: {}", text(&ran));
+    text(&ran)
+}
+
 #[test]
-fn every_hookonce_command_of_the_runbook_runs() {
+fn every_hookonce_command_of_the_runbook_runs_and_prints_what_the_page_says() {
     let runbook = fs::read_to_string(root().join("docs/runbook.md")).unwrap();
-    let lines = shell_lines(&runbook);
-    let commands: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("hookonce ").map(str::to_owned)).collect();
-    assert!(commands.len() >= 6, "{commands:?}");
-    // The first record is applied, the others are dead.
-    let stack = Stack::with(1, 2);
-    for command in commands {
-        stack.wait_for("PENDING", 0);
-        let key = if command.contains("redact") { "stripe evt_0" } else { "stripe evt_1" };
-        let here = command.replace(" --table COPY --domain-table DOMAIN_COPY", "");
-        let here = here.replace("--stack NAME", "").replace("CODE", "INVOICE_UNREADABLE");
-        let mut words = words(&here.replace("ENDPOINT KEY", key).replace("ENDPOINT", "stripe"));
-        words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
-        let ran = stack.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-        // A drill may find something, a status is "no" while records are dead, a dry run may refuse one of several records,
-        // no record here is IGNORED, and no event has an effect.
-        let no = ["drill", "status", "redact --endpoint", "replay --state IGNORED", "doubt"]
-            .into_iter()
-            .any(|expected| command.starts_with(expected));
-        let expected = if no { [Some(0), Some(1)] } else { [Some(0); 2] };
-        assert!(expected.contains(&ran.status.code()), "{command}: {}", text(&ran));
+    let blocks = blocks(&runbook);
+    let told: usize = blocks.iter().map(|block| block.prints.len()).sum();
+    assert!(blocks.len() >= 10 && told >= 9, "{blocks:?}");
+    for is_named in [false, true] {
+        // The first record is applied, the others are dead.
+        let stack = Stack::with(1, 2);
+        let tables = Tables::of(&stack);
+        let mut variables = stack.workspace.environment();
+        let aws = Aws::with_stack(&outputs_of(&variables, &[]));
+        variables.extend(aws.environment(&[]));
+        tables.copy_table(&tables.inbox, "inbox-copy");
+        tables.copy_table(&tables.domain, "domain-copy");
+        let (variables, options) = if is_named { (variables.as_slice(), "--stack inbox") } else { (&[][..], "") };
+        for block in &blocks {
+            let mut printed = String::new();
+            for command in &block.commands {
+                // A copy is named beside the stack that it is of.
+                let command = if is_named {
+                    command.replace("DOMAIN_COPY", "domain-copy").replace("COPY", "inbox-copy")
+                } else {
+                    command.replace(" --table COPY --domain-table DOMAIN_COPY", "")
+                };
+                printed += &run(&stack, variables, &command, options);
+            }
+            for print in &block.prints {
+                assert!(printed.contains(print), "{print} is not printed by {:?}: {printed}", block.commands);
+            }
+        }
     }
+}
+
+#[test]
+fn what_a_page_says_below_a_block_is_found() {
+    let page = "```sh\naws s3\n```\nIt prints `a`.\n\n```sh\nhookonce list\n```\n\nIt prints `b` with\n`--yes`. See `c`.\n\nprints `d`";
+    let (commands, prints) = (vec!["list".to_owned()], vec!["b".to_owned()]);
+    assert_eq!(blocks(page), [Block { commands, prints }]);
 }
