@@ -483,7 +483,7 @@ impl Run<'_> {
         if told > rows {
             output::note(&format!("... and {} more", told - rows));
         }
-        tell(order.operation, arguments.yes, &tally, end);
+        tell(order.operation, arguments, &tally, end);
         tell_default(since);
         exit
     }
@@ -529,7 +529,7 @@ fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Opti
 }
 
 /// The summary, for people.
-fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
+fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments, tally: &Tally, end: End) {
     for (fate, count) in &tally.fates {
         output::note(&match fate {
             Fate::Would => format!("would {operation} {count} record(s)"),
@@ -573,9 +573,11 @@ fn tell(operation: Operation, yes: bool, tally: &Tally, end: End) {
         End::Stopped => output::note("stopped. Run the same command again to go on: what is done is not done twice"),
     }
     if !yes && tally.of("would") > 0 {
-        output::note("nothing was changed: this was a dry run. Pass --yes to do it");
+        output::note(&format!(
+            "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second"
+        ));
     }
-    if yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
+    if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
         output::note("the relay sends them to the worker, within its budget; watch `hookonce list`");
     }
 }

@@ -102,7 +102,7 @@ impl Workspace {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // One that wants none may have ended.
+        // A command that refuses its arguments may end before it reads.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         child.wait_with_output().unwrap()
     }
