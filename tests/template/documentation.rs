@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::document::Template;
 use super::metrics::counted;
 use super::{changed, none, only, template};
 
@@ -31,4 +32,31 @@ fn every_metric_is_explained() {
 fn the_number_of_alarms_that_are_paid_for_is_right() {
     let alarms = template().resources("AWS::CloudWatch::Alarm").len();
     assert!(document("deploy.md").contains(&format!("creates {alarms} alarms")), "{alarms} alarms");
+}
+
+/// Which functions and queues of the template the page of the first deployment leaves out.
+fn not_deployed(template: &Template, page: &str) -> Vec<String> {
+    let (functions, queues) = (template.resources("AWS::Serverless::Function"), template.resources("AWS::SQS::Queue"));
+    let counted = format!("{} functions", functions.len());
+    let queued = format!("and {} queues", queues.len());
+    let missing = [counted, queued].into_iter().filter(|words| !page.contains(words.as_str()));
+    let name = |function: &&str| function.trim_end_matches("Function").to_lowercase();
+    missing.chain(unnamed(functions.iter().map(name).collect::<Vec<_>>().iter().map(String::as_str), page)).collect()
+}
+
+#[test]
+fn the_first_deployment_knows_every_function_and_every_queue() {
+    let page = document("first-deployment.md");
+    none(&not_deployed(&template(), &page));
+    let built = format!(
+        "{} files of less than",
+        ["no", "one", "two", "three", "four", "five"][template().resources("AWS::Serverless::Function").len()]
+    );
+    assert!(page.contains(&built), "{built}");
+    let outputs = ["QueueUrl", "EffectsQueueUrl", "DeadLetterQueueUrl"];
+    assert_eq!(outputs.len(), template().resources("AWS::SQS::Queue").len());
+    assert!(page.contains(&format!("for name in {}; do", outputs.join(" "))));
+    let planted =
+        changed("  DispatcherFunction:\n    Type: AWS::Serverless::Function", "  DispatcherFunction:\n    Type: Other");
+    only(&not_deployed(&planted, &page), "3 functions");
 }

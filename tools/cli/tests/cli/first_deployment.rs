@@ -1,0 +1,50 @@
+//! The part of the first deployment in which something is delivered is true: this types its commands, on a running stack.
+
+use std::process::Command;
+
+use serde_json::{Value, json as object};
+
+use crate::support::{Workspace, json, root, text, wait_until};
+
+/// The lines of every shell block of a section.
+fn script(page: &str, section: &str) -> String {
+    let (_, rest) = page.split_once(&format!("\n## {section}\n")).unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    // A local stack has no such services.
+    blocks.filter(|block| !block.contains("aws ")).collect()
+}
+
+#[test]
+fn what_the_page_delivers_is_applied_once_and_its_effect_reaches_the_callee() {
+    let page = std::fs::read_to_string(root().join("docs/first-deployment.md")).unwrap();
+    let script = script(&page, "Deliver");
+    assert!(script.contains("hookonce destination add callee") && script.contains("hookonce send"), "{script}");
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let url: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    // What differs on this machine: nothing names the stack, and the callee is on loopback.
+    let here = script.replace(" --stack \"$stack\"", "").replace("--stack \"$stack\" ", "");
+    let here = here.replace("--class at_least_once", "--class at_least_once --allow-private");
+    let functions = format!(
+        "set -euo pipefail\nhookonce() {{ '{}' \"$@\"; }}\noutput() {{ echo {}/webhooks/; }}\n",
+        env!("CARGO_BIN_EXE_hookonce"),
+        url["url"].as_str().unwrap()
+    );
+    let typed =
+        Command::new("bash").args(["-c", &(functions + &here)]).current_dir(workspace.path("")).output().unwrap();
+    let said = text(&typed);
+    assert!(typed.status.success(), "{said}");
+    for expected in ["unknown_endpoint\"} 404", " 401", "accepted", "duplicate"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+
+    let listed = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
+    wait_until("the effect is delivered", || listed(&["--kind", "effect"])[0]["outcome"] == "DELIVERED");
+    wait_until("the callee has ignored it", || listed(&["--endpoint", "callee"])[0]["outcome"] == "IGNORED");
+    wait_until("the invoice is applied", || {
+        listed(&["--endpoint", "first", "--type", "invoice.paid"])[0]["outcome"] == "APPLIED"
+    });
+    let paid = listed(&["--endpoint", "first", "--type", "invoice.paid"]);
+    assert_eq!((&paid[0]["duplicates"], paid.as_array().unwrap().len()), (&object!(2), 1), "{paid}");
+}
