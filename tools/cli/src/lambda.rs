@@ -30,7 +30,7 @@ pub(crate) async fn exists(config: &SdkConfig, function: &str) -> Result<bool, F
             // `AccessDeniedException`, or the same with a link behind a colon.
             let code = response.headers().get("x-amzn-errortype").and_then(|code| code.split(':').next());
             let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
-            let said = ["Message", "message"].iter().find_map(|name| fields[name].as_str());
+            let said = ["Message", "message"].iter().find_map(|name| fields.get(name)?.as_str());
             Err(refused(ACTION, code, &said.map_or_else(|| format!("status {status}"), str::to_owned)))
         }
     }

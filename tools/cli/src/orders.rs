@@ -405,8 +405,12 @@ impl Run<'_> {
             if effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(Record::may_run) {
                 fate = Fate::Refused(Refusal::EffectOpen);
             } else {
-                destinations =
-                    record.effects.iter().zip(&effects).map(|(name, (_, effect))| goes_to(name, effect)).collect();
+                destinations = record
+                    .effects
+                    .iter()
+                    .zip(&effects)
+                    .map(|(name, (_, effect))| goes_to(name, effect.as_ref()))
+                    .collect();
             }
         }
         for destination in &destinations {
@@ -505,8 +509,8 @@ fn row(record: &Record, operation: Operation, fate: Fate, sent_again: &[String])
 }
 
 /// Where an effect of the last commit went. Of one that has expired, only its name is known.
-fn goes_to(name: &EffectName, effect: &Option<Record>) -> String {
-    let part = effect.as_ref().and_then(|effect| effect.effect.as_ref());
+fn goes_to(name: &EffectName, effect: Option<&Record>) -> String {
+    let part = effect.and_then(|effect| effect.effect.as_ref());
     part.map_or_else(|| format!("({name}, which has expired)"), |part| part.destination.to_string())
 }
 

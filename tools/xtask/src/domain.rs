@@ -15,7 +15,8 @@ const SIGNED: &str = "authorization: AWS4-HMAC-SHA256 Credential=local/20260101/
 pub(crate) fn items(servers: &Running, folder: &Path) -> Outcome<Vec<Value>> {
     let variables = read(&folder.join("functions.env"))?;
     let table = variables.lines().find_map(|line| line.strip_prefix("HOOKONCE_DOMAIN_TABLE="));
-    let mut scan = json!({ "TableName": table.ok_or("no domain table is named")?, "ConsistentRead": true });
+    let table = table.ok_or("no domain table is named")?;
+    let mut scan = json!({ "TableName": table, "ConsistentRead": true });
     let mut items = Vec::new();
     loop {
         let mut curl = servers.command("curl");
@@ -23,15 +24,15 @@ pub(crate) fn items(servers: &Running, folder: &Path) -> Outcome<Vec<Value>> {
         curl.args(["--header", "content-type: application/x-amz-json-1.0", "--header", SIGNED]);
         curl.args(["--data", &scan.to_string(), &format!("http://127.0.0.1:{DYNAMODB_PORT}/")]);
         let page: Value = json(&output(&mut curl)?)?;
-        items.extend(page["Items"].as_array().into_iter().flatten().cloned());
-        if page["LastEvaluatedKey"].is_null() {
-            return Ok(items);
+        items.extend(page.get("Items").and_then(Value::as_array).into_iter().flatten().cloned());
+        match page.get("LastEvaluatedKey") {
+            Some(last) => scan = json!({ "TableName": table, "ConsistentRead": true, "ExclusiveStartKey": last }),
+            None => return Ok(items),
         }
-        scan["ExclusiveStartKey"] = page["LastEvaluatedKey"].clone();
     }
 }
 
 /// The text of an attribute. Empty if there is none.
 pub(crate) fn text<'a>(item: &'a Value, attribute: &str) -> &'a str {
-    item[attribute]["S"].as_str().unwrap_or_default()
+    item.get(attribute).and_then(|value| value.get("S")).and_then(Value::as_str).unwrap_or_default()
 }

@@ -82,7 +82,7 @@ fn learn(health: &mut Health, called: &Called, moment: Moment) {
     match called {
         Called::Refused { status: None } => {}
         Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
-            health.succeeded()
+            health.succeeded();
         }
         Called::NotDone { .. } | Called::Unclear { .. } => health.failed(moment),
     }

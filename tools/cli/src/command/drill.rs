@@ -114,10 +114,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let sound = of([Finding::Same, Finding::WouldApply]);
     let default_since = if arguments.key.is_empty() { arguments.filter.default_since() } else { None };
     if arguments.json {
-        let mut summary = json!(tally);
-        if let Some(since) = default_since.or(arguments.filter.since) {
-            summary["since_ms"] = json!(since.0);
-        }
+        let mut summary: BTreeMap<_, _> = tally.iter().map(|(word, count)| (*word, json!(count))).collect();
+        summary.extend(default_since.or(arguments.filter.since).map(|since| ("since_ms", json!(since.0))));
         output::json_line(&json!({ "summary": summary }));
     } else {
         if table.row_count() > 0 {

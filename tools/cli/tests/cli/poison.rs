@@ -65,7 +65,7 @@ fn batch(first: usize) -> Value {
     let message = |number: usize| {
         let mut message = messages[0].clone();
         message["id"] = object!(format!("wamid.{number}"));
-        message["text"]["body"] = object!(if number % (EVENTS / BROKEN) == 0 { "broken" } else { "sound" });
+        message["text"]["body"] = object!(if number.is_multiple_of(EVENTS / BROKEN) { "broken" } else { "sound" });
         message
     };
     let all: Vec<_> = (first..first + BATCH).map(message).collect();
