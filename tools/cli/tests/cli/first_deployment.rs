@@ -31,16 +31,30 @@ fn what_the_page_delivers_is_applied_once_and_its_effect_reaches_the_callee() {
         env!("CARGO_BIN_EXE_hookonce"),
         url["url"].as_str().unwrap()
     );
-    let typed =
-        Command::new("bash").args(["-c", &(functions + &here)]).current_dir(workspace.path("")).output().unwrap();
-    let said = text(&typed);
-    assert!(typed.status.success(), "{said}");
+    let type_in = |commands: &str| {
+        let script = format!("{functions}{commands}");
+        let typed = Command::new("bash").args(["-c", &script]).current_dir(workspace.path("")).output().unwrap();
+        assert!(typed.status.success(), "{}", text(&typed));
+        text(&typed)
+    };
+    let listed = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
+    let last =
+        here.find("hookonce send --provider stripe --file events/deliveries/stripe-charge-refunded.json").unwrap();
+    let (before, after) = here.split_at(last);
+    let mut said = type_in(&format!("{before}\necho \"$secret\" > secret"));
+    // Where a person waits a minute for the routes.
+    wait_until("the worker has read the routes", || {
+        workspace.run(&["trigger", "stripe.charge.refunded", "--endpoint", "first"]);
+        !listed(&["--kind", "effect"]).as_array().unwrap().is_empty()
+    });
+    said += &type_in(&format!("secret=$(cat secret)\n{after}"));
     for expected in ["unknown_endpoint\"} 404", " 401", "accepted", "duplicate"] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
 
-    let listed = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
-    wait_until("the effect is delivered", || listed(&["--kind", "effect"])[0]["outcome"] == "DELIVERED");
+    wait_until("the effect is delivered", || {
+        text(&workspace.run(&["show", "first", "evt_1SampleChargeRefunded"])).contains("DELIVERED")
+    });
     wait_until("the callee has ignored it", || listed(&["--endpoint", "callee"])[0]["outcome"] == "IGNORED");
     wait_until("the invoice is applied", || {
         listed(&["--endpoint", "first", "--type", "invoice.paid"])[0]["outcome"] == "APPLIED"
