@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::effect::DestinationId;
+#[cfg(feature = "aws")]
 use hookonce_runtime::remote::RemoteTarget;
-use hookonce_runtime::route::{RouteSet, Taker};
+use hookonce_runtime::route::RouteSet;
+#[cfg(feature = "aws")]
+use hookonce_runtime::route::Taker;
 use serde::Serialize;
 
 use crate::documents::Place;
