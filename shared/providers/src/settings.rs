@@ -16,7 +16,7 @@ pub const VERIFY_TOKEN: &str = "verify_token";
 /// The id of a PayPal webhook; it is part of what PayPal signs.
 pub const WEBHOOK_ID: &str = "webhook_id";
 
-/// Which environment of PayPal or Plaid the endpoint belongs to: [`PRODUCTION`], which is the default, or [`SANDBOX`].
+/// Which environment of PayPal or Plaid the endpoint belongs to: `production`, which is the default, or `sandbox`.
 pub const ENVIRONMENT: &str = "environment";
 pub(crate) const PRODUCTION: &str = "production";
 pub(crate) const SANDBOX: &str = "sandbox";
