@@ -60,13 +60,13 @@ def endpoints(commands):
     with open(os.path.join(commands.folder, "endpoints.json"), "w", encoding="utf-8") as file:
         json.dump(entries, file)
     run("endpoint", "import", "endpoints.json", "--rate", "1000", say="25 endpoint(s) imported")
-    run("endpoint", "import", "endpoints.json", say="0 endpoint(s) imported, 25 there before")
+    run("endpoint", "import", "endpoints.json", say="0 endpoint(s) imported, 25 existed already")
     run("endpoint", "check", say="shop-24: valid")
     run("endpoint", "index", say="and nothing else")
     run("endpoint", "remove", "shop-24", "--yes", say="is removed")
     run("endpoint", "index", code=NO, say="lists 1 id(s) that have no endpoint")
     # Somebody may be about to add it: the index was written a moment ago.
-    run("endpoint", "index", "--yes", say="1 id(s) without an endpoint stay listed")
+    run("endpoint", "index", "--yes", say="1 id(s) without an endpoint stay in the index")
     run("endpoint", "index", code=NO, say="25 endpoint(s)")
 
 
