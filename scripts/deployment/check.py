@@ -5,6 +5,7 @@ be found.
 What the mock's CloudFormation does not know is made with the call that CloudFormation would make, or listed."""
 
 import ast
+import graphlib
 import json
 import os
 import re
@@ -274,12 +275,47 @@ def logs(stack):
         yield group["logGroupName"], "retention in days", group.get("retentionInDays"), 30
 
 
-KINDS = (tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, dashboard, logs)
+def references(value):
+    """The names that a value refers to, in any form."""
+    if isinstance(value, list):
+        return set().union(*map(references, value))
+    if not isinstance(value, dict):
+        return set()
+    named = set()
+    for key, inner in value.items():
+        if key == "Ref":
+            named.add(inner)
+        elif key == "Fn::GetAtt":
+            named.add((inner if isinstance(inner, str) else inner[0]).split(".")[0])
+        elif key == "Fn::Sub":
+            named |= set(re.findall(r"\$\{([^}!.]+)", inner if isinstance(inner, str) else inner[0])) | references(inner)
+        else:
+            named |= references(inner)
+    return named
+
+
+def order(stack):
+    """CloudFormation refuses a template whose resources wait for each other. The mock makes them all the same."""
+    resources = stack.template["Resources"]
+    waits = {}
+    for name, resource in resources.items():
+        after = resource.get("DependsOn", [])
+        waits[name] = (references(resource.get("Properties")) | set([after] if isinstance(after, str) else after)) & set(resources)
+    circle = []
+    try:
+        graphlib.TopologicalSorter(waits).prepare()
+    except graphlib.CycleError as error:
+        circle = error.args[1]
+    yield "the stack", "circle of resources that wait for each other", circle, []
+
+
+KINDS = (order, tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, dashboard, logs)
 
 NOISY = "POST /webhooks/noisy"
 
 # One break for each kind, and what must then be found.
 BREAKS = {
+    "order": ("[RelayFunction, DispatcherFunction]", "[RelayFunction, DispatcherFunction, StackOutputs]", "circle of resources"),
     "tables": ("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
     "queues": ("                  - !GetAtt WorkerRole.Arn\n", "", "HintQueue: principals"),
     "functions": ("HOOKONCE_QUEUE_URL: !Ref HintQueue", "HOOKONCE_QUEUE_URL: !Ref DeadLetterQueue", "Function: queue"),
@@ -343,7 +379,7 @@ def main():
     print(f"made with the call that CloudFormation would make: {', '.join(by_hand)}")
     print(f"NOT made, because the mock cannot: {', '.join(not_made) or 'nothing'}")
     print("NOT checked, because the mock forgets it: keys of tables and logs, processor and log group of functions (read from the translation)")
-    print("NOT checked here: whether AWS takes each value, rights, order and roll-back of a deployment, sizes of policies")
+    print("NOT checked here: whether AWS takes each value, rights, roll-back of a deployment, sizes of policies")
     missed = [] if found else missed_breaks(text) + missed_page_breaks(text, page)
     for miss in missed:
         print(miss)
