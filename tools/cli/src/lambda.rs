@@ -1,37 +1,127 @@
-//! One read of Lambda.
+//! What Lambda knows of functions: whether one exists, what code runs, and whether the worker's event source is on.
 
 use aws_config::SdkConfig;
 use error_reporter::Report;
+use futures::future::{try_join, try_join_all};
+use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::aws::SignedService;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::account::{exchange, refused};
 use crate::failure::Failure;
+use crate::watch::list;
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 
-const ACTION: &str = "lambda:GetFunctionConfiguration";
+/// The names of a stack's functions.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct FunctionNames {
+    webhook: String,
+    worker: String,
+    relay: String,
+    dispatcher: String,
+}
+
+/// The functions of a deployed stack.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    /// The code of each function.
+    pub(crate) codes: Vec<Code>,
+    /// Whether hints reach the worker.
+    pub(crate) worker_is_on: bool,
+}
+
+/// The code that a function runs.
+#[derive(Debug)]
+pub(crate) struct Code {
+    /// What the function is for.
+    pub(crate) role: &'static str,
+    /// When its code or its configuration was last changed.
+    pub(crate) changed_at: Option<EpochMs>,
+    /// The hash of its code, in base64. Two deployments of one release differ in it if their code does.
+    pub(crate) sha256: String,
+}
+
+impl Functions {
+    /// Asks Lambda about a stack's functions.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know one of them.
+    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames) -> Result<Self, Failure> {
+        let FunctionNames { webhook, worker, relay, dispatcher } = names;
+        let all = [("webhook", webhook), ("worker", worker), ("relay", relay), ("dispatcher", dispatcher)];
+        let codes = try_join_all(all.map(|(role, name)| code(config, role, name)));
+        let (codes, worker_is_on) = try_join(codes, is_on(config, worker)).await?;
+        Ok(Self { codes, worker_is_on })
+    }
+}
+
+async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code, Failure> {
+    let found = configuration(config, name).await?;
+    let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
+    let changed_at = fields["LastModified"].as_str().and_then(moment);
+    Ok(Code { role, changed_at, sha256: fields["CodeSha256"].as_str().unwrap_or_default().to_owned() })
+}
+
+/// Whether an event source of a function is on, or about to be.
+async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
+    let action = "lambda:ListEventSourceMappings";
+    let found = get(config, action, &format!("event-source-mappings/?FunctionName={name}")).await?;
+    let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
+    let is_off = |state: &Value| matches!(state.as_str(), Some("Disabled" | "Disabling" | "Deleting"));
+    Ok(list(&found, "EventSourceMappings").any(|mapping| !is_off(&mapping["State"])))
+}
 
 /// Whether there is a function of this name or ARN, with its version or alias.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when Lambda refuses or does not answer.
 pub(crate) async fn exists(config: &SdkConfig, function: &str) -> Result<bool, Failure> {
-    let broken = |cause: &dyn std::error::Error| refused(ACTION, None, &Report::new(cause));
     // The only characters of a name that a path must not hold as they are.
     let function = function.replace(':', "%3A").replace('$', "%24");
-    let path = format!("/2015-03-31/functions/{function}/configuration");
+    Ok(configuration(config, &function).await?.is_some())
+}
+
+const CONFIGURATION: &str = "lambda:GetFunctionConfiguration";
+
+async fn configuration(config: &SdkConfig, function: &str) -> Result<Option<Value>, Failure> {
+    get(config, CONFIGURATION, &format!("functions/{function}/configuration")).await
+}
+
+/// Reads what is at a path. `None` if there is nothing.
+async fn get(config: &SdkConfig, action: &str, path: &str) -> Result<Option<Value>, Failure> {
+    let broken = |cause: &dyn std::error::Error| refused(action, None, &Report::new(cause));
+    let path = format!("/2015-03-31/{path}");
     let request = LAMBDA.request(config, "GET", &path, &[], Vec::new()).await.map_err(|error| broken(&*error))?;
     let response = exchange(request).await.map_err(|error| broken(&*error))?;
+    let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
     match response.status().as_u16() {
-        200 => Ok(true),
-        404 => Ok(false),
+        200 => Ok(Some(fields)),
+        404 => Ok(None),
         status => {
             // `AccessDeniedException`, or the same with a link behind a colon.
             let code = response.headers().get("x-amzn-errortype").and_then(|code| code.split(':').next());
-            let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
             let said = ["Message", "message"].iter().find_map(|name| fields.get(name)?.as_str());
-            Err(refused(ACTION, code, &said.map_or_else(|| format!("status {status}"), str::to_owned)))
+            Err(refused(action, code, &said.map_or_else(|| format!("status {status}"), str::to_owned)))
         }
+    }
+}
+
+/// Reads a time as Lambda writes it: `2026-11-23T10:00:00.000+0000`.
+fn moment(text: &str) -> Option<EpochMs> {
+    let at = jiff::fmt::strtime::parse("%Y-%m-%dT%H:%M:%S%.f%z", text).ok()?.to_timestamp().ok()?;
+    Some(EpochMs(at.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_change_is_read() {
+        assert_eq!(moment("2026-11-22T14:00:00.250+0000"), Some(EpochMs(1_795_356_000_250)));
+        assert_eq!(moment("2026-11-22T15:00:00.000+0100"), Some(EpochMs(1_795_356_000_000)));
+        assert_eq!(moment("yesterday"), None);
     }
 }

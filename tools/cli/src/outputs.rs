@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::account::{CALL_MAX, refused, region};
 use crate::failure::Failure;
+use crate::lambda::FunctionNames;
 
 /// What the template says of a stack. Later templates may add more.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,6 +30,8 @@ pub(crate) struct Outputs {
     pub(crate) webhook_url: String,
     /// The KMS key of the endpoint documents, empty for the account's own.
     pub(crate) endpoint_key: String,
+    /// The functions.
+    pub(crate) functions: FunctionNames,
     index_shards: u16,
     /// The number of index shards to read.
     pub(crate) index_shards_read: u16,

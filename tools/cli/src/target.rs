@@ -21,6 +21,8 @@ use tempfile::NamedTempFile;
 use crate::account::{CALL_MAX, caller, signed_in};
 use crate::failure::Failure;
 #[cfg(feature = "aws")]
+use crate::lambda::Functions;
+#[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 #[cfg(feature = "aws")]
 use crate::watch::Watch;
@@ -237,6 +239,8 @@ pub(crate) struct Surroundings {
     pub(crate) version: Result<String, Failure>,
     /// What CloudWatch knows.
     pub(crate) watch: Result<Watch, Failure>,
+    /// What Lambda knows.
+    pub(crate) functions: Result<Functions, Failure>,
 }
 
 impl Target {
@@ -380,10 +384,17 @@ impl Target {
     pub(crate) async fn surroundings(&self, now: EpochMs) -> Result<Option<Surroundings>, Failure> {
         let Some(stack) = &self.stack else { return Ok(None) };
         let config = signed_in().await?;
-        let outputs = Outputs::of(&config, stack);
-        let (caller, outputs, watch) = futures::join!(caller(&config), outputs, Watch::of(&config, stack, now));
-        let version = outputs.map(|outputs| outputs.version);
-        Ok(Some(Surroundings { stack: stack.clone(), caller, version, watch }))
+        let outputs = async {
+            let outputs = match Outputs::of(&config, stack).await {
+                Ok(outputs) => outputs,
+                Err(failure) => return (Err(failure.clone()), Err(failure)),
+            };
+            let functions = Functions::of(&config, &outputs.functions).await;
+            (Ok(outputs.version), functions)
+        };
+        let (caller, (version, functions), watch) =
+            futures::join!(caller(&config), outputs, Watch::of(&config, stack, now));
+        Ok(Some(Surroundings { stack: stack.clone(), caller, version, watch, functions }))
     }
 
     /// Whom AWS takes the caller for. `None` on a local stack, where nobody signs in.

@@ -15,6 +15,8 @@ use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
+#[cfg(feature = "aws")]
+use crate::lambda::Code;
 use crate::output;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
@@ -289,8 +291,11 @@ impl Glance {
         ];
         #[cfg(feature = "aws")]
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
-            let watch = ("alarms", aws.watch.as_ref().err());
-            [watch, ("release", aws.version.as_ref().err()), ("caller", aws.caller.as_ref().err())]
+            let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
+            let (release, caller) = (aws.version.as_ref().err(), aws.caller.as_ref().err());
+            // Without the outputs, nobody knows the functions' names either.
+            let functions = functions.filter(|_| release.is_none());
+            [("alarms", watch), ("release", release), ("functions", functions), ("caller", caller)]
         }));
         let need = |(part, failure): (&str, Option<&Failure>)| {
             let failure = failure?;
@@ -437,7 +442,13 @@ impl Glance {
 
 #[cfg(feature = "aws")]
 fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
-    let Ok(watch) = &aws.watch else { return Vec::new() };
+    let off = aws.functions.as_ref().ok().is_some_and(|functions| !functions.worker_is_on);
+    let worker_off = off.then(|| {
+        let need = "the worker's event source is off, so every record waits: switch it on as soon as the worker may run, \
+                    docs/runbook.md#containment";
+        ("worker_off".to_owned(), need.to_owned())
+    });
+    let Ok(watch) = &aws.watch else { return worker_off.into_iter().collect() };
     let raised = |alarm: &Alarm| {
         let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
         let need = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
@@ -452,6 +463,7 @@ fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
         let need = "the relay has not run for ten minutes: docs/runbook.md#the-relay-does-not-run";
         needs.push(("relay_away".to_owned(), need.to_owned()));
     }
+    needs.extend(worker_off);
     needs
 }
 
@@ -462,7 +474,15 @@ fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
         let alarm = |alarm: &Alarm| json!({ "name": alarm.name, "severity": alarm.severity() });
         watch.alarms.raised.iter().map(alarm).collect::<Vec<_>>()
     };
+    let functions = aws.functions.as_ref().ok();
+    let code = |code: &Code| {
+        let told = json!({ "changed_at_ms": code.changed_at.map(|at| at.0), "code_sha256": code.sha256 });
+        (code.role.to_owned(), told)
+    };
+    let codes = functions.map(|functions| functions.codes.iter().map(code).collect::<serde_json::Map<_, _>>());
     json!({
+        "functions": codes,
+        "worker_is_on": functions.map(|functions| functions.worker_is_on),
         "caller": aws.caller.as_ref().ok(),
         "version": aws.version.as_ref().ok(),
         "alarms": watch.map(alarms),
@@ -486,10 +506,18 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
     let raised = alarms.map(|alarms| format!("{} of {} raised", alarms.raised.len(), alarms.count));
     let mute = alarms.filter(|alarms| !alarms.mute.is_empty());
     let mute = mute.map(|alarms| format!("{} notify nobody: docs/alerts.md", alarms.mute.len()));
-    vec![
+    let functions = aws.functions.as_ref().ok();
+    let code = |code: &Code| {
+        let changed = code.changed_at.map_or_else(unknown, |at| format!("changed {} ago", output::between(at, now)));
+        let off = functions.is_some_and(|functions| !functions.worker_is_on) && code.role == "worker";
+        row(code.role, changed, &format!("code {}{}", code.sha256, if off { ", off" } else { "" }))
+    };
+    let codes: Vec<_> = functions.iter().flat_map(|functions| &functions.codes).map(code).collect();
+    let rows = vec![
         row("alarms", raised.unwrap_or_else(unknown), &mute.unwrap_or_default()),
         row("relay ran", ran.unwrap_or_else(unknown), ""),
         row("release", version.unwrap_or_else(unknown), &note),
         row("you are", aws.caller.clone().unwrap_or_else(|_| unknown()), ""),
-    ]
+    ];
+    rows.into_iter().chain(codes).collect()
 }

@@ -87,6 +87,8 @@ pub(crate) struct Account {
     pub(crate) alarms: Vec<Alarm>,
     /// The functions of Lambda.
     pub(crate) functions: Vec<&'static str>,
+    /// Whether the worker's event source is switched off.
+    pub(crate) worker_is_off: bool,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// How many seconds the service's clock is ahead.
@@ -214,9 +216,13 @@ impl Account {
     }
 }
 
+/// Where Lambda lists the event sources of a function.
+const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
+
 /// The function that a request to Lambda asks about.
 fn function_asked(path: &str) -> Option<String> {
-    let name = path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/configuration")?;
+    let of_path = || path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/configuration");
+    let name = path.strip_prefix(MAPPINGS).or_else(of_path)?;
     Some(name.replace("%3A", ":").replace("%24", "$"))
 }
 
@@ -252,6 +258,7 @@ impl Aws {
     pub(crate) fn with_stack(outputs: &str) -> Self {
         let aws = Self::start();
         aws.account().put("/hookonce/inbox/outputs", outputs);
+        aws.account().functions.extend(["inbox-webhook", "inbox-worker", "inbox-relay", "inbox-dispatcher"]);
         aws.account().alarms.push(Alarm::new(
             "hookonce/inbox/page/RecordsDied",
             "See docs/runbook.md#records-died",
@@ -333,6 +340,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let mut account = account.lock().unwrap();
     let function = function_asked(&request.path);
     let operation = match request.operation() {
+        "" if request.path.starts_with(MAPPINGS) => "ListEventSourceMappings",
         "" if function.is_some() => "GetFunctionConfiguration",
         "" => "GetCallerIdentity",
         operation => operation,
@@ -357,8 +365,14 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
         refusal(&operation, code)
     } else if let Some(function) = function {
-        if account.functions.contains(&function.as_str()) {
-            ("200 OK", "application/json", body.to_string().into_bytes())
+        if operation == "ListEventSourceMappings" {
+            let state = if account.worker_is_off { "Disabled" } else { "Enabled" };
+            let answer = object!({ "EventSourceMappings": [{ "UUID": "1", "State": state }] });
+            ("200 OK", "application/json", answer.to_string().into_bytes())
+        } else if account.functions.contains(&function.as_str()) {
+            let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
+            let answer = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash });
+            ("200 OK", "application/json", answer.to_string().into_bytes())
         } else {
             refusal(&operation, "ResourceNotFoundException")
         }
@@ -388,7 +402,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u8>) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    if operation == "GetFunctionConfiguration" {
+    if ["GetFunctionConfiguration", "ListEventSourceMappings"].contains(&operation) {
         let status = match code {
             "ResourceNotFoundException" => "404 Not Found",
             // As Lambda names it: in a header.
@@ -424,6 +438,10 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("DeliveryRetentionDays", "35"),
         ("EffectRetentionDays", "95"),
         ("Tables", ""),
+        ("WebhookFunction", "inbox-webhook"),
+        ("WorkerFunction", "inbox-worker"),
+        ("RelayFunction", "inbox-relay"),
+        ("DispatcherFunction", "inbox-dispatcher"),
     ];
     parts.iter().chain(&own).fold(value.to_owned(), |value, (name, part)| value.replace(&format!("${{{name}}}"), part))
 }

@@ -210,3 +210,37 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     assert_eq!(absent.status.code(), Some(2), "{}", text(&absent));
     assert!(text(&absent).contains("check the stack's name"), "{}", text(&absent));
 }
+
+/// After a containment, or a deployment that spoils events: what runs since when, and whether anything runs.
+#[test]
+fn status_tells_what_code_runs_since_when_and_that_the_worker_is_off() {
+    let stack = Stack::with(1, 0);
+    let mut variables = stack.workspace.environment();
+    let aws = Aws::with_stack(&outputs_of(&variables, &[]));
+    variables.extend(aws.environment(&[]));
+    aws.account().relay_ran_at = Some(now() - 20);
+    let status = |more: &[&str]| {
+        let arguments = [&["status", "--stack", "inbox"][..], more].concat();
+        stack.workspace.run_with_environment(&arguments, &variables)
+    };
+    let calm = status(&["--json"]);
+    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    let told = json(&calm)["aws"].clone();
+    assert_eq!(told["worker_is_on"], true);
+    for role in ["webhook", "worker", "relay", "dispatcher"] {
+        let code = object!({ "changed_at_ms": 1_795_356_000_000_i64, "code_sha256": format!("hash-of-inbox-{role}") });
+        assert_eq!(told["functions"][role], code);
+    }
+    aws.account().worker_is_off = true;
+    let off = status(&["--json"]);
+    assert_eq!((&json(&off)["needs"], off.status.code()), (&object!(["worker_off"]), Some(1)), "{}", text(&off));
+    let printed = text(&status(&[]));
+    for expected in ["code hash-of-inbox-worker, off", "code hash-of-inbox-relay\n", "docs/runbook.md#containment"] {
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    }
+    aws.account().worker_is_off = false;
+    aws.account().faults.push_back(("ListEventSourceMappings", Fault::Refused("AccessDeniedException")));
+    let blind = status(&[]);
+    assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
+    assert!(text(&blind).contains("ask for the permission lambda:ListEventSourceMappings"), "{}", text(&blind));
+}
