@@ -9,6 +9,8 @@ use clap::Subcommand;
 use serde_json::{Map, Value};
 
 use crate::backends::{Running, Servers};
+use crate::domain;
+use crate::kill::Language;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, read, run, unlinked,
     wait_for, write,
@@ -16,6 +18,9 @@ use crate::process::{
 
 const PORT: u16 = 9_000;
 const DATA: &str = "target/emulator";
+/// Sends what the demo does not send to a handler of one's own. The built-in ones remember facts under other names.
+const ROUTES: &str = r#"{"version":1,"otherwise":"builtin","routes":[{"name":"refunds","consumer":"own","endpoints":["stripe"],
+    "types":["charge.refunded"],"handler":{"lambda":"payments"}}]}"#;
 
 /// What `scripts/emulator` does.
 #[derive(Debug, Subcommand)]
@@ -56,6 +61,7 @@ pub(crate) fn test() -> Outcome<bool> {
         ["send", "--provider", "stripe", "--file", "events/deliveries/stripe-invoice-paid.json", "--copies", "3"];
     tally.check("a sample is delivered", || emulator.hookonce(&sample).map(drop));
     tally.check("its record is shown", || emulator.hookonce(&["show", "stripe", "evt_1SampleInvoicePaid"]).map(drop));
+    tally.check("a handler of one's own plans for the worker", || emulator.refunds());
     tally.check("a delivery of bytes that are no text is kept as it came", || emulator.binary());
     tally.check("the tables are read by name", || emulator.list_by_table());
     tally.check("the relay runs on its clock", Emulator::relay_runs);
@@ -101,7 +107,9 @@ impl Emulator {
         build_functions()?;
         let servers = Servers::start(true)?;
         let mut dev = servers.command(&hookonce);
+        write(&data("routes.json"), ROUTES)?;
         dev.args(["dev", "--data", DATA, "--functions", &address()]).args(Running::options());
+        dev.arg(format!("--handler=payments={}", Language::Python.command("payments")));
         let event_source = Background::start(&dev, &data("dev.log"))?;
         wait_for("the event source", &data("dev.log"), || data("stack.json").exists())?;
         contains(&read(&data("endpoints/stripe.json"))?, &["\"on_store_outage\": \"reject\""])?;
@@ -178,6 +186,20 @@ impl Emulator {
         std::thread::sleep(lasts);
         end(&mut self.servers)?;
         demo.join().map_err(|_| "the thread of the demo panicked".to_owned())?.map(drop)
+    }
+
+    /// A function under the emulator invokes a handler that `hookonce dev` runs, in both rounds. The event is applied under the
+    /// name that the handler gave its fact.
+    fn refunds(&self) -> Outcome {
+        self.hookonce(&["trigger", "stripe.charge.refunded", "--id", "own", "--copies", "3"])?;
+        let shown = || self.hookonce(&["show", "stripe", "evt_own", "--json"]).unwrap_or_default();
+        wait_for("the refund", &data("watch.log"), || shown().contains("\"APPLIED\""))?;
+        let domain = domain::items(&self.servers, Path::new(DATA))?;
+        let facts = domain.iter().filter(|item| domain::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
+        match facts.count() {
+            1 => Ok(()),
+            count => Err(format!("the handler's fact was applied {count} time(s)")),
+        }
     }
 
     /// Bytes that are no text, with a content type that says so: the gateway passes them on as base64.
