@@ -195,7 +195,8 @@ impl Emulator {
         let shown = || self.hookonce(&["show", "stripe", "evt_own", "--json"]).unwrap_or_default();
         wait_for("the refund", &data("watch.log"), || shown().contains("\"APPLIED\""))?;
         let domain = domain::items(&self.servers, Path::new(DATA))?;
-        let facts = domain.iter().filter(|item| domain::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
+        let facts =
+            domain.iter().filter(|item| domain::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
         match facts.count() {
             1 => Ok(()),
             count => Err(format!("the handler's fact was applied {count} time(s)")),

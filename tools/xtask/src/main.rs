@@ -15,8 +15,10 @@ mod emulator;
 mod guide;
 mod kill;
 mod process;
+mod projects;
 mod prove;
 
+use std::path::PathBuf;
 use std::process::{Command as Program, ExitCode};
 
 use clap::{Parser, Subcommand};
@@ -40,6 +42,11 @@ enum Command {
     /// The proof, one part at a time
     #[command(subcommand)]
     Prove(prove::Part),
+    /// One project of each kind that `hookonce new` writes
+    Projects {
+        /// A Python with Lambda's own client of the Runtime API
+        client: PathBuf,
+    },
     /// Count what an event costs, and write docs/capacity.md
     Capacity,
     /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
@@ -60,6 +67,7 @@ fn main() -> ExitCode {
         Command::RealBackends(command) => command.run(),
         Command::Emulator(emulator::Command::Test) => emulator::test(),
         Command::Prove(part) => part.run(),
+        Command::Projects { client } => projects::test(&client),
         Command::Capacity => capacity(),
         Command::Guide(part) => guide::run(&part),
     });

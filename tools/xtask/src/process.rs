@@ -82,6 +82,9 @@ impl Background {
     pub(crate) fn start(command: &Command, log: &Path) -> Outcome<Self> {
         let mut limited = Command::new("timeout");
         limited.args([GRACE, LIFETIME_SECONDS]).arg(command.get_program()).args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            limited.current_dir(folder);
+        }
         limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;

@@ -4,9 +4,10 @@
 //! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue answers
 //! after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.
 
-#![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program for a terminal")]
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -137,12 +138,14 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("routes") {
-        if let Some(figures) = route_cost::measure() {
-            println!("{figures}");
-        }
-        return;
+        let Some(figures) = route_cost::measure() else {
+            eprintln!("an event did not get where the route set sends it");
+            return ExitCode::FAILURE;
+        };
+        println!("{figures}");
+        return ExitCode::SUCCESS;
     }
     let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);
@@ -162,4 +165,5 @@ async fn main() {
         "sends_per_second": rate.round(), "store_ms": STORE_TIME.as_millis(), "queue_ms": QUEUE_TIME.as_millis(),
     });
     println!("{figures}");
+    ExitCode::SUCCESS
 }

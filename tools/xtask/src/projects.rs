@@ -1,0 +1,81 @@
+//! One project of each kind that `hookonce new` writes: its tests pass, its stack applies an event once, and so does what
+//! `sam build` would deploy of its handler. The projects share the target folder, so that their crates are all that is built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{Background, Outcome, build_hookonce, fresh_folder, output, read, wait_for};
+
+const PLACE: &str = "target/projects";
+
+/// Where the projects of all kinds pass. `client` is a Python with Lambda's own client of the Runtime API.
+pub(crate) fn test(client: &Path) -> Outcome<bool> {
+    let hookonce = build_hookonce()?;
+    let root = std::env::current_dir().map_err(|error| format!("where this is: {error}"))?;
+    fresh_folder(Path::new(PLACE))?;
+    let mut projects = Vec::new();
+    for kind in ["none", "python", "typescript", "rust"] {
+        let project = Project { folder: root.join(PLACE).join(format!("{kind}-shop")), target: root.join("target") };
+        output(Command::new(&hookonce).arg("new").arg(&project.folder).args(["--handler", kind]))?;
+        output(project.command("make").args(["--silent", "test"]))?;
+        project.applies_once(project.command("make").args(["--silent", "dev", "port=0"]))?;
+        eprintln!("{kind}: its tests pass, and its stack applies an event once");
+        projects.push(project);
+    }
+    if let [_, python, typescript, _] = &projects[..] {
+        // `make dev` has bundled it.
+        let runtime = typescript.folder.join("target/runtime.mjs");
+        python.applies_as_built(&format!("{} -m awslambdaric invoices.lambda_handler", client.display()))?;
+        typescript.applies_as_built(&format!("node {} invoices.lambdaHandler", runtime.display()))?;
+    }
+    Ok(true)
+}
+
+struct Project {
+    folder: PathBuf,
+    target: PathBuf,
+}
+
+impl Project {
+    /// A command that runs in the project.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+
+    fn hookonce(&self, arguments: &[&str]) -> Outcome<String> {
+        output(self.command("cargo").arg("hookonce").args(arguments))
+    }
+
+    /// Starts the stack with this command, delivers one event three times, and waits until it is applied.
+    fn applies_once(&self, dev: &Command) -> Outcome {
+        let log = self.folder.join("dev.log");
+        let _stack = Background::start(dev, &log)?;
+        let is_applied = || {
+            wait_for("the stack", &log, || self.folder.join(".hookonce/stack.json").exists())?;
+            self.hookonce(&["route", "deploy", "routes.json"])?;
+            self.hookonce(&["trigger", "stripe.invoice.paid", "--id", "first", "--copies", "3"])?;
+            let show = || self.hookonce(&["show", "stripe", "evt_first", "--json"]);
+            wait_for("the event", &log, || show().is_ok_and(|record| record.contains("\"APPLIED\"")))
+        };
+        is_applied().map_err(|error| format!("{error}\n{}", read(&log).unwrap_or_default()))
+    }
+
+    /// Makes what `sam build` would deploy of the handler, and lets this command run it with nothing else in reach.
+    fn applies_as_built(&self, runtime: &str) -> Outcome {
+        let built = self.folder.join("target/built");
+        fresh_folder(&built)?;
+        let artifacts = format!("ARTIFACTS_DIR={}", built.display());
+        output(self.command("make").args(["--silent", "build-InvoicesFunction"]).arg(artifacts))?;
+        // Another stack, which knows nothing of the event.
+        fresh_folder(&self.folder.join(".hookonce"))?;
+        let name = self.folder.file_name().unwrap_or_default().display();
+        let run = format!("{name}-invoices=env --unset=PYTHONPATH --chdir={} {runtime}", built.display());
+        let mut dev = self.command("cargo");
+        dev.args(["hookonce", "dev", "--port", "0", "--handler-watch"]).arg(&built).arg("--handler").arg(run);
+        self.applies_once(&dev)?;
+        eprintln!("{name}: what is deployed of its handler applies an event once");
+        Ok(())
+    }
+}
