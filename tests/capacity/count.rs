@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_proof::fault::Fault;
 use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 
+use crate::effects::{applied, keyed};
 use crate::support::samples::invoice_paid;
 use crate::support::{Harness, Operation, Script};
 
@@ -81,6 +84,67 @@ pub(super) async fn of_one_event() -> PerEvent {
         read_units: bytes(before).div_ceil(4 * 1_024),
         sends: 1,
     }
+}
+
+/// What one effect costs beside its event, from the commit to the answer of its destination.
+#[derive(Debug)]
+pub(super) struct PerEffect {
+    /// The stored record, in bytes.
+    pub(super) record_bytes: u64,
+    /// Write units of the inbox table itself.
+    pub(super) inbox_units: u64,
+    /// Write units of the indexes.
+    pub(super) index_units: u64,
+    /// Read units.
+    pub(super) read_units: u64,
+}
+
+/// Follows an effect whose destination answers at once. A dispatcher that dies before its last write shows what the note of
+/// the call left.
+pub(super) async fn of_one_effect() -> PerEffect {
+    let kill = Script::on(Operation::Update, 1, Fault::CrashBefore);
+    let [created, noted] = effect_around(&kill).await;
+    let recording = Script::recording();
+    let [_, settled] = effect_around(&recording).await;
+    assert_eq!(recording.calls(), [Operation::Read, Operation::Update, Operation::Update], "one note and one end");
+    let entry = |name: &str| {
+        let moves = |before: &Item, after: &Item| match (before.get(name), after.get(name)) {
+            (None, None) => 0,
+            (Some(_), Some(_)) => u64::from(key_of(before, name) != key_of(after, name)) * 2,
+            _ => 1,
+        };
+        u64::from(created.contains_key(name)) + moves(&created, &noted) + moves(&noted, &settled)
+    };
+    let [created_bytes, noted_bytes, settled_bytes] = [&created, &noted, &settled].map(bytes);
+    PerEffect {
+        record_bytes: created_bytes,
+        inbox_units: 2 * kilobytes(created_bytes)
+            + kilobytes(created_bytes.max(noted_bytes))
+            + kilobytes(noted_bytes.max(settled_bytes)),
+        index_units: entry(attribute::DUE_SHARD) + entry(attribute::JOURNAL_SHARD),
+        read_units: created_bytes.div_ceil(4 * 1_024),
+    }
+}
+
+/// An effect as its event made it, and as a dispatcher under this script left it.
+async fn effect_around(script: &Script) -> [Item; 2] {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    applied(&harness, "msg_1", &["receipts"]).await;
+    let effect = async || {
+        let found = items(&harness, Table::Inbox).await;
+        let is_effect = |key: &str| RecordKey::parse(key).is_some_and(|key| key.kind() == RecordKind::Effect);
+        found.into_iter().find_map(|(key, item)| is_effect(&key).then_some(item)).unwrap()
+    };
+    let created = effect().await;
+    assert!(harness.dispatch_under(script, harness.deadline()).await);
+    [created, effect().await]
+}
+
+/// Where an index has an item: its partition and its place there.
+fn key_of<'a>(item: &'a Item, partition: &str) -> [Option<&'a Value>; 2] {
+    let place = if partition == attribute::DUE_SHARD { attribute::DUE_AT } else { attribute::RECEIVED_AT };
+    [item.get(partition), item.get(place)]
 }
 
 fn kilobytes(bytes: u64) -> u64 {

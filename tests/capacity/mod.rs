@@ -15,7 +15,7 @@ const RENEW: &str = "CAPACITY_RENEW";
 
 #[tokio::test]
 async fn the_page_on_capacity_is_current() {
-    let page = page::written(&count::of_one_event().await);
+    let page = page::written(&count::of_one_event().await, &count::of_one_effect().await);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capacity.md");
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says whether to renew the page")]
     if std::env::var(RENEW).is_ok() {

@@ -8,7 +8,7 @@ use hookonce_runtime::index::SHARDS;
 use hookonce_runtime::port::INDEX_TEXTS_MAX;
 
 use super::cold_starts::cold_starts;
-use super::count::PerEvent;
+use super::count::{PerEffect, PerEvent};
 use super::limits::{
     ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, NEW_TABLE_WRITES,
     PARAMETER_READS, PARAMETER_READS_RAISED, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY,
@@ -106,7 +106,7 @@ fn shards(event: &PerEvent, rate: u32) -> u32 {
     shards
 }
 
-pub(super) fn written(event: &PerEvent) -> String {
+pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
     [
         "# How far a stack goes\n\n\
          A program writes this page (`scripts/xtask capacity`), and a test compares it. What an event costs is counted on\n\
@@ -114,6 +114,7 @@ pub(super) fn written(event: &PerEvent) -> String {
          AWS.\n"
             .to_owned(),
         one_event(event),
+        one_effect(effect),
         ends(event),
         needs(event),
         together(),
@@ -143,6 +144,29 @@ fn one_event(event: &PerEvent) -> String {
         event.write_units(),
         event.read_units,
         event.record_bytes.div_ceil(1_024) + event.due_units,
+    )
+}
+
+fn one_effect(effect: &PerEffect) -> String {
+    let PerEffect { record_bytes, inbox_units, index_units, read_units } = effect;
+    let together = inbox_units + index_units;
+    let price = f64::from(u32::try_from(together).unwrap()) * WRITE_PRICE
+        + f64::from(u32::try_from(*read_units).unwrap()) * READ_PRICE
+        + 3.0 * (QUEUE_PRICE + FAIR_QUEUE_PRICE)
+        + INVOCATION_PRICE;
+    format!(
+        "## One effect\n\n\
+         An [effect](effects.md) comes on top of its event. One whose destination answers at once, with a record of\n\
+         {record_bytes} bytes:\n\n\
+         | | |\n|---|---|\n\
+         | worker | 1 item more in the transaction; 1 `SendMessage` after it, for up to ten effects |\n\
+         | dispatcher | 1 `GetItem`, 2 `UpdateItem`: before the call and after it |\n\
+         | inbox table | {inbox_units} write units: 2 in the transaction, 1 before the call, 1 after it |\n\
+         | indexes | {index_units} write units |\n\
+         | together | {together} write units, {read_units} read unit |\n\
+         | a million of them, at most | ${price:.2} for writes, reads, the queue and invocations |\n\n\
+         Each further KB of a record adds 4 write units, so an effect with 64 KB of stored payload costs about 260. Each call that\n\
+         is repeated costs 2 more updates and a re-send. The dispatcher's time comes on top: it waits for the destination.\n",
     )
 }
 
