@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 mod circles;
 mod documents;
+mod queues;
 mod secure;
 mod stripe;
 

@@ -62,9 +62,12 @@ impl SqsHandler for Groups {
     }
 }
 
-/// The body of a send, without the groups of its messages.
+/// The body of a send, without the groups of its messages. A FIFO queue needs them, and rustack takes them there.
 fn without_groups(body: Bytes) -> Result<Bytes, SqsError> {
     let Ok(mut send) = serde_json::from_slice::<Value>(&body) else { return Ok(body) };
+    if send.get("QueueUrl").and_then(Value::as_str).is_some_and(|url| url.ends_with(".fifo")) {
+        return Ok(body);
+    }
     let mut groups = Vec::from_iter(send.as_object_mut().and_then(|message| message.remove(GROUP)));
     for entry in send.get_mut("Entries").and_then(Value::as_array_mut).into_iter().flatten() {
         groups.extend(entry.as_object_mut().and_then(|message| message.remove(GROUP)));
