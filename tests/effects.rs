@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::support::counting::count;
 use crate::support::harness::{TestQueue, TestStore};
 use crate::support::logs::Logs;
+use crate::support::routes::MemoryRoutes;
 use crate::support::{Harness, Script};
 
 /// A worker whose handler asks for one effect at each of these destinations.
@@ -133,6 +134,34 @@ async fn a_destination_that_is_down_delays_its_own_effects_only_and_loses_none()
     assert!(effects(&harness).await.iter().all(|effect| effect.outcome == Some(Outcome::Delivered)));
     assert_eq!((harness.callee.done_at("up"), harness.callee.done_at("down")), (3, 3));
     assert_eq!(harness.callee.keys().len(), 6, "every repeat has the key of the first call");
+}
+
+#[tokio::test]
+async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() {
+    let mut harness = Harness::new().await;
+    let routes = MemoryRoutes::default();
+    let all = json!({ "name": "all", "consumer": "crm", "forward": ["down", "up"] });
+    routes.put(&json!({ "version": 1, "otherwise": "dead", "routes": [all] }));
+    harness.routes = Some(routes);
+    for id in ["down", "up"] {
+        harness.destinations.put(id, &keyed(24));
+    }
+    harness.callee.answers_at("down", Called::NotDone { retry_after: None });
+    for hour in 0..24 {
+        harness.deliver(&count(&format!("msg_{hour}"), "a")).await;
+        harness.redeliver().await;
+        harness.work().await;
+        harness.dispatch().await;
+        assert_eq!((harness.callee.done_at("up"), harness.callee.done_at("down")), (hour + 1, 0));
+        harness.clock.advance(Millis::hours(1));
+        harness.relay().await;
+    }
+    assert_eq!(harness.metric("record_dead"), 0);
+    harness.callee.answers_at("down", Called::Done { status: Some(200) });
+    harness.settle().await;
+    assert!(effects(&harness).await.iter().all(|effect| effect.outcome == Some(Outcome::Delivered)));
+    assert_eq!((harness.callee.done_at("up"), harness.callee.done_at("down")), (24, 24));
+    assert_eq!(harness.callee.keys().len(), 48, "one for each event and destination, however often it was called");
 }
 
 #[tokio::test]

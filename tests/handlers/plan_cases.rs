@@ -39,6 +39,7 @@ struct PlanCase {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VersionFile {
+    given: Vec<GivenCase>,
     cases: Vec<VersionCase>,
 }
 
@@ -50,6 +51,15 @@ struct VersionCase {
     version: item::Value,
     tie: String,
     written: bool,
+}
+
+/// A write that itself gives the attribute of its version a value.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenCase {
+    value: item::Value,
+    version: item::Value,
+    refused: bool,
 }
 
 #[test]
@@ -79,7 +89,7 @@ fn every_plan_of_the_cases_is_read_whole_and_passes_the_check() {
 
 #[test]
 fn a_version_is_compared_as_the_cases_say() {
-    let VersionFile { cases } = load("versions.json");
+    let VersionFile { cases, .. } = load("versions.json");
     for case in cases {
         let item = ItemRef::from("acme#order#17");
         let stored = case.stored.clone().map(|version| Item::from([("version".to_owned(), version)]));
@@ -92,6 +102,23 @@ fn a_version_is_compared_as_the_cases_say() {
                 case.stored.map_or(Clause::Absent("version".into()), |seen| Clause::Equals("version".into(), seen));
             assert_eq!(write.condition.0, [clause]);
             assert_eq!(write.action, Action::Update(vec![Change::Set("version".into(), case.version)]));
+        }
+    }
+}
+
+#[test]
+fn a_write_that_gives_its_version_another_value_is_refused() {
+    let item = ItemRef::from("acme#order#17");
+    let snapshot: Snapshot = [(item.clone(), None)].into_iter().collect();
+    let scope = Scope { shown: [item.clone()].into(), ..Scope::default() };
+    for case in load::<VersionFile>("versions.json").given {
+        let given = Item::from([("version".to_owned(), case.value.clone())]);
+        let put = DomainWrite { action: Action::Put(given), ..DomainWrite::delete(item.clone()) };
+        let update = DomainWrite::update(item.clone(), vec![Change::Set("version".into(), case.value.clone())]);
+        for write in [put, update] {
+            let plan = Plan::default().with(write.newer_than(&snapshot, "version", case.version.clone(), Tie::Skip));
+            let checked = plan.check(&Tenant::parse("acme").unwrap(), &scope);
+            assert_eq!(checked.is_err(), case.refused, "{case:?}: {checked:?}");
         }
     }
 }

@@ -218,6 +218,17 @@ fn an_effect_that_was_never_called_is_retried_without_accepting_a_duplicate() {
     assert_eq!((doubted.dead_reason, doubted.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
 }
 
+/// The acceptance removes the trace of the call, but not what that call may have done.
+#[test]
+fn after_an_accepted_duplicate_an_effect_that_waits_too_long_is_unknown() {
+    let (effect, timing) = (an_effect(), Timing::standard());
+    let unknown = left(&effect, Class::AtMostOnce, UNCLEAR, START);
+    let accepted = after(&retry(&unknown, true, &timing, at(START)).unwrap(), &unknown);
+    assert_eq!(part(&accepted).first_call_at, None);
+    let dead = after(&asked_when_old(&accepted, later(Millis(timing.effect_age_max.0 + 1))), &accepted);
+    assert_eq!((dead.dead_reason, dead.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
+}
+
 #[test]
 fn what_was_done_is_done_also_if_it_was_retried_meanwhile() {
     let timing = Timing::standard();

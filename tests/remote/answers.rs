@@ -45,26 +45,31 @@ fn an_answer_has_exactly_one_shape() {
         (json!({ "fact": "a" }), ""),
         (json!({ "ignore": true, "writes": [] }), ""),
         (json!({ "reads": [], "writes": [] }), ""),
-        (json!({ "writes": [], "colour": "red" }), ""),
+        (json!({ "writes": [], "colour": "red" }), "`col...` (6 bytes)"),
         (json!({ "ignore": false }), "ignore"),
         (json!({ "ignore": null }), "ignore"),
         (json!({ "ignore": true, "fact": "a" }), "fact"),
         (json!({ "reads": [], "when_condition_fails": "retry" }), "when_condition_fails"),
         (json!({ "writes": [], "when_condition_fails": "perhaps" }), "when_condition_fails"),
         (json!({ "writes": null }), "writes"),
-        (json!({ "writes": [write, {"key": "t#count#b", "action": "erase"}] }), "writes[1]"),
-        (json!({ "writes": [{"key": "t#count#b"}] }), "writes[0]"),
+        (json!({ "writes": [write, {"key": "t#count#b", "action": "erase"}] }), "writes[1].action"),
+        (json!({ "writes": [{"key": "t#count#b"}] }), "writes[0].action"),
         (json!({ "reads": ["t#count#a"] }), "reads[0]"),
-        (json!({ "reads": [{"key": "t#count#a", "more": 1}] }), "reads[0]"),
-        (json!({ "writes": [], "checks": [{"key": "t#count#a"}] }), "checks[0]"),
+        (json!({ "reads": [{"key": "t#count#a", "more": 1}] }), "reads[0].`mor...` (4 bytes)"),
+        (json!({ "writes": [], "checks": [{"key": "t#count#a"}] }), "checks[0].condition"),
         (json!({ "reads": [], "checks": [] }), "checks"),
         (json!({ "reads": [], "effects": [] }), "effects"),
         (json!({ "ignore": true, "effects": [] }), "effects"),
         (json!({ "error": {"code": "A", "retryable": true}, "effects": [] }), "effects"),
         (json!({ "writes": [], "effects": null }), "effects"),
         (json!({ "writes": [], "effects": [effect, {"effect": "e", "destination": "d"}] }), "effects[1]"),
-        (json!({ "writes": [{"key": "t#count#a", "action": "check"}] }), "writes[0]"),
-        (json!({ "writes": [{"key": "t#count#a", "action": "delete", "more": 1}] }), "writes[0]"),
+        (json!({ "writes": [{"key": "t#count#a", "action": "check"}] }), "writes[0].action"),
+        (json!({ "writes": [{"key": "t#count#a", "action": "delete", "more": 1}] }), "writes[0].`mor...` (4 bytes)"),
+        (json!({ "writes": [{"key": "t#count#a", "action": "delete", "blind": 1}] }), "writes[0].blind"),
+        (
+            json!({ "writes": [], "effects": [{"effect": "e", "destination": "D", "payload": 1}] }),
+            "effects[0].destination",
+        ),
         (json!({ "fact": null, "writes": [] }), "fact"),
         (json!({ "fact": 1, "writes": [] }), "fact"),
         (json!({ "fact": "a##b", "writes": [] }), "fact"),
@@ -85,15 +90,13 @@ fn an_answer_has_exactly_one_shape() {
         assert_eq!(refusal(answer.clone()), field, "{answer}");
     }
     assert_eq!(parse(&json!({ "request": "another", "ignore": true })).unwrap_err().field, "request");
-    assert_eq!(parse(&json!({ "ignore": true })).unwrap_err().field, "", "without a request");
-    for bytes in [
-        &b""[..],
-        b"{",
-        b"\xff",
-        b"{\"request\":\"r\",\"ignore\":true}x",
-        b"{\"request\":\"r\",\"ignore\":true,\"ignore\":true}",
-    ] {
-        assert!(HandlerAnswer::parse(bytes, "r").is_err());
+    assert_eq!(parse(&json!({ "ignore": true })).unwrap_err().field, "request", "without a request");
+    for bytes in [&b""[..], b"{", b"\xff", b"{\"request\":\"r\",\"ignore\":true}x"] {
+        assert_eq!(HandlerAnswer::parse(bytes, "r").unwrap_err().field, "");
+    }
+    for doubled in ["request", "fact", "writes", "effects", "ignore"] {
+        let answer = format!(r#"{{"request":"r","{doubled}":"r","{doubled}":"r"}}"#);
+        assert_eq!(HandlerAnswer::parse(answer.as_bytes(), "r").unwrap_err().field, doubled);
     }
 }
 
@@ -106,7 +109,32 @@ fn an_effect_is_sent_as_the_handler_wrote_it() {
     assert_eq!(plan.effects[0].payload, Payload::Json(payload.to_owned()));
 }
 
-/// Whatever the bytes are, the reason never shows one of them.
+/// Each field that the schema knows is known by its name: one that does not fit is never taken for an unknown one.
+#[test]
+fn every_field_of_an_entry_is_named_if_it_does_not_fit() {
+    let whole = [
+        ("reads", json!({ "key": "t#count#a" }), "read"),
+        ("writes", json!({ "key": "t#count#a", "action": "delete" }), "write"),
+        ("checks", json!({ "key": "t#count#a", "condition": [] }), "check"),
+        ("effects", json!({ "effect": "e", "destination": "d", "payload": 1 }), "effect"),
+    ];
+    for (list, entry, described) in whole {
+        for name in names(&schema("plan.json")["$defs"][described]["properties"]) {
+            if name == "payload" {
+                continue; // Anything fits.
+            }
+            let mut wrong = entry.clone();
+            wrong[&name] = json!([[]]);
+            let mut answer = json!({ "request": "r", list: [wrong] });
+            if matches!(list, "checks" | "effects") {
+                answer["writes"] = json!([]);
+            }
+            assert_eq!(parse(&answer).unwrap_err().field, format!("{list}[0].{name}"));
+        }
+    }
+}
+
+/// Whatever the bytes are, the reason never shows a value, and of a name that is not known three bytes and its length.
 #[test]
 fn a_refusal_never_shows_what_was_answered() {
     let secret = "s3cr3t";
@@ -116,6 +144,7 @@ fn a_refusal_never_shows_what_was_answered() {
         json!({ "request": "r", "error": {"code": secret, "retryable": true} }),
         json!({ "request": "r", "error": {"code": "A", "retryable": true, secret: 1} }),
         json!({ "request": "r", "writes": [{secret: secret}] }),
+        json!({ "request": "r", "writes": [{"key": "t#count#a", "action": {secret: secret}}] }),
         json!({ "request": "r", "fact": format!("#{secret}"), "writes": [] }),
         json!({ "request": "r", "writes": [], "effects": [{"effect": secret, "destination": "D", "payload": secret}] }),
     ] {

@@ -200,7 +200,7 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
         harness.clock.advance(Millis::minutes(5));
     }
     let told = logs.take();
-    assert!(told.contains("is not an object with `request` and known fields only") && !told.contains("done"), "{told}");
+    assert!(told.contains("is no field of an answer") && !told.contains("done"), "{told}");
 
     mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;
@@ -243,20 +243,47 @@ async fn a_slow_handler_holds_up_no_other_record() {
     assert_eq!(tables.record("#msg_slow").attempts, 0);
 }
 
+/// Counts in two rounds, under a condition that does not hold.
+fn count_overtaken(request: &Value) -> Value {
+    let mut answer = count_in_two_rounds(request);
+    if answer.get("writes").is_some() {
+        answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
+    }
+    answer
+}
+
 /// Another writer changes the counter after each read. Whatever contention costs is no failure of the event.
 #[tokio::test]
 async fn contention_uses_up_the_calls_of_a_receive_and_counts_no_attempt() {
-    let (harness, handlers) = harness(|request| {
-        let mut answer = count_in_two_rounds(request);
-        if answer.get("writes").is_some() {
-            answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
-        }
-        Reaction::Answers(answer)
+    let contended = Arc::new(AtomicBool::new(true));
+    let is_contended = Arc::clone(&contended);
+    let (harness, handlers) = harness(move |request| {
+        let overtaken = is_contended.load(Ordering::SeqCst);
+        Reaction::Answers(if overtaken { count_overtaken(request) } else { count_in_two_rounds(request) })
     })
     .await;
     harness.deliver(&count("msg_1", "a")).await;
     harness.work_under(&Script::none()).await;
     assert_eq!(handlers.requests().len(), 4, "two rounds, twice");
     let tables = harness.tables().await;
-    assert_eq!((tables.record("#msg_1").status, tables.record("#msg_1").attempts), (Status::Pending, 0));
+    let waits = tables.record("#msg_1");
+    assert_eq!((waits.status, waits.attempts), (Status::Pending, 0));
+    assert_eq!(waits.last_error.as_deref(), Some("CONDITION_FAILED"), "a person can see why it waits");
+    contended.store(false, Ordering::SeqCst);
+    harness.settle().await;
+    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+}
+
+/// For example, a handler that creates an item which exists. Nobody could tell it from contention at first.
+#[tokio::test]
+async fn a_condition_that_never_holds_is_counted_after_a_day() {
+    let (harness, _) = harness(|request| Reaction::Answers(count_overtaken(request))).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    harness.clock.advance(Millis(Millis::hours(24).0 + 1));
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
+    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::AttemptsExhausted)));
+    assert_eq!((dead.attempts, dead.last_error.as_deref()), (harness.timing.attempts_max, Some("CONDITION_FAILED")));
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any, Callable
 
@@ -80,6 +81,14 @@ def test_an_older_version_never_overwrites_a_newer_one(case: dict[str, Any]) -> 
     write = only_write(plan)
     assert write["action"] == {"put": {"state": {"S": "paid"}, "version": version}}
     assert write["condition"] == [{"absent": "version"} if stored is None else {"equals": ["version", stored]}]
+
+
+@pytest.mark.parametrize("case", load("versions.json")["given"], ids=str)
+def test_a_write_that_gives_its_version_another_value_is_refused(case: dict[str, Any]) -> None:
+    value, version = decode(case["value"]), decode(case["version"])
+    for write in (Plan().put(ORDER, {"version": value}), Plan().update(ORDER, set={"version": value})):
+        with pytest.raises(ValueError, match="another version") if case["refused"] else nullcontext():
+            write.newer_than(shown(None), "version", version, tie="skip")
 
 
 def test_a_version_is_stored_once_and_never_forgotten() -> None:

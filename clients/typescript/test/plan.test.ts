@@ -95,6 +95,19 @@ for (const { stored, version, tie, written } of (load("versions.json") as { case
   });
 }
 
+type Given = { value: Typed; version: Typed; refused: boolean };
+for (const { value, version, refused } of (load("versions.json") as { given: Given[] }).given) {
+  test(`a write that gives its version ${JSON.stringify(version)} the value ${JSON.stringify(value)}`, () => {
+    const attributes = { version: decode(value) };
+    const number = decode(version) as number | bigint | string;
+    for (const write of [new Plan().put(ORDER, attributes), new Plan().update(ORDER, { set: attributes })]) {
+      const versioned = (): unknown => write.newerThan(shown(null), "version", number, "skip");
+      if (refused) assert.throws(versioned, /another version/);
+      else versioned();
+    }
+  });
+}
+
 test("a version is stored once and never forgotten", () => {
   const plan = new Plan();
   plan.update(ORDER, { set: { version: 7 } }).newerThan(shown(null), "version", 7, "skip");

@@ -141,7 +141,7 @@ pub enum Fault {
     /// A change of the key, or another key in the item than that of the write.
     #[error("attribute {0} is part of the key, and cannot change")]
     KeyChanged(Shown),
-    /// Two changes of one attribute.
+    /// Two changes of one attribute, or an item with another value than its version.
     #[error("attribute {0} changes twice")]
     AttributeTwice(Shown),
     /// A name that DynamoDB refuses.
@@ -197,6 +197,7 @@ impl Plan {
             let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
             let checked = check_item(&item, tenant, scope, &mut seen)
                 .and(if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
+                .and(write.given_twice.as_ref().map_or(Ok(()), |name| Err(Fault::AttributeTwice(name.as_ref().into()))))
                 .and_then(|()| check_condition(&write.condition))
                 .and_then(|()| check_action(&write.key, &write.action));
             checked.map_err(|fault| PlanError::Write { index, table: write.table, fault })?;

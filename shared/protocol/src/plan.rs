@@ -206,6 +206,9 @@ pub struct DomainWrite {
     /// refused: it would overwrite what another event has changed since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blind: bool,
+    /// An attribute to which it gives two values. The plan is refused.
+    #[serde(skip)]
+    pub given_twice: Option<AttributeName>,
 }
 
 /// A condition on an item that the plan does not write.
@@ -294,7 +297,7 @@ impl Check {
 
 impl DomainWrite {
     fn new(item: ItemRef, action: Action, condition: Condition) -> Self {
-        Self { table: item.table, key: item.key, action, condition, blind: false }
+        Self { table: item.table, key: item.key, action, condition, blind: false, given_twice: None }
     }
 
     /// Creates the item of one effect. The commit fails if the item exists.
@@ -339,7 +342,8 @@ impl DomainWrite {
     /// Lets a newer event never be overwritten by an older one: keeps the version in this attribute, and leaves the write
     /// out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the attribute
     /// still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as numbers, texts
-    /// byte by byte. A stored version of another type counts as older.
+    /// byte by byte. A stored version of another type counts as older. A write that itself gives the attribute another value
+    /// is refused with its plan.
     ///
     /// Not for a delete: it forgets the version, so an older event would bring the item back. Mark the item as deleted
     /// with an update. The handler must have asked for the item.
@@ -359,9 +363,12 @@ impl DomainWrite {
             Some(Ordering::Equal | Ordering::Less) | None => {}
         }
         match &mut self.action {
-            Action::Put(item) => drop(item.insert(attribute.to_string(), version)),
+            Action::Put(item) => {
+                let known = item.entry(attribute.to_string()).or_insert_with(|| version.clone());
+                self.given_twice = (*known != version).then(|| attribute.clone()).or(self.given_twice);
+            }
             Action::Update(changes) if changes.contains(&Change::Set(attribute.clone(), version.clone())) => {}
-            // If the update sets it to another value, the plan is refused.
+            // If the update sets it to another value, it changes twice, which is refused, too.
             Action::Update(changes) => changes.push(Change::Set(attribute.clone(), version)),
             Action::Delete | Action::Check => {}
         }

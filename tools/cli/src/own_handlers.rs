@@ -8,11 +8,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+use error_reporter::Report;
 use futures::future::BoxFuture;
 use hookonce_local::ambient::Ambient;
-use hookonce_local::invoke::{Invoke as _, InvokeError, Isolated};
+use hookonce_local::invoke::{InvokeBytes, InvokeError, Isolated};
 use hookonce_local::invoke_api::{InvokeApi, plain_name};
 use hookonce_local::process::{Lines, ProcessConfig, ProcessInvoke};
 use hookonce_runtime::remote::{CallError, CallHandler};
@@ -69,7 +73,7 @@ impl HandlerCommand {
         words.flat_map(|word| sources(word, here)).collect()
     }
 
-    fn function(self, ambient: Ambient) -> (String, ProcessInvoke) {
+    fn function(self, ambient: Ambient) -> (String, OwnHandler) {
         let name = self.name.clone();
         let lines = Lines::to(move |line| output::note(&format!("[{name}] {line}")));
         let environment =
@@ -82,7 +86,8 @@ impl HandlerCommand {
             lines: Some(lines),
             concurrency_max: PROCESSES_MAX,
         };
-        (self.name, ProcessInvoke::new(config, ambient))
+        let told = Arc::default();
+        (self.name.clone(), OwnHandler { name: self.name, process: ProcessInvoke::new(config, ambient), told })
     }
 }
 
@@ -131,10 +136,34 @@ impl HandlerCommands {
     }
 }
 
+/// A handler that says once that its command cannot start.
+#[derive(Debug, Clone)]
+struct OwnHandler {
+    name: String,
+    process: ProcessInvoke,
+    /// Whether it has said so since it last started.
+    told: Arc<AtomicBool>,
+}
+
+impl InvokeBytes for OwnHandler {
+    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+        let result = self.process.invoke_bytes(event).await;
+        if let Err(error @ InvokeError::NotStarted { .. }) = &result {
+            if !self.told.swap(true, Ordering::Relaxed) {
+                let (name, error) = (&self.name, Report::new(error));
+                output::note(&format!("the handler {name} cannot start, and its events wait: {error}"));
+            }
+        } else {
+            self.told.store(false, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
 /// Running handlers in other languages.
 #[derive(Debug, Default)]
 pub(crate) struct OwnHandlers {
-    functions: BTreeMap<String, Isolated<ProcessInvoke>>,
+    functions: BTreeMap<String, Isolated<OwnHandler>>,
     running: Option<Running>,
 }
 
@@ -169,7 +198,7 @@ impl OwnHandlers {
 
 /// Invokes the handlers without the invoke API.
 #[derive(Debug)]
-struct DirectCalls(BTreeMap<String, Isolated<ProcessInvoke>>);
+struct DirectCalls(BTreeMap<String, Isolated<OwnHandler>>);
 
 impl CallHandler for DirectCalls {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
@@ -177,9 +206,8 @@ impl CallHandler for DirectCalls {
             let Some(function) = self.0.get(plain_name(handler)) else {
                 return Err(CallError::Away("`hookonce dev` was started without a --handler of this name".into()));
             };
-            let event = serde_json::from_slice(&request).map_err(|error| CallError::Crashed(error.into()))?;
-            match function.invoke(event).await {
-                Ok(answer) => Ok(answer.to_string().into_bytes()),
+            match function.invoke_bytes(request.into()).await {
+                Ok(answer) => Ok(answer.into()),
                 // Nobody can have seen the event.
                 Err(error @ InvokeError::NotStarted { .. }) => Err(CallError::Away(error.into())),
                 Err(error) => Err(CallError::Crashed(error.into())),
@@ -226,13 +254,15 @@ fn is_left_out(name: &OsStr) -> bool {
 }
 
 /// Renews the processes whenever a file has changed.
-async fn watch(watched: BTreeSet<PathBuf>, data: PathBuf, functions: BTreeMap<String, ProcessInvoke>) {
+async fn watch(watched: BTreeSet<PathBuf>, data: PathBuf, functions: BTreeMap<String, OwnHandler>) {
     let mut known = None;
     loop {
         let (watched, data) = (watched.clone(), data.clone());
         let Ok(files) = tokio::task::spawn_blocking(move || files_below(watched, &data)).await else { return };
         if known.as_ref().is_some_and(|known| *known != files) {
-            functions.values().for_each(ProcessInvoke::renew);
+            for handler in functions.values() {
+                handler.process.renew();
+            }
             output::note("a file has changed: the next event runs the new code of the handlers");
         }
         known = Some(files);

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
@@ -28,6 +29,16 @@ pub trait Invoke: Send + Sync + 'static {
     /// # Errors
     /// Any [`InvokeError`] means that the whole invocation failed. It may still have had effects.
     fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send;
+}
+
+/// A function whose event and response are carried as the bytes that they are, as Lambda does. A [`Value`] would round large
+/// numbers, and forget which fields stand there twice.
+pub trait InvokeBytes: Send + Sync + 'static {
+    /// Invokes the function once and waits for its response.
+    ///
+    /// # Errors
+    /// Any [`InvokeError`] means that the whole invocation failed. It may still have had effects.
+    fn invoke_bytes(&self, event: Bytes) -> impl Future<Output = Result<Bytes, InvokeError>> + Send;
 }
 
 impl<I: Invoke> Invoke for Arc<I> {
@@ -137,13 +148,26 @@ impl<I> Clone for Isolated<I> {
 impl<I: Invoke> Invoke for Isolated<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         let function = Arc::clone(&self.function);
-        let timeout = self.timeout;
-        let invocation = tokio::spawn(async move { tokio::time::timeout(timeout, function.invoke(event)).await });
-        match invocation.await {
-            Ok(Ok(response)) => response,
-            Ok(Err(_elapsed)) => Err(InvokeError::TimedOut { after: timeout }),
-            Err(join) => Err(InvokeError::Panicked { message: panic_message(join) }),
-        }
+        apart(self.timeout, async move { function.invoke(event).await }).await
+    }
+}
+
+impl<I: InvokeBytes> InvokeBytes for Isolated<I> {
+    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+        let function = Arc::clone(&self.function);
+        apart(self.timeout, async move { function.invoke_bytes(event).await }).await
+    }
+}
+
+/// Runs an invocation in a task of its own, until its timeout.
+async fn apart<T: Send + 'static>(
+    timeout: Duration,
+    invocation: impl Future<Output = Result<T, InvokeError>> + Send + 'static,
+) -> Result<T, InvokeError> {
+    match tokio::spawn(tokio::time::timeout(timeout, invocation)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_elapsed)) => Err(InvokeError::TimedOut { after: timeout }),
+        Err(join) => Err(InvokeError::Panicked { message: panic_message(join) }),
     }
 }
 

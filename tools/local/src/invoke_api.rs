@@ -15,11 +15,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use error_reporter::Report;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use crate::invoke::{FUNCTION_ERROR, Invoke, InvokeError, Isolated};
+use crate::invoke::{FUNCTION_ERROR, InvokeBytes, InvokeError, Isolated};
 use crate::visitor::{self, Guard};
 
 /// The longest event, in bytes: 6 MB.
@@ -37,7 +38,7 @@ impl InvokeApi {
     ///
     /// # Errors
     /// The error of the operating system, if it gives no port.
-    pub async fn start<I: Invoke>(
+    pub async fn start<I: InvokeBytes>(
         functions: impl IntoIterator<Item = (String, I)>,
         timeout: Duration,
         access_key_id: &str,
@@ -72,7 +73,7 @@ struct Functions<I> {
     guard: Guard,
 }
 
-async fn invoke<I: Invoke>(
+async fn invoke<I: InvokeBytes>(
     State(api): State<Arc<Functions<I>>>,
     Path(name): Path<String>,
     request: Request,
@@ -87,13 +88,17 @@ async fn invoke<I: Invoke>(
     let Ok(body) = axum::body::to_bytes(body, EVENT_BYTES_MAX).await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", "Request must be smaller than 6 MB");
     };
-    let Ok(event) = serde_json::from_slice::<Value>(&body) else {
+    if serde_json::from_slice::<IgnoredAny>(&body).is_err() {
         let message = "Could not parse request body into json";
         return refusal(StatusCode::BAD_REQUEST, "InvalidRequestContentException", message);
-    };
+    }
     let json = (CONTENT_TYPE, "application/json");
-    match function.invoke(event).await {
-        Ok(response) => ([json], Body::from(response.to_string())).into_response(),
+    match function.invoke_bytes(body).await {
+        Ok(response) => ([json], Body::from(response)).into_response(),
+        // Nobody can have seen the event.
+        Err(InvokeError::NotStarted { .. }) => {
+            refusal(StatusCode::BAD_GATEWAY, "InvalidRuntimeException", "The function cannot start")
+        }
         Err(error) => {
             tracing::warn!(function = name, error = %Report::new(&error), "the invocation failed");
             let marked = [("content-type", "application/json"), (FUNCTION_ERROR, "Unhandled")];
@@ -116,10 +121,10 @@ fn error_document(error: &InvokeError) -> Value {
     match error {
         InvokeError::Failed { error_type, message } => json!({ "errorType": error_type, "errorMessage": message }),
         InvokeError::TimedOut { .. } => json!({ "errorType": "Sandbox.Timedout", "errorMessage": error.to_string() }),
-        InvokeError::NotStarted { .. } => {
-            json!({ "errorType": "Runtime.InvalidEntrypoint", "errorMessage": error.to_string() })
-        }
-        InvokeError::Panicked { .. } | InvokeError::NotJson { .. } | InvokeError::Unreachable { .. } => {
+        InvokeError::Panicked { .. }
+        | InvokeError::NotJson { .. }
+        | InvokeError::NotStarted { .. }
+        | InvokeError::Unreachable { .. } => {
             json!({ "errorType": "Unhandled", "errorMessage": error.to_string() })
         }
     }

@@ -27,7 +27,7 @@ use tokio::task::AbortHandle;
 
 use crate::ambient::{Ambient, unix_millis};
 use crate::clients::{ACCOUNT, REGION};
-use crate::invoke::{Invoke, InvokeError, function_error, function_response};
+use crate::invoke::{Invoke, InvokeBytes, InvokeError, function_error, function_response};
 use crate::visitor;
 
 /// The remaining time that a function is told. The caller's own timeout ends it earlier.
@@ -113,6 +113,12 @@ impl ProcessInvoke {
 
 impl Invoke for ProcessInvoke {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        function_response(&self.invoke_bytes(event.to_string().into()).await?)
+    }
+}
+
+impl InvokeBytes for ProcessInvoke {
+    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
         // The semaphore is never closed.
         let _place = self.0.free.acquire().await.ok();
         let (renewals, living) = self.0.living();
@@ -155,8 +161,8 @@ struct Sandbox {
 /// An invocation on its way to the function.
 #[derive(Debug)]
 struct Work {
-    event: String,
-    done: oneshot::Sender<Result<Value, InvokeError>>,
+    event: Bytes,
+    done: oneshot::Sender<Result<Bytes, InvokeError>>,
 }
 
 impl Sandbox {
@@ -199,13 +205,13 @@ impl Sandbox {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    async fn invoke(&mut self, event: Value) -> Result<Value, InvokeError> {
+    async fn invoke(&mut self, event: Bytes) -> Result<Bytes, InvokeError> {
         let (done, response) = oneshot::channel();
         let exited = || InvokeError::Failed {
             error_type: "Runtime.ExitError".to_owned(),
             message: "the process ended without a response".to_owned(),
         };
-        let handed_over = self.work.send(Work { event: event.to_string(), done }).await;
+        let handed_over = self.work.send(Work { event, done }).await;
         handed_over.map_err(|_| exited())?;
         tokio::select! {
             biased; // A response that arrived counts, even if the process has ended.
@@ -231,7 +237,7 @@ struct RuntimeApi {
 /// The invocation that the process works on.
 struct Running {
     id: String,
-    done: oneshot::Sender<Result<Value, InvokeError>>,
+    done: oneshot::Sender<Result<Bytes, InvokeError>>,
 }
 
 impl RuntimeApi {
@@ -252,7 +258,7 @@ impl RuntimeApi {
             .with_state(self)
     }
 
-    fn conclude(&self, id: &str, result: Result<Value, InvokeError>) -> StatusCode {
+    fn conclude(&self, id: &str, result: Result<Bytes, InvokeError>) -> StatusCode {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take_if(|running| running.id == id);
         // Nobody waits when the invocation was given up.
         running.map_or(StatusCode::BAD_REQUEST, |running| {
@@ -276,7 +282,7 @@ async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
 }
 
 async fn response(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Bytes) -> StatusCode {
-    api.conclude(&id, function_response(&body))
+    api.conclude(&id, Ok(body))
 }
 
 async fn error(State(api): State<Arc<RuntimeApi>>, Path(id): Path<String>, body: Bytes) -> StatusCode {

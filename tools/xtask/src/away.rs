@@ -15,8 +15,7 @@ use serde::Deserialize;
 use crate::backends::{Running, Servers};
 use crate::kill::{HANDLERS, Language, routes};
 use crate::process::{
-    Background, Outcome, binaries, build_functions_for_debugging, build_hookonce, fresh_folder, json, output, wait_for,
-    write,
+    Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, wait_for, write,
 };
 
 const DATA: &str = "target/away-test";
@@ -59,7 +58,7 @@ struct By {
 pub(crate) fn test() -> Outcome<bool> {
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
-    build_functions_for_debugging()?;
+    build_functions()?;
     let servers = Servers::start(false)?;
     let troubled = |handler| match handler {
         "payments" => "away",
@@ -71,7 +70,7 @@ pub(crate) fn test() -> Outcome<bool> {
     let nonsense =
         "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
     let mut dev = servers.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("debug")?);
+    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
     dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(Running::options());
     let _stack = Background::start(&dev, &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;

@@ -158,13 +158,6 @@ pub(crate) fn build_functions() -> Outcome {
     build_release(&["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"])
 }
 
-/// The functions for this machine, beside the command line: for what does not depend on their speed.
-pub(crate) fn build_functions_for_debugging() -> Outcome {
-    let functions = ["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"];
-    let bins = functions.map(|name| format!("--bin={name}"));
-    run(Command::new("cargo").args(["build", "--workspace", "--quiet"]).args(bins))
-}
-
 /// The command line, built; where it is.
 pub(crate) fn build_hookonce() -> Outcome<PathBuf> {
     run(Command::new("cargo").args(["build", "--workspace", "--bin", "hookonce", "--quiet"]))?;

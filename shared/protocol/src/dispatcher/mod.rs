@@ -127,6 +127,12 @@ impl Effect {
     fn first_call(&self) -> Option<(EpochMs, Option<&str>)> {
         self.part.first_call_at.map(|at| (at, self.part.callee.as_deref()))
     }
+
+    /// Whether a callee may have done it, also before a person accepted one more call: the acceptance removed the trace of
+    /// the first.
+    fn may_be_done(&self) -> bool {
+        self.first_call().is_some() || self.record.accept_duplicate
+    }
 }
 
 impl Dispatcher {
@@ -175,7 +181,7 @@ impl Dispatcher {
             return Step::done(Settled::Retry(wait)).signal(Signal::EffectWaits);
         }
         if moment.now > effect.since().plus(self.timing.effect_age_max) {
-            let reason = if effect.first_call().is_some() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
+            let reason = if effect.may_be_done() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
             return self.die(effect, reason, moment);
         }
         let call = Call::Terms(effect.part.destination.clone());

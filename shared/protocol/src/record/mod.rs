@@ -167,7 +167,7 @@ pub struct Record {
     pub dead_letters: i64,
     /// When the last of them was counted. Only a message that was sent later counts again.
     pub dead_letter_at: Option<EpochMs>,
-    /// Since when every call found its handler away. `None` if the last one reached it.
+    /// Since when it waits uncounted: its handler is away, or conditions of its plans fail. `None` if it does not.
     pub handler_away_since: Option<EpochMs>,
     /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,

@@ -87,7 +87,7 @@ impl Chunk {
                     let Some(observed) = record.due.as_ref().map(|due| due.at).filter(|at| *at <= moment.now) else {
                         continue;
                     };
-                    // A handler that is away was called, and has an alarm of its own.
+                    // A record that waits uncounted was tried. A handler that is away has an alarm of its own.
                     if record.attempts == 0 && record.handler_away_since.is_none() {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }

@@ -20,7 +20,10 @@ pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
 
 /// The code of a record whose handler is away.
-const HANDLER_UNAVAILABLE: &str = "HANDLER_UNAVAILABLE";
+pub(super) const HANDLER_UNAVAILABLE: &str = "HANDLER_UNAVAILABLE";
+
+/// The code of a record whose plan had a condition that did not hold.
+pub(super) const CONDITION_FAILED: &str = "CONDITION_FAILED";
 
 /// The code of a record of which the store can never carry out a write.
 const WRITE_INVALID: &str = "WRITE_INVALID";
@@ -35,16 +38,16 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Lets the record wait for its handler, without counting, because the event is not to blame. The pause grows with the
-    /// time that the handler has been away. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
+    /// Lets the record wait, without counting, for a handler that is away or for items that others change. The pause grows
+    /// with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
     ///
     /// For a short pause the message itself comes back. For a longer one the relay sends it then, within its budget: hidden
     /// messages would fill the queue, and hold up events of other handlers.
-    pub(super) fn postpone(self, record: Box<Record>, moment: Moment) -> WorkerStep {
+    pub(super) fn postpone(self, record: Box<Record>, code: &str, moment: Moment) -> WorkerStep {
         let since = record.handler_away_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
         if away > self.timing.handler_away_max {
-            return self.fail(record, &Failure::retryable(HANDLER_UNAVAILABLE), moment);
+            return self.fail(record, &Failure::retryable(code), moment);
         }
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
         let wait = Millis(half.0 + moment.uniform(half).0);
@@ -52,7 +55,7 @@ impl Worker {
         let changes = vec![
             set(attribute::DUE_AT, due_at.0),
             set(attribute::HANDLER_AWAY_SINCE, since.0),
-            set(attribute::LAST_ERROR, HANDLER_UNAVAILABLE),
+            set(attribute::LAST_ERROR, code),
         ];
         // The due time that was read: a write that comes late must not undo what the relay or another copy has set since.
         let seen = record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0));
@@ -77,7 +80,7 @@ impl Worker {
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
         let mut changes =
             vec![set(attribute::ATTEMPTS, record.attempts + 1), set(attribute::LAST_ERROR, failure.code.as_str())];
-        if failure.code != HANDLER_UNAVAILABLE {
+        if ![HANDLER_UNAVAILABLE, CONDITION_FAILED].contains(&failure.code.as_str()) {
             changes.push(remove(attribute::HANDLER_AWAY_SINCE));
         }
         if let Some(reason) = reason {

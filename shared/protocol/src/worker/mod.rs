@@ -8,7 +8,7 @@
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
-//!   │                 ├─ handler away ─▶ wait, uncounted for a day
+//!   │                 ├─ handler away, or its calls used up by conditions that failed ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
@@ -40,6 +40,7 @@ use crate::write::Write;
 
 pub use commit::Cancellation;
 pub use commit::HOPS;
+use failure::{CONDITION_FAILED, HANDLER_UNAVAILABLE};
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
@@ -218,8 +219,10 @@ impl Worker {
                 self.fan_out(others, record, own.map(|planned| Own { planned, replans }), moment)
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
+            // A handler in another language may use up its calls before its plans are used up.
+            Planned::Unavailable if replans > 0 => self.postpone(record, CONDITION_FAILED, moment),
             Planned::Unavailable => self.transient(record.attempts, moment),
-            Planned::HandlerAway => self.postpone(record, moment).signal(Signal::HandlerAway),
+            Planned::HandlerAway => self.postpone(record, HANDLER_UNAVAILABLE, moment).signal(Signal::HandlerAway),
         }
     }
 
@@ -275,10 +278,10 @@ impl Worker {
             Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {
-                    self.fail(attempt.record, &Failure::permanent("CONDITION_FAILED"), moment)
+                    self.fail(attempt.record, &Failure::permanent(CONDITION_FAILED), moment)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.fail(attempt.record, &Failure::retryable("CONDITION_FAILED"), moment)
+                    self.fail(attempt.record, &Failure::retryable(CONDITION_FAILED), moment)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());

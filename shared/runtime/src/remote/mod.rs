@@ -9,6 +9,7 @@
 //! ```
 
 mod conversation;
+mod entry;
 mod wire;
 
 use std::collections::HashMap;

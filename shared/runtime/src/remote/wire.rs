@@ -1,21 +1,23 @@
 //! What a handler in another language is asked, and what it answers. `schemas/handler-request.json` and
 //! `schemas/handler-answer.json` describe both.
 
-use std::io;
+use std::{fmt, io};
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::check::Shown;
 use hookonce_protocol::effect::Effect;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFails};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::REQUEST_BYTES_MAX;
+use super::entry::{Entry, entry};
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -134,11 +136,12 @@ pub enum HandlerAnswer {
     VersionUnknown,
 }
 
-/// An answer that is none. It names the place and the reason, and never holds a byte of the answer.
+/// An answer that is none. It names the place and the reason, and never holds a value of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the field `{field}` of the handler's answer {why}")]
+#[error("the field {field} of the handler's answer {why}")]
 pub struct MalformedAnswer {
-    /// The field. Empty for the answer as a whole.
+    /// The field. Empty for the answer as a whole. Of one that is not known, how it begins and its length: a handler may have
+    /// made it of what a provider sent.
     pub field: String,
     /// What is wrong with it.
     pub why: &'static str,
@@ -151,31 +154,84 @@ impl MalformedAnswer {
 }
 
 /// All fields of all shapes. A field that is null is there.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 struct Fields {
-    request: Value,
-    #[serde(default, deserialize_with = "present")]
+    request: Option<Value>,
     fact: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
     reads: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
     writes: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
     checks: Option<Value>,
     // As it was written: a `Value` would round what an effect sends.
-    #[serde(default, deserialize_with = "present")]
     effects: Option<Box<RawValue>>,
-    #[serde(default, deserialize_with = "present")]
     when_condition_fails: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
     ignore: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
     error: Option<Value>,
 }
 
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
+impl Fields {
+    fn read(bytes: &[u8]) -> Result<Self, MalformedAnswer> {
+        let Object(named) = serde_json::from_slice(bytes).map_err(|error| {
+            let whole = |why| MalformedAnswer::new("", why);
+            match error.classify() {
+                Category::Data => whole("is not an object"),
+                Category::Io | Category::Syntax | Category::Eof => whole("is no JSON"),
+            }
+        })?;
+        let mut fields = Self::default();
+        for (name, raw) in named {
+            fields.take(&name, raw)?;
+        }
+        Ok(fields)
+    }
+
+    fn take(&mut self, name: &str, raw: Box<RawValue>) -> Result<(), MalformedAnswer> {
+        let place = match name {
+            "request" => &mut self.request,
+            "fact" => &mut self.fact,
+            "reads" => &mut self.reads,
+            "writes" => &mut self.writes,
+            "checks" => &mut self.checks,
+            "effects" => return set(&mut self.effects, raw, name),
+            "when_condition_fails" => &mut self.when_condition_fails,
+            "ignore" => &mut self.ignore,
+            "error" => &mut self.error,
+            unknown => return Err(MalformedAnswer::new(Shown::from(unknown).to_string(), "is no field of an answer")),
+        };
+        let value = serde_json::from_str(raw.get()).map_err(|_| MalformedAnswer::new(name, "is no JSON"))?;
+        set(place, value, name)
+    }
+}
+
+/// Keeps a field that stands there once.
+fn set<T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), MalformedAnswer> {
+    if place.replace(value).is_some() { Err(MalformedAnswer::new(name, "stands there twice")) } else { Ok(()) }
+}
+
+/// The fields of an object in their order, also those that stand there twice.
+struct Object(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Object(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
 }
 
 #[derive(Deserialize)]
@@ -192,16 +248,9 @@ impl HandlerAnswer {
     /// [`MalformedAnswer`] for anything but exactly one of the shapes. An answer is never taken for "nothing to do" by
     /// accident.
     pub fn parse(bytes: &[u8], request: &str) -> Result<Self, MalformedAnswer> {
-        let fields: Fields = serde_json::from_slice(bytes).map_err(|error| {
-            MalformedAnswer::new(
-                "",
-                match error.classify() {
-                    Category::Data => "is not an object with `request` and known fields only, each once",
-                    Category::Io | Category::Syntax | Category::Eof => "is no JSON",
-                },
-            )
-        })?;
-        if fields.request != request {
+        let fields = Fields::read(bytes)?;
+        let named = fields.request.ok_or_else(|| MalformedAnswer::new("request", "is missing"))?;
+        if named != request {
             return Err(MalformedAnswer::new("request", "is not that of the request"));
         }
         let beside = |name, is_there: bool| {
@@ -216,14 +265,12 @@ impl HandlerAnswer {
         match (fields.reads, fields.writes, fields.ignore, fields.error) {
             (Some(reads), None, None, None) => {
                 only_with_writes()?;
-                let reads = each(reads, "reads", "must name an item by `table` and `key`")?;
+                let reads = each(reads, "reads")?;
                 Ok(Self::Reads { fact: fact(fields.fact)?, reads })
             }
             (None, Some(writes), None, None) => {
-                let writes: Vec<DomainWrite> = each(writes, "writes", "must be a write of the known fields")?;
-                let checks: Vec<Check> = fields
-                    .checks
-                    .map_or(Ok(Vec::new()), |checks| each(checks, "checks", "must be a check of the known fields"))?;
+                let writes: Vec<DomainWrite> = each(writes, "writes")?;
+                let checks: Vec<Check> = fields.checks.map_or(Ok(Vec::new()), |checks| each(checks, "checks"))?;
                 let why = "must be `retry` or `permanent`";
                 let when_condition_fails = fields
                     .when_condition_fails
@@ -253,18 +300,25 @@ fn one<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Res
     serde_json::from_value(value).map_err(|_| MalformedAnswer::new(field, why))
 }
 
-/// Reads a list, and names the first entry that does not fit.
-fn each<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Result<Vec<T>, MalformedAnswer> {
+/// Reads a list, and names the first field of an entry that does not fit.
+fn each<T: Entry>(value: Value, field: &str) -> Result<Vec<T>, MalformedAnswer> {
     let Value::Array(values) = value else { return Err(MalformedAnswer::new(field, "must be a list")) };
-    values.into_iter().enumerate().map(|(index, value)| one(value, &format!("{field}[{index}]"), why)).collect()
+    let read = |(index, value)| {
+        entry(&value, |value| T::deserialize(value).ok(), &format!("{field}[{index}]")).map_err(misfit)
+    };
+    values.into_iter().enumerate().map(read).collect()
+}
+
+fn misfit((field, why): (String, &'static str)) -> MalformedAnswer {
+    MalformedAnswer::new(field, why)
 }
 
 fn each_effect(effects: &RawValue) -> Result<Vec<Effect>, MalformedAnswer> {
-    let why = "must be an effect of the known fields, with either `payload` or `payload_base64`";
     let effects: Vec<&RawValue> =
         serde_json::from_str(effects.get()).map_err(|_| MalformedAnswer::new("effects", "must be a list"))?;
-    let read = |(index, effect): (usize, &RawValue)| {
-        serde_json::from_str(effect.get()).map_err(|_| MalformedAnswer::new(format!("effects[{index}]"), why))
+    let read = |(index, raw): (usize, &RawValue)| {
+        let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        entry(&value, |_| serde_json::from_str(raw.get()).ok(), &format!("effects[{index}]")).map_err(misfit)
     };
     effects.into_iter().enumerate().map(read).collect()
 }

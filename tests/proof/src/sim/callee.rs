@@ -212,7 +212,7 @@ impl Callees {
         let dead = record.status == Status::Dead && not_done;
         if delivered && account.done == 0 {
             Some(Rule::Unapplied)
-        } else if dead && account.done > 0 && account.accepted == 0 {
+        } else if dead && account.done > 0 {
             Some(Rule::DeadYetApplied)
         } else {
             None

@@ -241,7 +241,8 @@ impl Story {
             facts.push(("failed attempts", format!("{}, last error {code}", record.attempts)));
         }
         if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
-            facts.push(("handler away since", output::local_moment(since)));
+            let code = record.last_error.as_deref().unwrap_or("no code");
+            facts.push(("waits uncounted", format!("since {}, last error {code}", output::local_moment(since))));
         }
         if record.resends > 0 {
             facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));

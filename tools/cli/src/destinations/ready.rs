@@ -159,7 +159,9 @@ mod tests {
         }
         let keyed = |ready: &&Ready| ready.document.class == Some(ClassName::Keyed);
         let (with, without): (Vec<_>, Vec<_>) = parsed.iter().partition(keyed);
-        assert!(!with.is_empty() && !without.is_empty());
+        // Two have keys that do not live long enough.
+        let known = |ready: &&&Ready| !ready.because.contains("too short");
+        assert!(with.len() >= 10 && without.iter().filter(known).count() >= 10, "at least ten of each honest class");
     }
 
     #[test]

@@ -71,6 +71,24 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     assert_eq!(refused["error"], json!("NEW_CODE"), "{refused}");
 }
 
+/// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
+#[test]
+fn dev_reads_the_very_bytes_that_a_handler_answers() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    workspace.write("died", b"");
+    workspace.write("handler.bash", script(r#"\"fact\":\"$key\",\"writes\":[],\"writes\":[]"#).as_bytes());
+    let (mut child, out) =
+        workspace.dev_with_output(&["dev", "--port", "0", "--json", "--handler", "counter=bash handler.bash"]);
+    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let first = Outcomes(BufReader::new(out).lines()).next(&["retry", "applied", "dead"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
+}
+
 /// Whoever looks at a record calls nobody, so nobody is reported to be away.
 #[test]
 fn show_says_that_it_asks_no_handler_in_another_language() {

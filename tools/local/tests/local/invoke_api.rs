@@ -2,21 +2,33 @@
 
 use std::time::Duration;
 
-use hookonce_local::invoke::{InvokeError, invoke_fn};
+use bytes::Bytes;
+use hookonce_local::invoke::{InvokeBytes, InvokeError};
 use hookonce_local::invoke_api::InvokeApi;
 use serde_json::{Value, json};
 
 const KEY: &str = "LOCAL123";
 
-async fn api(timeout: Duration) -> InvokeApi {
-    let function = invoke_fn(|event: Value| async move {
-        match event["do"].as_str() {
+/// Answers with its event.
+struct Echo;
+
+impl InvokeBytes for Echo {
+    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+        let read: Value = serde_json::from_slice(&event).unwrap();
+        match read["do"].as_str() {
             Some("fail") => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "it broke".to_owned() }),
             Some("hang") => std::future::pending().await,
-            _ => Ok(json!({ "got": event })),
+            Some("not start") => Err(InvokeError::NotStarted {
+                binary: "pyhton".to_owned(),
+                source: std::io::Error::from(std::io::ErrorKind::NotFound),
+            }),
+            _ => Ok(event),
         }
-    });
-    InvokeApi::start([("plan".to_owned(), function)], timeout, KEY).await.unwrap()
+    }
+}
+
+async fn api(timeout: Duration) -> InvokeApi {
+    InvokeApi::start([("plan".to_owned(), Echo)], timeout, KEY).await.unwrap()
 }
 
 /// Status, error mark and body of an invocation that is signed with this access key id.
@@ -34,7 +46,7 @@ async fn a_function_is_invoked_by_its_name_version_or_arn() {
     let api = api(Duration::from_secs(30)).await;
     for name in ["plan", "plan%3Alive", "arn:aws:lambda:eu-central-1:123456789012:function:plan:3"] {
         let answer = invoke(&api, name, KEY, r#"{"a":1}"#).await;
-        assert_eq!(answer, (200, None, r#"{"got":{"a":1}}"#.to_owned()), "{name}");
+        assert_eq!(answer, (200, None, r#"{"a":1}"#.to_owned()), "{name}");
     }
     assert_eq!(invoke(&api, "other", KEY, "{}").await.0, 404);
     assert_eq!(invoke(&api, "plan", KEY, "no JSON").await.0, 400);
@@ -50,6 +62,21 @@ async fn a_failure_and_a_timeout_are_errors_of_the_function() {
     let (status, mark, body) = invoke(&api, "plan", KEY, r#"{"do":"hang"}"#).await;
     assert_eq!((status, mark.as_deref()), (200, Some("Unhandled")));
     assert!(body.contains("Sandbox.Timedout"), "{body}");
+}
+
+/// Numbers are not rounded, and a field that stands there twice is for the worker to refuse.
+#[tokio::test]
+async fn an_event_and_its_response_are_the_same_bytes() {
+    let event = r#"{"n": 12345678901234567890123, "n": 1.10}"#;
+    let answer = invoke(&api(Duration::from_secs(30)).await, "plan", KEY, event).await;
+    assert_eq!(answer, (200, None, event.to_owned()));
+}
+
+/// The worker then lets its events wait, as if the function were missing.
+#[tokio::test]
+async fn a_function_that_cannot_start_is_away_and_has_not_failed() {
+    let (status, mark, _) = invoke(&api(Duration::from_secs(30)).await, "plan", KEY, r#"{"do":"not start"}"#).await;
+    assert_eq!((status, mark), (502, None));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use hookonce_local::ambient::Ambient;
-use hookonce_local::invoke::{Invoke as _, InvokeError};
+use hookonce_local::invoke::{Invoke as _, InvokeBytes as _, InvokeError};
 use hookonce_local::process::{Lines, ProcessConfig, ProcessInvoke};
 use serde_json::json;
 use uuid::Uuid;
@@ -39,6 +39,13 @@ async fn a_process_gets_the_event_and_its_environment_and_answers() {
         let response = function.invoke(json!({ "number": number })).await.unwrap();
         assert_eq!(response, json!({ "hello": { "number": number }, "name": "function" }));
     }
+}
+
+#[tokio::test]
+async fn a_process_gets_and_answers_the_same_bytes() {
+    let (_folder, function) = function(r#"answer response "$event""#);
+    let event = r#"{"n": 12345678901234567890123, "n": 1.10}"#;
+    assert_eq!(function.invoke_bytes(event.into()).await.unwrap(), event);
 }
 
 #[tokio::test]
