@@ -95,6 +95,15 @@ impl Tables {
         self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items.unwrap()
     }
 
+    /// Sends a message to the dead-letter queue, as SQS does with one that nobody could settle.
+    pub(crate) fn bury(&self, body: &str) {
+        self.runtime.block_on(async {
+            let queues = self.queues.list_queues().send().await.unwrap();
+            let dead = queues.queue_urls().iter().find(|url| url.contains("dead")).unwrap();
+            self.queues.send_message().queue_url(dead).message_body(body).send().await.unwrap();
+        });
+    }
+
     /// The bodies of all messages that no function holds. They stay hidden for a while.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.runtime.block_on(async {
