@@ -54,8 +54,9 @@ impl Stack {
         self.workspace.run(arguments)
     }
 
+    /// The records of a state. They came within the hour, so the rest of the day is not read.
     pub(crate) fn list(&self, state: &str) -> Vec<Value> {
-        let listed = json(&self.run(&["list", "--state", state, "--limit", "1000", "--json"]));
+        let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));
         listed.as_array().unwrap().clone()
     }
 
@@ -204,7 +205,7 @@ fn a_batch_is_told_with_its_events() {
 fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
     const RECORDS: usize = 12;
     let stack = Stack::with(RECORDS, 0);
-    let command = ["replay", "--force", "--state", "APPLIED", "--reason", "wrong account", "--by", "ada", "--yes"];
+    let command = ["replay", "--force", "--since", "1h", "--reason", "wrong account", "--by", "ada", "--yes"];
     let rated = [&command[..], &["--rate", "20/s"]].concat();
     for moment in [1, 4, 7] {
         let mut child = stack.workspace.start(&rated);
