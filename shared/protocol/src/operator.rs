@@ -345,7 +345,7 @@ fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Ve
 /// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.
 ///
 /// # Errors
-/// [`Refusal`] when the record is not PROCESSED with an effect, or its payload is gone.
+/// [`Refusal`] when the record is not PROCESSED, ended as IGNORED, or its payload is gone.
 pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     match record.status {
         Status::Pending | Status::Dead | Status::Discarded => return Err(Refusal::NotForceable),

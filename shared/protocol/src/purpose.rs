@@ -58,9 +58,9 @@ words! {
         Discard = "discard",
         /// Erases the body of a settled record: 1.9.
         Redact = "redact",
-        /// Makes an effect DEAD that may have been called after the moment that its table was restored to.
+        /// Makes an effect DEAD that may have been called after the moment that its table was restored to: 1.9.
         Doubt = "doubt",
-        /// Creates the record of an effect, beside the record of its event.
+        /// Creates the record of an effect, beside the record of its event: W4\[2..\].
         CreateEffect = "create effect",
         /// Lets one process make the next call of an effect: D4.
         GuardCall = "guard call",

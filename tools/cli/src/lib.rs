@@ -15,6 +15,7 @@
 
 #[cfg(feature = "aws")]
 mod account;
+mod again;
 mod capture;
 mod census;
 #[cfg(feature = "aws")]
@@ -24,6 +25,7 @@ mod destinations;
 mod documents;
 mod endpoints;
 mod failure;
+mod fate;
 mod fixtures;
 mod handlers;
 mod interrupt;

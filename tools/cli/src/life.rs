@@ -26,7 +26,7 @@ use crate::select::{error_of, find};
 enum Happening {
     /// The webhook function answered.
     Delivery { path: String, answer: Value, started: EpochMs, ended: EpochMs },
-    /// The worker or the dispatcher ended a batch.
+    /// The worker, the dispatcher or the relay ended a batch.
     Batch { keys: Vec<RecordKey>, started: EpochMs },
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
 /// The webhook function, watched, with who keeps its requests.
 pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed, pub(crate) Option<Arc<Capturer>>);
 
-/// The worker or the dispatcher function, watched.
+/// A function that takes messages, watched: the worker, the dispatcher, or the relay with its dead letters.
 pub(crate) struct WatchedWorker<I>(pub(crate) I, pub(crate) Feed);
 
 impl<I: Invoke> Invoke for WatchedWebhook<I> {

@@ -1,6 +1,6 @@
 //! Carries out an operator's order on the records of a key or a filter: first as a dry run, then one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -22,9 +22,13 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::again::again;
 use crate::failure::{Exit, Failure};
+use crate::fate::{Fate, Tally};
 use crate::output;
-use crate::select::{Filter, Page, Read, State, agree_to_scan, error_of, find, scan, select, states, tell_default};
+use crate::select::{
+    Filter, Page, Read, State, agree_to_scan, count, error_of, find, scan, select, states, tell_default,
+};
 use crate::target::{Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.
@@ -153,6 +157,11 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let order = arguments.order(kind).await?;
     let filter = if arguments.key.is_empty() { Some(arguments.filter(kind.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
+    // A scan reads records of every age.
+    let is_scan = kind.scan.is_some() && filter.as_ref().is_some_and(|filter| filter.since.is_none());
+    let since = filter.as_ref().filter(|_| !is_scan).and_then(Filter::default_since);
+    let filter = filter.map(|filter| if is_scan { filter } else { filter.fixed() });
+    let times = filter.as_ref().map_or([None; 2], |filter| [filter.since, filter.until]);
     let stack = arguments.target.open_with_domain().await?;
     let mut run = Run {
         store: &stack.store,
@@ -164,27 +173,23 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
         seen: BTreeSet::new(),
-        since: None,
+        since,
+        again: again(std::env::args_os().skip(1), times),
     };
     let Some(filter) = filter else {
         let page = named(&stack.store, &arguments.key).await?;
         return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
     };
     let watched = arguments.yes && !arguments.json && output::is_watched();
-    if let (Some(agreed), None) = (kind.scan, filter.since) {
+    if let (Some(agreed), true) = (kind.scan, is_scan) {
         let items = agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.yes).await?;
         if watched {
             run.bar = output::bar(kind.operation.as_str(), items);
         }
         return run.all(pin!(scan(&stack.store, &filter))).await;
     }
-    run.since = filter.default_since();
     if watched {
-        let mut total = 0;
-        for query in filter.queries(stack.shards_read).into_iter().flatten() {
-            total += stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
-        }
-        run.bar = output::bar(kind.operation.as_str(), total);
+        run.bar = output::bar(kind.operation.as_str(), count(&stack, &filter).await?);
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
@@ -211,67 +216,6 @@ fn interval(rate: f64) -> Interval {
     interval
 }
 
-/// What became of one record, or would.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fate {
-    Would,
-    Done,
-    /// A run before this one did it.
-    DoneBefore,
-    Overtaken,
-    Blocked,
-    Refused(Refusal),
-}
-
-impl Fate {
-    fn of(refusal: Refusal, operation: Operation) -> Self {
-        match refusal {
-            Refusal::ForcedBefore => Self::DoneBefore,
-            Refusal::NoBody if operation == Operation::Redact => Self::DoneBefore,
-            Refusal::NotRetryable
-            | Refusal::NotForceable
-            | Refusal::NotDiscardable
-            | Refusal::EffectUnknown
-            | Refusal::OtherBody
-            | Refusal::NoBody
-            | Refusal::Envelope
-            | Refusal::Effect
-            | Refusal::EffectOpen
-            | Refusal::NotDoubtable
-            | Refusal::NotRedactable => Self::Refused(refusal),
-        }
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Would => "would",
-            Self::Done => "done",
-            Self::DoneBefore => "done_before",
-            Self::Overtaken => "overtaken",
-            Self::Blocked => "blocked",
-            Self::Refused(_) => "refused",
-        }
-    }
-}
-
-/// The counts of a run.
-#[derive(Debug, Default)]
-struct Tally {
-    examined: usize,
-    unreadable: usize,
-    /// Records that no handler or route wanted, among those that are or would be retried.
-    ignored: usize,
-    /// How many effects a force would send again, by destination.
-    sent_again: BTreeMap<String, usize>,
-    fates: BTreeMap<Fate, usize>,
-}
-
-impl Tally {
-    fn of(&self, word: &str) -> usize {
-        self.fates.iter().filter(|(fate, _)| fate.word() == word).map(|(_, count)| count).sum()
-    }
-}
-
 struct Run<'a> {
     store: &'a DynamoStore,
     order: &'a Order,
@@ -286,6 +230,8 @@ struct Run<'a> {
     seen: BTreeSet<RecordKey>,
     /// Since when the journal is read although nobody named a time.
     since: Option<EpochMs>,
+    /// The command that goes on, or does what a dry run foresaw.
+    again: String,
 }
 
 /// Why a run ended.
@@ -466,12 +412,12 @@ impl Run<'_> {
         if done == 0 {
             return failure;
         }
-        let hint = format!("{}. Then run the same command again: it goes on where it stopped", failure.hint());
+        let hint = format!("{}. Then go on: what is done is not done twice\n  {}", failure.hint(), self.again);
         Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
     }
 
     fn conclude(self, end: End) -> Exit {
-        let Self { arguments, order, tally, table, since, .. } = self;
+        let Self { arguments, order, tally, table, since, again, .. } = self;
         let total: usize = tally.fates.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
@@ -487,7 +433,7 @@ impl Run<'_> {
         if told > rows {
             output::note(&format!("... and {} more", told - rows));
         }
-        tell(order.operation, arguments, &tally, end);
+        tell(order.operation, arguments, &tally, end, &again);
         tell_default(since);
         exit
     }
@@ -533,7 +479,7 @@ fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Opti
 }
 
 /// The summary, for people.
-fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments, tally: &Tally, end: End) {
+fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments, tally: &Tally, end: End, again: &str) {
     for (fate, count) in &tally.fates {
         output::note(&match fate {
             Fate::Would => format!("would {operation} {count} record(s)"),
@@ -573,12 +519,18 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
     }
     match end {
         End::Complete => {}
+        End::Limit if *yes => {
+            output::note(&format!("there may be more records: --limit was reached. To go on:\n  {again}"))
+        }
         End::Limit => output::note("there may be more records: --limit was reached"),
-        End::Stopped => output::note("stopped. Run the same command again to go on: what is done is not done twice"),
+        End::Stopped if *yes => {
+            output::note(&format!("stopped. To go on, which does nothing twice:\n  {again}"));
+        }
+        End::Stopped => output::note("stopped"),
     }
     if !yes && tally.of("would") > 0 {
         output::note(&format!(
-            "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second"
+            "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
         ));
     }
     if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {

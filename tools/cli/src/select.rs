@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
@@ -41,6 +41,9 @@ impl Read {
 
 /// Number of index partitions that a command reads side by side.
 pub(crate) const READS_AT_ONCE: usize = 32;
+
+/// How often the line of a count moves.
+const SPINNER_PERIOD: Duration = Duration::from_millis(100);
 
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);
@@ -111,7 +114,7 @@ pub(crate) struct Filter {
     pub(crate) since: Option<EpochMs>,
     /// Received before this: a time in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
-    until: Option<EpochMs>,
+    pub(crate) until: Option<EpochMs>,
 }
 
 /// Parses a time, or a duration before now.
@@ -194,6 +197,16 @@ impl Filter {
             (None, IndexQuery::Journal { from, .. }) => Some(*from),
             (None | Some(_), IndexQuery::Journal { .. } | IndexQuery::Due { .. }) => None,
         }
+    }
+
+    /// The same with both ends of its time, if the journal is read: what is received later does not come in.
+    pub(crate) fn fixed(mut self) -> Self {
+        let until = self.until.unwrap_or_else(now);
+        if let Some(IndexQuery::Journal { .. }) = self.queries(1).first().and_then(|group| group.first()) {
+            self.since = self.since.or(Some(EpochMs(until.0.saturating_sub(SINCE.0))));
+            self.until = Some(until);
+        }
+        self
     }
 
     /// Whether it wants effects only.
@@ -318,6 +331,21 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
     Ok(effects)
 }
 
+/// How many entries the parts of the indexes have that [`select`] reads, while a person sees that it is counted.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn count(stack: &OpenStack, filter: &Filter) -> Result<u64, Failure> {
+    let counting = output::spinner("counting");
+    counting.enable_steady_tick(SPINNER_PERIOD);
+    let queries = filter.queries(stack.shards_read).into_iter().flatten();
+    let of = |query| async move { stack.store.index_count(&query).await.map_err(|_| store_unavailable()) };
+    let counts = futures::stream::iter(queries).map(of).buffer_unordered(READS_AT_ONCE);
+    let total = counts.try_fold(0, async |sum, count| Ok(sum + count)).await;
+    counting.finish_and_clear();
+    total
+}
+
 /// Number of items in one page of a scan.
 const SCAN_PAGE: usize = 50;
 
@@ -417,4 +445,32 @@ pub(crate) async fn states(
 /// What the error column prints: the last error, or else the death reason.
 pub(crate) fn error_of(record: &Record) -> Option<&str> {
     record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Filters {
+        #[command(flatten)]
+        filter: Filter,
+    }
+
+    fn filter(words: &str) -> Filter {
+        Filters::try_parse_from(std::iter::once("x").chain(words.split_whitespace())).unwrap().filter
+    }
+
+    #[test]
+    fn the_times_of_a_journal_stand_still_and_other_indexes_have_none() {
+        let applied = filter("--state APPLIED").fixed();
+        assert_eq!(applied.until.unwrap().0 - applied.since.unwrap().0, SINCE.0);
+        let named = filter("--state APPLIED --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z");
+        assert_eq!((named.since, named.until), (named.clone().fixed().since, named.fixed().until));
+        assert!(filter("--since 2026-01-01T00:00:00Z").fixed().until.is_some());
+        let dead = filter("--state DEAD").fixed();
+        assert_eq!((dead.since, dead.until), (None, None), "records of every age");
+    }
 }

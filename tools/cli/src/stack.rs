@@ -367,8 +367,9 @@ impl Pollers {
         let hints = EventSource::start(sqs.clone(), worker, source(queue)).map_err(StackError::EventSource)?;
         let effects =
             EventSource::start(sqs.clone(), dispatcher, source(effects_queue)).map_err(StackError::EventSource)?;
+        let burying = WatchedWorker(Arc::clone(&relay), config.feed.clone());
         let dead_letters =
-            EventSource::start(sqs, Arc::clone(&relay), source(dead_letter_queue)).map_err(StackError::EventSource)?;
+            EventSource::start(sqs, burying, source(dead_letter_queue)).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
         let schedule = Schedule::start(relay, clock, ambient());
         Ok(Self { hints, effects, dead_letters, schedule })

@@ -369,10 +369,14 @@ fn print(report: &Report, good: bool) {
     }
     output::print(&table);
     output::line(&format!("\nanswer time: {} ms (median), {} ms (99th percentile)", report.p50_ms, report.p99_ms));
-    output::line(if good {
-        "\nEvery genuine event was applied exactly once, and every forwarded one was done once outside."
-    } else {
-        "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
+    output::line(match (good, &report.outside) {
+        (true, Some(_)) => {
+            "\nEvery genuine event was applied exactly once, and every forwarded one was done once outside."
+        }
+        (true, None) => "\nEvery genuine event was applied exactly once.",
+        (false, _) => {
+            "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
+        }
     });
     output::note(
         "\nNext: `hookonce dev` keeps the inbox running, `hookonce trigger` delivers a sample event to it. README.md explains both.",

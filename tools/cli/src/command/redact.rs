@@ -24,7 +24,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         scan: Some(arguments.scan),
     };
     let exit = Box::pin(orders::run(arguments.order, kind)).await?;
-    output::note("still kept: point-in-time recovery (up to 35 days), your own backups, and what handlers wrote");
+    output::note(
+        "still kept: the headers of an event, the path of an effect's call, a message with its payload (`on_store_outage: \
+         enqueue`, up to 14 days), point-in-time recovery (up to 35 days), your own backups, and what handlers wrote",
+    );
     output::note(
         "hookonce logs no body. An event's effects are redacted with it; the events of a batch are not: redact them too",
     );

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{RecordKey, RecordKind};
-use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
@@ -11,6 +12,7 @@ use hookonce_protocol::write::Action;
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
+use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::list::{summary, tries};
@@ -32,6 +34,12 @@ pub(crate) struct Arguments {
     /// Write only the stored body, byte for byte.
     #[arg(long)]
     body: bool,
+    /// Also call a handler in another language, to learn what it would do today. It gets the event, as in a delivery.
+    #[arg(long)]
+    call_handlers: bool,
+    /// Also show what is stored under the keys of the plan: the domain key, and the items that it writes and checks.
+    #[arg(long, conflicts_with = "body")]
+    items: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -49,7 +57,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let story = Story::of(&store, record, &arguments.target).await?;
+    let mut story = Story::of(&store, record, &arguments).await?;
+    if arguments.items {
+        story.items = Some(story.read_items(&store).await?);
+    }
     if arguments.json {
         output::json(&story.json());
     } else {
@@ -82,12 +93,19 @@ struct Story {
     earlier_effects: Vec<(RecordKey, Option<Record>)>,
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not known.
     plan: Option<Planned>,
+    /// Whether handlers in other languages are called.
+    calls_handlers: bool,
+    /// What is stored under the keys of the plan. `None` if nobody asked.
+    items: Option<Vec<(ItemRef, Option<Item>)>>,
 }
 
 impl Story {
-    async fn of(store: &DynamoStore, record: Record, target: &Target) -> Result<Self, Failure> {
+    async fn of(store: &DynamoStore, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
+        let Arguments { target, call_handlers: calls_handlers, .. } = arguments;
+        let calls_handlers = *calls_handlers;
         // The record is worth a look even if nobody knows today's routes.
         let rehearsal = match Rehearsal::of(store.clone(), target).await {
+            Ok(rehearsal) if calls_handlers => rehearsal.calling_handlers(target).await?,
             Ok(rehearsal) => rehearsal,
             Err(failure) => {
                 output::note(&format!("the plan of today is unknown: {failure}"));
@@ -101,7 +119,8 @@ impl Story {
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
         if !target.knows_domain() {
-            return Ok(Self { record, trail: None, children, effects, earlier_effects, plan: None });
+            let (trail, plan) = (None, None);
+            return Ok(Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, items: None });
         }
         let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
         // What was done to an expired record of the same key is another story.
@@ -114,7 +133,7 @@ impl Story {
             Some(Planned::Several { own: Some(own), .. }) => Some(*own),
             plan => plan,
         };
-        Ok(Self { record, trail, children, effects, earlier_effects, plan })
+        Ok(Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, items: None })
     }
 
     fn entries(&self) -> &[Entry] {
@@ -138,6 +157,19 @@ impl Story {
         Some((key, writes.chain(checks).collect()))
     }
 
+    /// Reads the domain key and the items of the plan, each once.
+    async fn read_items(&self, store: &DynamoStore) -> Result<Vec<(ItemRef, Option<Item>)>, Failure> {
+        let Some((key, writes)) = self.effect() else {
+            output::note("no plan of today names items");
+            return Ok(Vec::new());
+        };
+        let domain_key = ItemRef { table: None, key: Key::from(key.as_str()) };
+        let mut items: Vec<_> = std::iter::once(domain_key).chain(writes.into_iter().map(|(_, item)| item)).collect();
+        items.dedup();
+        let found = store.read_items(&items).await.map_err(|_| store_unavailable())?;
+        Ok(items.into_iter().map(|item| (item.clone(), found.item(item).cloned())).collect())
+    }
+
     fn json(&self) -> Value {
         let states = |records: &[(RecordKey, Option<Record>)]| -> Value {
             let state = |record: &Option<Record>| record.as_ref().map(Record::state_word);
@@ -156,8 +188,9 @@ impl Story {
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
         ];
         let mut shown = summary(&self.record);
+        let items = self.items.as_ref().map(|items| ("items", items.iter().map(stored_item).collect()));
         if let Some(shown) = shown.as_object_mut() {
-            shown.extend(more.map(|(name, value)| (name.to_owned(), value)));
+            shown.extend(more.into_iter().chain(items).map(|(name, value)| (name.to_owned(), value)));
         }
         shown
     }
@@ -264,8 +297,18 @@ impl Story {
             Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
             Some(Planned::Unavailable) => facts.push(("plan today", "unknown".to_owned())),
             Some(Planned::HandlerAway) => {
-                facts.push(("plan today", "not asked: its handler is in another language".to_owned()));
+                let why = if self.calls_handlers {
+                    "unknown: its handler, in another language, does not answer"
+                } else {
+                    "not asked: its handler is in another language; --call-handlers calls it"
+                };
+                facts.push(("plan today", why.to_owned()));
             }
+        }
+        for (item, stored) in self.items.iter().flatten() {
+            // Plain data always serialises.
+            let stored = stored.as_ref().map(|stored| serde_json::to_string(stored).unwrap_or_default());
+            facts.push(("stored", format!("{item} {}", stored.as_deref().unwrap_or("is not there"))));
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
             let state = child.as_ref().map_or("has no record", Record::state_word);
@@ -335,6 +378,11 @@ fn write_or_check(action: &str, item: &ItemRef) -> Value {
         told.insert("table".to_owned(), json!(table));
     }
     told
+}
+
+/// What is stored under a key, for programs: the item in DynamoDB's own JSON.
+fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
+    json!({ "table": item.table, "key": item.key, "item": stored })
 }
 
 /// One entry of the audit trail, for programs.

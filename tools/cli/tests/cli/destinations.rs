@@ -133,6 +133,11 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
     let (code, printed) = run(&workspace, &["check"]);
     assert!(code == 1 && printed.contains("bad: not valid") && printed.contains("own: valid"), "{printed}");
     assert!(!printed.contains('\u{1b}'), "{printed:?}");
+    let (code, printed) = run(&workspace, &["check", "--json"]);
+    let lines: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let is_valid: Vec<_> = lines.iter().map(|line| (&line["document"], &line["valid"])).collect();
+    assert!(code == 1 && is_valid.contains(&(&object!("bad"), &object!(false))), "{printed}");
+    assert!(is_valid.contains(&(&object!("own"), &object!(true))), "{printed}");
     assert_eq!(run(&workspace, &["remove", "bad"]).0, 0);
 }
 

@@ -30,7 +30,9 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     let running = workspace.dev(&["dev", "--port", "0"]);
     let calm = workspace.run(&["doctor"]);
     assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
-    for expected in ["running at http://127.0.0.1:", "3 valid", "data folder", "clock", "cargo-lambda"] {
+    for expected in
+        ["running at http://127.0.0.1:", "3 valid", "data folder", "clock", "cargo-lambda", "rustc", "C compiler"]
+    {
         assert!(text(&calm).contains(expected), "{expected}: {}", text(&calm));
     }
     workspace.write(".hookonce/endpoints/bad.json", b"{");

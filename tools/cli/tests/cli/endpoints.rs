@@ -89,6 +89,11 @@ fn an_endpoint_shares_its_facts_only_if_its_own_document_says_so() {
     assert_eq!(add("acme", &[]).0, 0);
     let (code, checked, error) = run(&workspace, &["endpoint", "check"]);
     assert!(code == 1 && checked.contains("acme: not valid") && checked.contains("eu: valid"), "{checked}{error}");
+    let (code, lines, _) = run(&workspace, &["endpoint", "check", "--json"]);
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |id: &str| lines.iter().find(|line| line["document"] == id).unwrap();
+    assert_eq!((code, &told("eu")["valid"], &told("eu")["provider"]), (1, &true.into(), &"stripe".into()), "{lines:?}");
+    assert!(told("acme")["problem"].is_string() && told("acme")["try"].is_string(), "{lines:?}");
     assert_eq!(run(&workspace, &["endpoint", "remove", "acme"]).0, 0);
     assert_eq!(add("acme", &["--tenant", "acme"]).0, 0);
     assert_eq!(add("us", &["--tenant", "acme"]).0, 0, "both documents say so");

@@ -54,8 +54,9 @@ impl Stack {
         self.workspace.run(arguments)
     }
 
+    /// The records of a state. They came within the hour, so the rest of the day is not read.
     pub(crate) fn list(&self, state: &str) -> Vec<Value> {
-        let listed = json(&self.run(&["list", "--state", state, "--limit", "1000", "--json"]));
+        let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));
         listed.as_array().unwrap().clone()
     }
 
@@ -204,7 +205,7 @@ fn a_batch_is_told_with_its_events() {
 fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
     const RECORDS: usize = 12;
     let stack = Stack::with(RECORDS, 0);
-    let command = ["replay", "--force", "--state", "APPLIED", "--reason", "wrong account", "--by", "ada", "--yes"];
+    let command = ["replay", "--force", "--since", "1h", "--reason", "wrong account", "--by", "ada", "--yes"];
     let rated = [&command[..], &["--rate", "20/s"]].concat();
     for moment in [1, 4, 7] {
         let mut child = stack.workspace.start(&rated);
@@ -255,7 +256,7 @@ fn ctrl_c_ends_a_replay_between_two_records_and_says_how_to_go_on() {
     let mut said = String::new();
     std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
-    assert!(said.contains("stopped. Run the same command again to go on"), "{said}");
+    assert!(said.contains("stopped. To go on, which does nothing twice:\n  hookonce discard --state DEAD"), "{said}");
     let left = stack.list("DEAD").len();
     assert!((1..6).contains(&left), "{left}");
     let rest = stack.run(&["discard", "--state", "DEAD", "--reason", "test data", "--by", "ada", "--yes", "--json"]);
@@ -278,4 +279,25 @@ fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
     assert_eq!(lines(&dry)[0]["key"], "evt_0");
     let asked = stack.run(&["replay", "--force", "--endpoint", "stripe", "--state", "DUPLICATE", "--json"]);
     assert_eq!(lines(&asked)[0]["key"], "evt_again", "{}", text(&asked));
+}
+
+/// `--since 1h` is another time an hour later. What a dry run prints is not.
+#[test]
+fn the_command_that_a_dry_run_prints_is_about_the_records_that_it_listed() {
+    let stack = Stack::with(1, 0);
+    let dry = stack.run(&["replay", "--force", "--since", "1h", "--reason", "it's wrong"]);
+    let said = text(&dry);
+    let again = said.lines().find_map(|line| line.strip_prefix("  hookonce ")).unwrap_or_else(|| panic!("{said}"));
+    let again = shlex::split(again).unwrap();
+    assert!(again.contains(&"it's wrong".to_owned()) && !again.contains(&"1h".to_owned()), "{again:?}");
+    assert!(stack.deliver(1, true).status.success());
+    stack.wait_for("APPLIED", 2);
+    let again: Vec<_> = again.iter().map(String::as_str).chain(["--by", "ada", "--json"]).collect();
+    let forced = stack.run(&again);
+    assert_eq!(
+        (summary_of(&forced, "done"), lines(&forced)[0]["key"].as_str()),
+        (1, Some("evt_0")),
+        "{}",
+        text(&forced)
+    );
 }

@@ -3,9 +3,13 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::ChildStdout;
 
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::message::Message;
 use serde_json::{Value, json};
 
-use crate::support::{Workspace, text};
+use crate::audits::Tables;
+use crate::poison::serve;
+use crate::support::{Running, Workspace, json as parsed, text, wait_until};
 
 const RUNTIME: &str = include_str!("../../../local/tests/local/runtime.bash");
 
@@ -99,8 +103,66 @@ fn show_says_that_it_asks_no_handler_in_another_language() {
     let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]);
     assert!(sent.status.success(), "{}", text(&sent));
     let shown = text(&workspace.run(&["show", "stripe", "evt_first"]));
-    assert!(shown.contains("not asked: its handler is in another language"), "{shown}");
+    assert!(shown.contains("not asked: its handler is in another language; --call-handlers calls it"), "{shown}");
     assert!(!shown.contains("WARN"), "{shown}");
+}
+
+/// What `show` asks a handler stands in no table, and what the table has is shown under the very keys of the plan.
+#[test]
+fn show_asks_a_handler_in_another_language_if_it_may() {
+    let handler = serve(|event| {
+        let key = event["event"]["key"].as_str().unwrap();
+        let write = json!({ "key": "stripe#count#all", "action": { "update": [{ "add": ["events", 1] }] } });
+        json!({ "request": event["request"], "fact": key, "writes": [write] })
+    });
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
+    let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
+    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] });
+    workspace.write(".hookonce/routes.json", set.to_string().as_bytes());
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    assert!(workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).status.success());
+    let show = |more: &[&str]| workspace.run(&[&["show", "stripe", "evt_first", "--json"], more].concat());
+    wait_until("it is applied", || parsed(&show(&[]))["outcome"] == "APPLIED");
+    assert_eq!(parsed(&show(&["--items"]))["items"], json!([]), "nobody was asked");
+    let shown = parsed(&show(&["--call-handlers", "--items"]));
+    assert_eq!(shown["writes"], json!([{ "action": "update", "key": "stripe#count#all" }]), "{shown}");
+    let items = shown["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["key"]), (2, &shown["domain_key"]), "{shown}");
+    assert_eq!(items[0]["item"]["record"], json!({ "S": "in#stripe#evt_first" }), "{shown}");
+    assert_eq!(items[1]["item"]["events"], json!({ "N": "1" }), "{shown}");
+    let story = text(&workspace.run(&["show", "stripe", "evt_first", "--call-handlers", "--items"]));
+    assert!(story.contains("stored") && story.contains("stripe#count#all {\"events\":{\"N\":\"1\"}"), "{story}");
+}
+
+/// The relay ends a record whose messages came to the dead-letter queue. Whoever watches sees that, too.
+#[test]
+fn dev_prints_a_death_by_dead_letters() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
+    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    let _running = Running::from(child);
+    let mut outcomes = Outcomes(BufReader::new(out).lines());
+    let trigger = |id: &str| {
+        let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--id", id]);
+        assert!(sent.status.success(), "{}", text(&sent));
+    };
+    trigger("first");
+    let tables = Tables::of_workspace(&workspace);
+    let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
+    let rounds = || tables.items(&tables.inbox)[0].get("dead_letters").map_or("0", |it| it.as_n().unwrap()).to_owned();
+    for round in ["1", "2", "3"] {
+        tables.bury(&hint.encode());
+        wait_until("it is counted", || rounds() == round);
+    }
+    // Its handler is away, so nothing else ends it, and the second event only waits.
+    trigger("second");
+    let mut lines = outcomes.0.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let line =
+        lines.find(|line| line["outcome"] == "dead" || line["outcome"].is_string() && line["key"] == "evt_second");
+    let line = line.unwrap();
+    assert_eq!((&line["outcome"], &line["error"]), (&json!("dead"), &json!("HANDLER_UNAVAILABLE")), "{line}");
 }
 
 #[test]

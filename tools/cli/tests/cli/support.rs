@@ -95,8 +95,19 @@ impl Workspace {
 
     /// Runs a command with this standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Output {
+        self.run_with_environment_and_input(arguments, &[], input)
+    }
+
+    /// Runs a command with variables in its environment and this standard input.
+    pub(crate) fn run_with_environment_and_input(
+        &self,
+        arguments: &[&str],
+        variables: &[(String, String)],
+        input: &str,
+    ) -> Output {
         let mut child = self
             .command(arguments)
+            .envs(variables.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

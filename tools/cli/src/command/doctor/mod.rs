@@ -32,6 +32,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The tools that only a deployment needs, and where they come from.
 const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo-lambda", &["lambda", "--version"])];
 
+/// The oldest Rust that builds hookonce.
+const RUST_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print JSON.
@@ -113,8 +116,32 @@ async fn local(place: &Place) -> Vec<Check> {
         Check::new("local stack", running(folder)),
         Check::new("endpoints", endpoints(&looked(place).await, place)),
     ];
+    checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
+    checks.push(Check::new("C compiler", Ok(c_compiler(said("cc", &["--version"])))));
     checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| Check::new(tool, Ok(found(tool, arguments)))));
     checks
+}
+
+/// The compiler is new enough to build hookonce, or a project of your own. Its absence is no problem to who only runs it.
+fn rustc(version: Option<String>) -> Result<String, Failure> {
+    let Some(version) = version else {
+        return Ok("not found; only a build needs it: https://rustup.rs".to_owned());
+    };
+    let numbers = |text: &str| -> Vec<u32> { text.split(['.', '-']).map_while(|part| part.parse().ok()).collect() };
+    let is = version.split_whitespace().nth(1).map(numbers).unwrap_or_default();
+    if is >= numbers(RUST_VERSION) {
+        return Ok(version);
+    }
+    Err(Failure::usage(
+        format!("{version}, and hookonce needs {RUST_VERSION}"),
+        "`rustup update`; in the folder of hookonce, rust-toolchain.toml lets rustup choose the right one",
+    ))
+}
+
+/// `cc`, which the build of SQLite and zstd calls unless the variable CC names another one.
+fn c_compiler(version: Option<String>) -> String {
+    let first = version.and_then(|version| version.lines().next().map(str::to_owned));
+    first.unwrap_or_else(|| "no cc found; only a build needs it (for SQLite and zstd)".to_owned())
 }
 
 fn clock(now: EpochMs) -> Result<String, Failure> {
@@ -190,10 +217,14 @@ fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String,
 /// A tool's version. Its absence is no problem, because only a deployment needs it.
 fn found(tool: &str, arguments: &[&str]) -> String {
     let program = if tool == "cargo-lambda" { "cargo" } else { tool };
+    said(program, arguments).unwrap_or_else(|| "not found; only a deployment needs it (docs/deploy.md)".to_owned())
+}
+
+/// What a program prints, if it is there and content.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let ran = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let said = ran.ok().filter(|output| output.status.success());
-    let said = said.and_then(|output| String::from_utf8(output.stdout).ok());
-    said.map_or("not found; only a deployment needs it (docs/deploy.md)".to_owned(), |text| text.trim().to_owned())
+    let output = ran.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -203,6 +234,21 @@ mod tests {
 
     use super::*;
     use crate::endpoints::Stored;
+
+    #[test]
+    fn a_compiler_that_is_too_old_is_a_problem_and_none_is_not() {
+        let said = |version: &str| rustc(Some(version.to_owned()));
+        for good in [RUST_VERSION, "1.95.0-nightly", "2.0.0"] {
+            assert!(said(&format!("rustc {good} (f8297e351 2026-10-28)")).is_ok(), "{good}");
+        }
+        for old in ["1.94.0", "1.9.9", "0.99.0"] {
+            let told = said(&format!("rustc {old} (f8297e351 2025-10-28)")).unwrap_err().to_string();
+            assert!(told.contains(&format!("hookonce needs {RUST_VERSION}")), "{told}");
+        }
+        assert!(rustc(None).unwrap().contains("only a build needs it"));
+        assert!(c_compiler(None).contains("no cc found"));
+        assert_eq!(c_compiler(Some("cc 15.2\nCopyright".to_owned())), "cc 15.2");
+    }
 
     #[test]
     fn a_look_at_some_endpoints_says_at_how_many() {

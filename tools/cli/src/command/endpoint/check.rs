@@ -8,7 +8,9 @@ use clap::Args;
 use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::document::EndpointDocument;
+use serde_json::json;
 
+use crate::documents::told_as_json;
 use crate::endpoints::{Place, Stored, check, check_tenant, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -18,12 +20,15 @@ pub(crate) struct Arguments {
     /// Endpoint document, as JSON. Without it, every stored document is checked.
     #[arg(conflicts_with_all = ["stack", "data"])]
     file: Option<PathBuf>,
+    /// Print JSON, one line for each document.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: Place,
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Some(file) = arguments.file else { return check_all(&arguments.place).await };
+    let Some(file) = arguments.file else { return check_all(&arguments).await };
     let name = file.display();
     let text = fs::read_to_string(&file)
         .map_err(|error| Failure::usage(format!("reading {name} failed: {error}"), "check the path"))?;
@@ -33,11 +38,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Failure::usage(Report::new(&error).to_string(), "docs/deploy.md lists the fields of an endpoint document")
         })
         .and_then(|document| check(&id, &document).map(|()| document));
-    Ok(told(&name.to_string(), checked))
+    Ok(told(&name.to_string(), checked, arguments.json))
 }
 
 /// Checks every document that is stored.
-async fn check_all(place: &Place) -> Result<Exit, Failure> {
+async fn check_all(Arguments { place, json, .. }: &Arguments) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     let all = place.open().await?.all().await?;
     let tenant_elsewhere = |(id, stored): (&EndpointId, &Stored)| {
@@ -50,17 +55,22 @@ async fn check_all(place: &Place) -> Result<Exit, Failure> {
             let shared = tenants.iter().try_for_each(|tenant| check_tenant(&id, &document, tenant));
             shared.map(|()| document)
         });
-        if told(id.as_str(), checked) == Exit::No {
+        if told(id.as_str(), checked, *json) == Exit::No {
             exit = Exit::No;
         }
     }
     Ok(exit)
 }
 
-fn told(name: &str, checked: Result<EndpointDocument, Failure>) -> Exit {
+fn told(name: &str, checked: Result<EndpointDocument, Failure>, json: bool) -> Exit {
+    let checked = checked.map(|document| document.provider);
+    if json {
+        let provider = json!(checked.as_ref().ok());
+        return told_as_json(name, &checked, &[("provider", provider)]);
+    }
     match checked {
-        Ok(document) => {
-            output::line(&format!("{name}: valid (provider: {})", document.provider));
+        Ok(provider) => {
+            output::line(&format!("{name}: valid (provider: {provider})"));
             Exit::Done
         }
         Err(failure) => {

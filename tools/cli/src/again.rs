@@ -1,0 +1,53 @@
+//! The command that goes on where a run stopped, or does what a dry run foresaw.
+
+use std::ffi::OsString;
+
+use hookonce_protocol::time::EpochMs;
+
+use crate::output;
+
+/// The command to type so that a later run is about the same records: with these times, which no longer move with the clock,
+/// and with --yes.
+pub(crate) fn again(arguments: impl Iterator<Item = OsString>, times: [Option<EpochMs>; 2]) -> String {
+    const TIMES: [&str; 2] = ["--since", "--until"];
+    let mut words = vec!["hookonce".to_owned()];
+    let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+    let mut arguments = arguments.filter(|word| word != "--yes");
+    while let Some(word) = arguments.next() {
+        if TIMES.contains(&word.as_str()) {
+            arguments.next();
+        } else if !TIMES.iter().any(|name| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))) {
+            // No argument of a process holds a NUL, the one thing that has no quotes.
+            words.push(shlex::try_quote(&word).map_or_else(|_| word.clone(), Into::into));
+        }
+    }
+    let named = TIMES.iter().zip(times).filter_map(|(name, at)| Some(format!("{name} {}", output::moment(at?))));
+    words.extend(named);
+    words.push("--yes".to_owned());
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str], times: [Option<i64>; 2]) -> String {
+        again(words.iter().map(OsString::from), times.map(|at| at.map(EpochMs)))
+    }
+
+    #[test]
+    fn times_stand_still_and_yes_is_said_once() {
+        let (since, until) = (Some(1_767_225_600_000), Some(1_767_229_200_123));
+        let times = "--since 2026-01-01T00:00:00.000Z --until 2026-01-01T01:00:00.123Z --yes";
+        assert_eq!(of(&["replay", "--since", "6h", "--yes"], [since, until]), format!("hookonce replay {times}"));
+        assert_eq!(of(&["replay", "--until=1h", "--since=6h"], [since, until]), format!("hookonce replay {times}"));
+        assert_eq!(of(&["replay", "--state", "DEAD"], [None; 2]), "hookonce replay --state DEAD --yes");
+    }
+
+    #[test]
+    fn a_shell_reads_every_word_back() {
+        let words = ["discard", "--reason", "it's $HOME; `ls`", "--type", "", "--key", "stripe", "evt_1#alt#1"];
+        let expected = [&["hookonce"], &words[..], &["--yes"]].concat();
+        assert_eq!(shlex::split(&of(&words, [None; 2])).unwrap(), expected);
+    }
+}
