@@ -83,7 +83,7 @@ impl Provider {
             Ok(node) if node.is_object() => {
                 let facets = Facets::new(line, headers).retried_with(&self.retry_changes).at_item(node, line);
                 let canonical = |changed: &[usize]| Sha256::digest(node.canonical_without(changed)).into();
-                self.event_part(rule, &facets, line.to_vec(), canonical)
+                Self::event_part(rule, &facets, line.to_vec(), canonical)
             }
             _ => unreadable(EventKey::Event, line, &Facets::new(line, headers), Fallback::BodyUnreadable),
         });
@@ -151,7 +151,7 @@ impl Provider {
                 }
             };
             let canonical = |changed: &[usize]| item.canonical_sha256(changed);
-            parts.push(self.event_part(rule, &facets.at_item(item.node, &body), body, canonical));
+            parts.push(Self::event_part(rule, &facets.at_item(item.node, &body), body, canonical));
         }
         Ok(without_twins(parts))
     }
@@ -159,7 +159,6 @@ impl Provider {
     /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
     /// same words in two places are two facts. What a retry changes is no part of it.
     fn event_part(
-        &self,
         rule: &ItemRule,
         facets: &Facets<'_>,
         body: Vec<u8>,
