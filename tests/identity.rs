@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::delivery::secret;
+use crate::support::logs::Logs;
 use crate::support::samples::{built, invoice_paid, paid, push};
 use crate::support::{Delivery, Harness, Operation, Script, Verdict, word};
 
@@ -100,11 +101,17 @@ async fn where_the_body_is_free_a_second_body_is_quarantined_whatever_id_it_name
     assert_eq!(word(&genuine), (200, "accepted".to_owned()));
     assert_eq!(script.calls(), [Operation::Put, Operation::Send], "no more calls than for any delivery");
     // One other body is kept, however many there are: no record of them would ever expire.
+    let logs = Logs::catch("info");
     for number in 0..100 {
         let answer = harness.webhook(&Script::none()).handle(event(forged(number).as_bytes())).await;
         assert_eq!(word(&answer), (200, "duplicate".to_owned()));
     }
     assert_eq!((harness.metric("body_mismatch"), harness.metric("record_dead")), (100, 1));
+    let told: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let died: Vec<_> = told.iter().filter(|line| line["record.dead_reason"] == "ID_COLLISION").collect();
+    assert!(died.len() == 1 && died[0]["record.key"].as_str().unwrap().ends_with("#alt#1"), "{died:?}");
+    let differed = told.iter().filter(|line| line["message"] == "delivery acknowledged" && line["other_body"] == true);
+    assert_eq!(differed.count(), 100, "the line of the delivery says so, too");
     harness.settle().await;
     let tables = harness.tables().await;
     let (dead, others): (Vec<_>, Vec<_>) = tables.records.values().partition(|record| record.status == Status::Dead);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::check::PlanError;
+use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::telemetry::{Counts, METRICS, Telemetry};
@@ -68,10 +69,11 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     counts.add("event_applied", 2);
     counts.add("event_applied", 1);
     counts.set("delivery_duration_ms", 12);
+    let key = || RecordKey::delivery(&EndpointId::parse("stripe").unwrap(), "evt_1");
     counts.signals(&[
         Signal::OwnRetry,
-        Signal::RecordDead(DeadReason::Stale),
-        Signal::PlanRefused(PlanError::TooLarge),
+        Signal::RecordDead { key: key(), reason: DeadReason::Stale },
+        Signal::PlanRefused { key: key(), error: PlanError::TooLarge },
     ]);
     counts.code("signature_mismatch");
     counts.property("endpoint", "stripe");

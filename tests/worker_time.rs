@@ -11,10 +11,11 @@ use hookonce_providers::panics_at;
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
+use serde_json::Value;
 
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
-use crate::support::samples::whatsapp;
+use crate::support::samples::{whatsapp, whatsapp_message, whatsapp_of};
 use crate::support::{Gate, Harness, Operation, Script, Verdict};
 
 #[tokio::test]
@@ -33,6 +34,48 @@ async fn a_death_is_told_while_a_sibling_hangs() {
     assert_eq!(harness.metric("record_dead"), 1);
     let told = logs.take();
     assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
+}
+
+/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell nobody.
+#[tokio::test]
+async fn a_quarantined_event_of_a_batch_is_told_under_its_own_key_while_the_hints_of_its_siblings_hang() {
+    let harness = Harness::new().await;
+    harness.endpoints.change("meta_whatsapp", "on_body_mismatch", "quarantine".into());
+    harness.deliver(&whatsapp(&["a"])).await;
+    harness.settle().await;
+    let mut other = whatsapp_message("a");
+    other["text"]["body"] = "quite another text".into();
+    harness.deliver(&whatsapp_of(vec![other, whatsapp_message("b")])).await;
+    a_held_worker_tells(&harness, Operation::SendEach, "wamid.a").await;
+}
+
+#[tokio::test]
+async fn a_quarantined_delivery_is_told_under_its_own_key_while_the_record_of_its_id_hangs() {
+    let harness = Harness::with(counting).await;
+    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
+    harness.deliver(&count("msg_1", "a")).await;
+    let _hint_in_flight = harness.batch().await.unwrap();
+    harness.deliver_under(&Script::store_outage(), &count("msg_1", "b")).await.unwrap();
+    a_held_worker_tells(&harness, Operation::Commit, "msg_1").await;
+}
+
+/// The worker's batch ends while a call is held. The death and the mismatch are told all the same, each with its record.
+async fn a_held_worker_tells(harness: &Harness, held: Operation, id: &str) {
+    let (_, batch) = harness.batch().await.unwrap();
+    let logs = Logs::catch("warn");
+    let worker = harness.worker(&Script::held(held, &Gate::default()));
+    let deadline = harness.clock.now().plus(Millis(DEADLINE_MARGIN.0 + 1_500));
+    let response = Box::pin(worker.handle(batch, deadline)).await;
+    assert_eq!((response.failures.len(), harness.metric("message_out_of_time")), (1, 1));
+    let told: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let keys = |message: &str| -> Vec<_> {
+        let lines = told.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
+        lines.map(|line| line["record.key"].as_str().unwrap().rsplit_once(id).unwrap().1).collect()
+    };
+    assert_eq!(keys("a record died"), ["#alt#1"], "{told:?}");
+    assert_eq!(keys("another body came"), [""], "{told:?}");
+    assert_eq!(harness.metric("record_dead"), 1);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const inbox = new Inbox(stack, 'Inbox', {
   },
 });
 
-// `hookonce --stack` wants this name, and providers call this address.
+// `hookonce --stack` wants this name. The nested stack's output WebhookUrl is the address that providers call.
 new CfnOutput(stack, 'InboxStack', { value: inbox.stackName });
 new CfnOutput(stack, 'DomainTable', { value: inbox.template.getResource('DomainTable').ref });
 

@@ -38,6 +38,9 @@ REASONS = {
 }
 
 
+# What a retry changes in the body is no part of its hash.
+RETRY_CHANGES = {"linear": rb'(?<="webhookTimestamp":)\d+'}
+
 # The signatures in the body, as they are written there.
 IN_BODY = {
     "adyen": rb'"hmacSignature":"([^"]*)"',
@@ -283,7 +286,9 @@ class Cases:
         if is_only_key and events:
             request = self.request()
             request.headers.append((name, "another"))
-            self.add("differing-id-headers", request, "accepted", events=[hashed(request.body, events[0]["type"])])
+            changed = RETRY_CHANGES.get(self.provider)
+            kept = re.sub(changed, b"", request.body) if changed else request.body
+            self.add("differing-id-headers", request, "accepted", events=[hashed(kept, events[0]["type"])])
 
     def no_text(self):
         if self.provider in UNSIGNED_TEXT:

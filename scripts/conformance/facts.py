@@ -216,6 +216,17 @@ def last_of(*path):
     return edit
 
 
+def without(member, *path):
+    """Takes a member out of the first of several events."""
+
+    def edit(document):
+        for name in path:
+            document = document[name]
+        del document[0][member]
+
+    return edit
+
+
 POSTMARK = {"RecordType": "Delivery", "MessageID": "883953f4-6105-42a2-a16a-77a8eac79483", "DeliveredAt": "2025-12-31T23:59:50Z"}
 SEEN = {"MessageID": POSTMARK["MessageID"], "Recipient": "a@example.com", "ReceivedAt": "2025-12-31T23:59:55Z"}
 DOCUSIGN = {"event": "recipient-sent", "generatedDateTime": "2025-12-31T23:59:40.0000000Z", "retryCount": 0}
@@ -312,6 +323,8 @@ FACTS = {
             ],
         ),
         Delivery("retried", RETRIED, "deal 123 changed", "contact 123 created", text=[('"attemptNumber":0', '"attemptNumber":1')], later=60),
+        Delivery("without-id", "an event without an id has a key, too", "a deal changed", "contact 123 created", edit=without("eventId")),
+        Delivery("without-id-retried", RETRIED, "a deal changed", "contact 123 created", text=[('"attemptNumber":0', '"attemptNumber":1')], edit=without("eventId"), later=60),
         Delivery("regrouped", REGROUPED, "contact 123 created", edit=last_of()),
     ],
     "intercom": by_member("notif_ccd8a4d0", "notif_ccd8a4d1", [('"delivery_attempts":1', '"delivery_attempts":2')]),
@@ -325,6 +338,8 @@ FACTS = {
         *["XKC3ZR", "XKC3ZS"],
         Delivery("another-id", "another id is another event", "XKC3ZR", "XKC3ZT", text=[("XKC3ZS", "XKC3ZT")]),
         Delivery("retried", RETRIED, "XKC3ZR", "XKC3ZS", text=[('"isRedelivery":false', '"isRedelivery":true')]),
+        Delivery("without-id", "an event without an id has a key, too", "a message", "XKC3ZS", edit=without("webhookEventId", "events")),
+        Delivery("without-id-retried", RETRIED, "a message", "XKC3ZS", text=[('"isRedelivery":false', '"isRedelivery":true')], edit=without("webhookEventId", "events")),
         Delivery("regrouped", REGROUPED, "XKC3ZS", edit=last_of("events")),
     ],
     "linear": by_header("linear-delivery", "234d1a4e-b617-4388-90fe-adc3633d6b73"),

@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
+use hookonce_runtime::aws::{ATTEMPTS_MAX, FIRST_BACKOFF};
 use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE, PATIENCE_MAX};
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::Endpoints;
@@ -23,11 +25,12 @@ use crate::template::property_of;
 const ANSWERS_IN: Duration = Duration::from_millis(10);
 
 /// A Parameter Store that answers so many reads in a second, all of them at once after a quiet second, and throttles the
-/// others. Clones share it.
+/// others, behind a client that repeats a throttled read itself, as the SDK's does. Clones share it.
 #[derive(Debug, Clone)]
 struct Throttling {
     per_second: f64,
     state: Arc<Mutex<State>>,
+    draws: Clock,
 }
 
 #[derive(Debug)]
@@ -40,20 +43,40 @@ struct State {
 impl Throttling {
     fn new(per_second: f64) -> Self {
         let state = State { left: per_second, at: Instant::now(), tried: 0 };
-        Self { per_second, state: Arc::new(Mutex::new(state)) }
+        Self { per_second, state: Arc::new(Mutex::new(state)), draws: Clock::new(0) }
+    }
+}
+
+impl Throttling {
+    /// One read, and whether it is answered.
+    async fn answers(&self) -> bool {
+        tokio::time::sleep(ANSWERS_IN).await;
+        let mut state = self.state.lock().unwrap();
+        state.left = (state.left + state.at.elapsed().as_secs_f64() * self.per_second).min(self.per_second);
+        (state.at, state.tried) = (Instant::now(), state.tried + 1);
+        let answered = state.left >= 1.0;
+        state.left -= if answered { 1.0 } else { 0.0 };
+        answered
+    }
+
+    /// The client's pause before this repetition, from 1: drawn below a bound that doubles.
+    fn backoff(&self, repetition: u32) -> Duration {
+        let bound = FIRST_BACKOFF.as_millis() << (repetition - 1);
+        let drawn = self.draws.moment().uniform(Millis(i64::try_from(bound).unwrap()));
+        Duration::from_millis(u64::try_from(drawn.0).unwrap())
     }
 }
 
 impl EndpointSource for Throttling {
     async fn fetch(&self, _id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
-        tokio::time::sleep(ANSWERS_IN).await;
-        let mut state = self.state.lock().unwrap();
-        state.left = (state.left + state.at.elapsed().as_secs_f64() * self.per_second).min(self.per_second);
-        (state.at, state.tried) = (Instant::now(), state.tried + 1);
-        if state.left < 1.0 {
-            return Err(FetchError::Throttled);
+        let mut attempt = 0;
+        while !self.answers().await {
+            attempt += 1;
+            if attempt == ATTEMPTS_MAX {
+                return Err(FetchError::Throttled);
+            }
+            tokio::time::sleep(self.backoff(attempt)).await;
         }
-        state.left -= 1.0;
         let document = json!({ "provider": "stripe", "secrets": [secret("stripe")] });
         let document = EndpointDocument::parse(&document.to_string()).map(Some);
         Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })

@@ -3,7 +3,9 @@
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_protocol::worker::VISIBILITY_MAX;
+use hookonce_runtime::aws::ATTEMPTS_MAX;
 use hookonce_runtime::deadline::PATIENCE_MAX;
+use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, CACHE_ENTRIES_MAX, UNLISTED_PER_MINUTE_MAX};
 use hookonce_runtime::index::SHARDS;
 use hookonce_runtime::port::INDEX_TEXTS_MAX;
 
@@ -29,8 +31,15 @@ const BATCH_SECONDS: f64 = 0.300;
 /// Messages in a batch.
 const BATCH: f64 = 10.0;
 
-/// Endpoints that receive deliveries all the time.
+/// Endpoints that receive deliveries all the time: the fewest is what the other sections count with.
+const ACTIVE: [f64; 3] = [ENDPOINTS, 1_000.0, 10_000.0];
 const ENDPOINTS: f64 = 100.0;
+
+/// Deliveries per second for which the reads of documents are counted: the rates, and that of a small stack.
+const READ_RATES: [u32; 4] = [200, 1_000, 10_000, 100_000];
+
+/// Instances of the webhook function that run all the time.
+const RUNNING: [f64; 3] = [100.0, 300.0, 1_000.0];
 
 /// How long a function keeps an endpoint's document, in seconds.
 const KEPT_SECONDS: f64 = 300.0;
@@ -62,7 +71,7 @@ fn walls(event: &PerEvent) -> Vec<Wall> {
         ),
         wall(
             "Parameter Store",
-            PARAMETER_READS.value * KEPT_SECONDS / (ENDPOINTS * WEBHOOK_SECONDS),
+            PARAMETER_READS.value / reads_of_delivery(ENDPOINTS),
             "higher throughput in Parameter Store's settings",
         ),
         wall("the index of due records", partitions / units(event.due_units), "`IndexShardsRead`, then `IndexShards`"),
@@ -117,6 +126,7 @@ pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
         one_effect(effect),
         ends(event),
         needs(event),
+        documents(),
         together(),
         hidden(),
         groups(),
@@ -216,11 +226,68 @@ fn needs(event: &PerEvent) -> String {
         row("write units per second, journal", &|rate| times(rate, event.journal_units)),
         row("write units per second, domain table", &|rate| times(rate, event.domain_units)),
         row("reads per second from Parameter Store", &|rate| {
-            grouped((webhooks(rate) * ENDPOINTS / KEPT_SECONDS).ceil())
+            grouped((f64::from(rate) * reads_of_delivery(ENDPOINTS)).ceil())
         }),
     ];
     let heads = RATES.map(|rate| format!("{}/s", grouped(f64::from(rate))));
     format!("## What each rate needs\n\n| | {} |\n|---|---:|---:|---:|\n{}", heads.join(" | "), rows.concat())
+}
+
+/// Reads of documents for each delivery, with so many endpoints that receive all the time. An instance keeps a document for
+/// [`KEPT_SECONDS`] and reads it again with the next delivery for it. There are [`WEBHOOK_SECONDS`] instances for each
+/// delivery per second, and each gets its share of every endpoint.
+fn reads_of_delivery(endpoints: f64) -> f64 {
+    let pause = WEBHOOK_SECONDS * endpoints;
+    pause / (KEPT_SECONDS + pause)
+}
+
+fn documents() -> String {
+    let cell = |endpoints: f64, rate: u32| {
+        let reads = (f64::from(rate) * reads_of_delivery(endpoints)).ceil();
+        let needs = if reads > PARAMETER_READS_RAISED.value {
+            ": too many"
+        } else if reads > PARAMETER_READS.value {
+            ": higher throughput"
+        } else {
+            ""
+        };
+        format!("{}{needs}", grouped(reads))
+    };
+    let row = |endpoints: f64| {
+        let cells = READ_RATES.map(|rate| cell(endpoints, rate)).join(" | ");
+        format!("| {} | {cells} |\n", grouped(endpoints))
+    };
+    let heads = READ_RATES.map(|rate| format!("{}/s", grouped(f64::from(rate)))).join(" | ");
+    let strange = |instances: f64| {
+        let per_second = |per_minute: usize| instances * f64::from(u32::try_from(per_minute).unwrap()) / 60.0;
+        let reads = |per_minute: usize| grouped(per_second(per_minute).floor());
+        let (listed, unknown) = (reads(UNLISTED_PER_MINUTE_MAX), reads(ABSENT_PER_MINUTE_MAX));
+        format!("| {} | {listed} | {unknown} |\n", grouped(instances))
+    };
+    format!(
+        "## Reads of endpoint documents\n\n\
+         An instance of the webhook function keeps up to {} documents for {} s each, and reads one again with the next\n\
+         delivery for its endpoint. If all endpoints receive as much, spread evenly over the instances, these are the reads\n\
+         per second, by endpoints that receive all the time and deliveries per second:\n\n\
+         | endpoints | {heads} |\n|---:|---:|---:|---:|---:|\n{}\n\
+         More than {} reads per second need Parameter Store's higher throughput, which ends at {}. Few busy endpoints among\n\
+         many quiet ones need fewer reads. With more than {} active endpoints an instance evicts the documents that it read\n\
+         first.\n\n\
+         Strangers who invent ids add reads: {UNLISTED_PER_MINUTE_MAX} a minute on each instance that knows the index of ids, and\n\
+         {ABSENT_PER_MINUTE_MAX} a minute where there is none. Per second, at most:\n\n\
+         | instances that run | with the index | without an index |\n|---:|---:|---:|\n{}",
+        number_of(CACHE_ENTRIES_MAX),
+        grouped(KEPT_SECONDS),
+        ACTIVE.map(row).concat(),
+        grouped(PARAMETER_READS.value),
+        grouped(PARAMETER_READS_RAISED.value),
+        number_of(CACHE_ENTRIES_MAX),
+        RUNNING.map(strange).concat(),
+    )
+}
+
+fn number_of(count: usize) -> String {
+    grouped(f64::from(u32::try_from(count).unwrap()))
 }
 
 /// Instances of the webhook function that start within one second.
@@ -230,15 +297,14 @@ fn together() -> String {
     let row = |starts: u64| {
         let slow = cold_starts(starts, 1, PARAMETER_READS.value);
         let raised = cold_starts(starts, 1, PARAMETER_READS_RAISED.value);
-        let number = |count: usize| grouped(f64::from(u32::try_from(count).unwrap()));
         format!(
             "| {} | {} | {:.1} s | {:.1} s | {} | {}, the last after {:.1} s |\n",
             grouped(f64::from(u32::try_from(starts).unwrap())),
-            number(slow.failed),
+            number_of(slow.failed),
             slow.half.as_secs_f64(),
             slow.last.as_secs_f64(),
-            number(slow.tried),
-            number(raised.failed),
+            number_of(slow.tried),
+            number_of(raised.failed),
             raised.last.as_secs_f64(),
         )
     };
@@ -252,18 +318,18 @@ fn together() -> String {
          Parameter Store answers {} reads in a second, to the whole account. So of N instances that start together the last has\n\
          its turn about N / {} seconds later. A read that is throttled comes again after a pause with jitter, at most\n\
          4 s, and its request waits for it up to {} s. A provider that does not wait as long delivers again and finds a duplicate.\n\
-         The functions' own code against a model of that limit, in virtual time, each instance with one delivery:\n\n\
+         The functions' own code against a model of that limit, in virtual time, each instance with one delivery. The\n\
+         client repeats a throttled read itself, up to {ATTEMPTS_MAX} attempts, and each of them counts as tried:\n\n\
          | instances start in a second | answer 503 | half have their document after | the last after | reads tried | 503 at {} reads per second |\n\
          |---:|---:|---:|---:|---:|---|\n{rows}\n\
          Anyone can start instances, and while they wait, they count as concurrent executions. Higher throughput ends the wait:\n\
          `aws ssm update-service-setting --setting-id /ssm/parameter-store/high-throughput-enabled --setting-value true`. AWS bills\n\
-         it per read. An instance that runs reads each document once in {} s.\n",
+         it per read.\n",
         usize::from(SHARDS).div_ceil(INDEX_TEXTS_MAX),
         grouped(PARAMETER_READS.value),
         grouped(PARAMETER_READS.value),
         PATIENCE_MAX.as_secs(),
         grouped(PARAMETER_READS_RAISED.value),
-        grouped(KEPT_SECONDS),
     )
 }
 

@@ -159,7 +159,8 @@ fn a_worker_and_a_dispatcher_leave_the_hints_of_each_other_alone() {
 #[test]
 fn a_plan_is_refused_for_each_fault_of_an_effect() {
     let refused = |effects, scope| worker(effects, scope).1.signals;
-    let fault = |index, fault| vec![Signal::PlanRefused(PlanError::Effect { index, fault })];
+    let plan = |error| vec![Signal::PlanRefused { key: a_record("in#shop#evt_1").key, error }];
+    let fault = |index, fault| plan(PlanError::Effect { index, fault });
     let large = EffectDraft { body: vec![0; 64 * 1024 + 1], ..draft("b") };
     let astray = EffectDraft { path: "/../x".to_owned(), ..draft("b") };
     let long = EffectDraft { content_type: "x".repeat(257), ..draft("b") };
@@ -168,14 +169,14 @@ fn a_plan_is_refused_for_each_fault_of_an_effect() {
     assert_eq!(refused(vec![draft("a"), large], scope()), fault(1, EffectFault::TooLarge));
     assert!(matches!(
         refused(vec![draft("a"), astray], scope())[..],
-        [Signal::PlanRefused(PlanError::Effect { index: 1, fault: EffectFault::Path(_) })]
+        [Signal::PlanRefused { error: PlanError::Effect { index: 1, fault: EffectFault::Path(_) }, .. }]
     ));
     assert_eq!(refused(vec![draft("a"), long], scope()), fault(1, EffectFault::ContentTypeTooLong));
     let many = |count: usize| (0..count).map(|index| draft(&format!("e{index}"))).collect::<Vec<_>>();
-    assert_eq!(refused(many(99), scope()), vec![Signal::PlanRefused(PlanError::TooManyWrites)]);
+    assert_eq!(refused(many(99), scope()), plan(PlanError::TooManyWrites));
     assert_eq!(refused(many(98), scope()), vec![]);
     let heavy = many(50).into_iter().map(|effect| EffectDraft { body: vec![0; 64 * 1024], ..effect }).collect();
-    assert_eq!(refused(heavy, scope()), vec![Signal::PlanRefused(PlanError::TooLarge)]);
+    assert_eq!(refused(heavy, scope()), plan(PlanError::TooLarge));
 }
 
 #[test]

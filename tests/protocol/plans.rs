@@ -374,8 +374,9 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
     println!("a plan of {PLAN_BYTES_MAX} bytes is a transaction of {total} bytes");
     assert!(total <= 4 * 1024 * 1024, "{total}");
 
-    let (_, step) = worker(PLAN_BYTES_MAX + 1);
-    assert_eq!(step.signals, [Signal::PlanRefused(PlanError::TooLarge)], "the log names the limit");
+    let (record, step) = worker(PLAN_BYTES_MAX + 1);
+    let refused = Signal::PlanRefused { key: record.key, error: PlanError::TooLarge };
+    assert_eq!(step.signals, [refused], "the log names the limit");
     let Next::Call(_, Call::Write(write)) = step.next else { panic!("{step:?}") };
     assert_eq!(write.purpose, Purpose::DieOfFailure);
     let Action::Update(changes) = write.action else { panic!("{write:?}") };

@@ -60,3 +60,44 @@ fn the_first_deployment_knows_every_function_and_every_queue() {
         changed("  DispatcherFunction:\n    Type: AWS::Serverless::Function", "  DispatcherFunction:\n    Type: Other");
     only(&not_deployed(&planted, &page), "3 functions");
 }
+
+/// What whoever deploys a resource of this type needs: the row of the table, and words of it.
+const RIGHTS: [(&str, &str, &[&str]); 14] = [
+    ("AWS::ApiGatewayV2::ApiMapping", "API Gateway", &["/domainnames"]),
+    ("AWS::ApiGatewayV2::DomainName", "API Gateway", &["GET", "POST", "PATCH", "DELETE", "/domainnames"]),
+    ("AWS::CloudWatch::Alarm", "CloudWatch", &["PutMetricAlarm", "DescribeAlarms", "DeleteAlarms"]),
+    ("AWS::CloudWatch::Dashboard", "CloudWatch", &["PutDashboard", "GetDashboard", "DeleteDashboards"]),
+    ("AWS::DynamoDB::Table", "DynamoDB", &["CreateTable", "DescribeTable", "UpdateTable", "UpdateTimeToLive"]),
+    ("AWS::Events::Rule", "EventBridge", &["PutRule", "DescribeRule", "PutTargets", "RemoveTargets", "DeleteRule"]),
+    ("AWS::IAM::Role", "IAM", &["CreateRole", "PutRolePolicy", "AttachRolePolicy", "DetachRolePolicy", "PassRole"]),
+    ("AWS::Logs::LogGroup", "Logs", &["CreateLogGroup", "DescribeLogGroups", "PutRetentionPolicy", "DeleteLogGroup"]),
+    ("AWS::Logs::MetricFilter", "Logs", &["PutMetricFilter", "DescribeMetricFilters", "DeleteMetricFilter"]),
+    ("AWS::SQS::Queue", "SQS", &["CreateQueue", "GetQueueAttributes", "SetQueueAttributes", "DeleteQueue"]),
+    ("AWS::SQS::QueuePolicy", "SQS", &["SetQueueAttributes"]),
+    ("AWS::SSM::Parameter", "Systems Manager", &["PutParameter", "GetParameters", "DeleteParameter"]),
+    ("AWS::Serverless::Function", "Lambda", &["AddPermission", "RemovePermission"]),
+    ("AWS::Serverless::HttpApi", "API Gateway", &["GET", "POST", "PUT", "PATCH", "DELETE", "/apis"]),
+];
+
+/// The types of resources for which the table of rights lacks the row or one of its words.
+fn without_rights(template: &Template, page: &str) -> Vec<String> {
+    let table = page.split("## Rights").nth(1).and_then(|rest| rest.split("Other tasks need:").next()).unwrap();
+    let lacks = |kind: &str| match RIGHTS.iter().find(|(known, ..)| *known == kind) {
+        None => vec![format!("{kind}: which rights does it need?")],
+        Some((_, service, words)) => {
+            let row = table.lines().find(|line| line.starts_with(&format!("| {service} |"))).unwrap_or_default();
+            let missing = unnamed(words.iter().copied(), row);
+            missing.into_iter().map(|word| format!("{kind}: {word}")).collect()
+        }
+    };
+    // A schedule becomes a rule of its own.
+    template.types().into_iter().chain(["AWS::Events::Rule"]).flat_map(lacks).collect()
+}
+
+#[test]
+fn the_table_of_rights_has_what_every_resource_needs() {
+    let page = document("deploy.md");
+    none(&without_rights(&template(), &page));
+    only(&without_rights(&template(), &page.replace("`PutMetricFilter`, ", "")), "MetricFilter: PutMetricFilter");
+    only(&without_rights(&changed("Type: AWS::SSM::Parameter", "Type: AWS::SNS::Topic"), &page), "AWS::SNS::Topic");
+}

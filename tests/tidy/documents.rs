@@ -31,6 +31,24 @@ fn unlocked(files: &Files) -> Vec<String> {
     findings
 }
 
+/// npm packages that a document, a script or a project installs without their lock.
+fn unlocked_npm(files: &Files) -> Vec<String> {
+    let fetches = |line: &&str| {
+        line.contains("npm install")
+            || line.contains("npm i ")
+            || line.replace("npx --no-install ", "").contains("npx ")
+    };
+    let mut findings = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| !has_extension(path, "rs")) {
+        findings.extend(text.lines().filter(fetches).map(|line| format!("{path} has no lock for: {}", line.trim())));
+        let lock = path.strip_suffix("package.json").map(|folder| format!("{folder}package-lock.json"));
+        if lock.is_some_and(|lock| text.contains("ependencies\"") && !files.contains_key(&lock)) {
+            findings.push(format!("{path} has no lock"));
+        }
+    }
+    findings
+}
+
 /// Tools that two environments have in different versions.
 fn differing_pins(files: &Files) -> Vec<String> {
     let mut versions = BTreeMap::new();
@@ -88,6 +106,23 @@ fn every_python_package_is_installed_by_its_hash() {
         ("scripts/b", "  \"$tools/bin/pip\" install cargo-lambda==1.2.3"),
     ]);
     assert_eq!(unlocked(&files).len(), 1);
+}
+
+#[test]
+fn every_npm_package_is_installed_by_its_lock() {
+    none(&unlocked_npm(&project()));
+    let files = planted([
+        ("docs/a.md", "npm ci\nnpx --no-install cdk deploy\nnpx aws-cdk@2 deploy"),
+        ("a/package.json", r#"{ "devDependencies": { "b": "1.0.0" } }"#),
+        ("b/Makefile", "\tnpm install --ignore-scripts"),
+        ("c/package.json", r#"{ "dependencies": { "b": "1.0.0" } }"#),
+        ("c/package-lock.json", "{}"),
+    ]);
+    let found = unlocked_npm(&files);
+    assert_eq!(found.len(), 3, "{found:?}");
+    for part in ["docs/a.md has no lock for: npx aws-cdk@2", "a/package.json has no lock", "b/Makefile has no lock"] {
+        assert!(found.iter().any(|finding| finding.starts_with(part)), "{part}: {found:?}");
+    }
 }
 
 /// Actions of workflows that are named by something that can be moved: a tag or a branch.

@@ -6,7 +6,7 @@
 #[cfg(feature = "account")]
 mod start;
 
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::call::Signal;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::ambient::Ambient;
@@ -36,8 +36,8 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherFunction<S,
     /// Dispatches a batch, and ends before the deadline, when Lambda would end the process.
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
-        let died = |key: &RecordKey, reason| self.telemetry.death(key, reason, now());
-        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &died).await;
+        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
+        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &tell).await;
         let mut counts = Counts::default();
         let response = respond(batch, processed, &mut counts, metric);
         self.telemetry.emit(&counts, now());

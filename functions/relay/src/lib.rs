@@ -5,7 +5,6 @@ mod start;
 
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
-use hookonce_protocol::message::Message;
 use hookonce_protocol::relay::Report;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::Ambient;
@@ -13,7 +12,7 @@ use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::drive::Driven;
 use hookonce_runtime::maintain::{RelayParts, Runs};
 use hookonce_runtime::port::{Queue, Store};
-use hookonce_runtime::telemetry::{Counts, Telemetry, log_death};
+use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 
 #[cfg(feature = "account")]
@@ -65,12 +64,13 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 
     async fn bury(&self, batch: Batch) -> BatchResponse {
+        let now = || self.parts.ambient.moment().now;
+        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
         let mut response = BatchResponse::default();
         for message in batch.records {
             let mut counts = Counts::default();
-            let driven = self.parts.bury(&message.body, message.sent_at()).await;
-            counts.signals(&driven.signals);
-            log_deaths(&message.body, &driven.signals);
+            let driven = self.parts.bury(&message.body, message.sent_at(), &tell).await;
+            counts.untold(&driven.signals);
             match driven.output {
                 DeadLetterOutcome::Dead
                 | DeadLetterOutcome::Rearmed
@@ -84,7 +84,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
                 }
             }
             // One line for each, at once: the next one may take the process down.
-            self.telemetry.emit(&counts, self.parts.ambient.moment().now);
+            self.telemetry.emit(&counts, now());
         }
         response
     }
@@ -101,14 +101,5 @@ fn count(counts: &mut Counts, run: &Driven<Report>, [due, sent, age]: [&'static 
     // The age is 0 when nothing is due. It is unknown when a shard did not answer and no other shard had a due record.
     if report.shards_unavailable == 0 || report.oldest_age.is_some() {
         counts.set(age, report.oldest_age.map_or(0, |age| age.0));
-    }
-}
-
-fn log_deaths(body: &str, signals: &[Signal]) {
-    let Ok(message) = Message::decode(body) else { return };
-    for signal in signals {
-        if let Signal::RecordDead(reason) = signal {
-            log_death(message.record_key(), *reason);
-        }
     }
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use answer::Denial;
 use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
+use hookonce_protocol::call::Signal;
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
 use hookonce_providers::{
@@ -30,7 +31,7 @@ use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
-use hookonce_runtime::telemetry::{Counts, Telemetry};
+use hookonce_runtime::telemetry::{self, Counts, Telemetry};
 use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
@@ -271,6 +272,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             too_large(endpoint, delivery.body().len())
         })?;
         counts.signals(&ingested.driven.signals);
+        ingested.driven.signals.iter().for_each(telemetry::log);
+        let other_body = ingested.driven.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
         let answers = endpoint.provider.answers();
         match ingested.driven.output {
             Answer::Accepted(_) => {
@@ -285,6 +288,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
             record.key = %ingested.key,
             secret.index = delivery.secret_index(),
             duplicate = matches!(ingested.driven.output, Answer::Duplicate(_)),
+            other_body,
             "delivery acknowledged"
         );
         Ok(answer::delivered(ingested.driven.output, &ingested.key, answers))

@@ -10,7 +10,7 @@ pub mod handlers;
 #[cfg(feature = "account")]
 mod start;
 
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::call::Signal;
 use hookonce_protocol::record::Outcome;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
@@ -44,8 +44,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let current = self.routes.current(self.parts.ambient.moment()).await;
         let now = || self.parts.ambient.moment().now;
-        let died = |key: &RecordKey, reason| self.telemetry.death(key, reason, now());
-        let processed = self.parts.process(&Received::each(&batch), &current.routing, deadline, &died).await;
+        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
+        let processed = self.parts.process(&Received::each(&batch), &current.routing, deadline, &tell).await;
         let mut counts = Counts::default();
         if current.refused {
             counts.add("routes_refused", 1);

@@ -335,8 +335,8 @@ impl<State, Output> Step<State, Output> {
 /// Something that is counted but changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// A known id came with another body.
-    BodyMismatch,
+    /// Another body came for this record. Of a batch, the first such record.
+    BodyMismatch(RecordKey),
     /// The same bytes already took effect under another id.
     SuspectedReplay,
     /// The claim found the record that an earlier try of the same request made, and that has changed since.
@@ -366,7 +366,12 @@ pub enum Signal {
     /// A handler is away.
     HandlerAway,
     /// A handler's plan broke a limit of the store.
-    PlanRefused(PlanError),
+    PlanRefused {
+        /// Of the record that was planned.
+        key: RecordKey,
+        /// The limit.
+        error: PlanError,
+    },
     /// A callee did an effect.
     EffectDelivered,
     /// An effect waits: its callee did not do it, or nobody can tell.
@@ -375,15 +380,20 @@ pub enum Signal {
     DestinationUnknown,
     /// A hint reached a queue that is not for records of its kind.
     HintMisrouted,
-    /// A record died, for this reason.
-    RecordDead(DeadReason),
+    /// A record died.
+    RecordDead {
+        /// The record's own key: that of a quarantined body, not of the record whose id came again.
+        key: RecordKey,
+        /// Why it died.
+        reason: DeadReason,
+    },
 }
 
 impl Signal {
     /// The metric's stable name.
     pub const fn metric(&self) -> &'static str {
         match self {
-            Self::BodyMismatch => "body_mismatch",
+            Self::BodyMismatch(_) => "body_mismatch",
             Self::SuspectedReplay => "suspected_replay",
             Self::OwnRetry => "own_retry",
             Self::ClaimConflict => "claim_conflict",
@@ -395,14 +405,14 @@ impl Signal {
             Self::MessageMalformed => "message_malformed",
             Self::CommitConflict => "commit_conflict",
             Self::CommitUnknown => "commit_unknown",
-            Self::HandlerFailed | Self::PlanRefused(_) => "handler_failed",
+            Self::HandlerFailed | Self::PlanRefused { .. } => "handler_failed",
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
             Self::EffectDelivered => "effect_delivered",
             Self::EffectWaits => "effect_waits",
             Self::DestinationUnknown => "destination_unknown",
             Self::HintMisrouted => "hint_misrouted",
-            Self::RecordDead(_) => "record_dead",
+            Self::RecordDead { .. } => "record_dead",
         }
     }
 }

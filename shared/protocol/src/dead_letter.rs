@@ -11,6 +11,7 @@
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;
 use crate::ingress::{creation, keeps_other_body, quarantined};
+use crate::key::RecordKey;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
@@ -50,7 +51,7 @@ enum State {
     Reading,
     Claiming { record: Box<Record>, stale: bool },
     KeepingOther { old: Box<Record> },
-    Writing { dies: Option<DeadReason> },
+    Writing { dies: Option<(RecordKey, DeadReason)> },
 }
 
 impl DeadLetter {
@@ -92,8 +93,9 @@ impl DeadLetter {
         match found {
             Found::Record(old) if keeps_other_body(record, &old) => {
                 let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
+                let mismatch = Signal::BodyMismatch(old.key.clone());
                 self.state = State::KeepingOther { old };
-                Step::call(self, call).signal(Signal::BodyMismatch)
+                Step::call(self, call).signal(mismatch)
             }
             found => self.found(&found, moment),
         }
@@ -111,7 +113,7 @@ impl DeadLetter {
             return Step::done(DeadLetterOutcome::Copy);
         }
         let dies = record.dead_letters + 1 >= ROUNDS_MAX;
-        self.state = State::Writing { dies: dies.then(|| reason(record)) };
+        self.state = State::Writing { dies: dies.then(|| (record.key.clone(), reason(record))) };
         let write = settle_write(record, dies, &self.timing, moment);
         Step::call(self, Call::Write(write))
     }
@@ -146,6 +148,10 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
     }
 }
 
+fn dead(key: RecordKey, reason: DeadReason) -> Step<DeadLetter, DeadLetterOutcome> {
+    Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead { key, reason })
+}
+
 impl Machine for DeadLetter {
     type Output = DeadLetterOutcome;
 
@@ -156,9 +162,7 @@ impl Machine for DeadLetter {
                 Err(_) => Step::done(DeadLetterOutcome::Keep),
             },
             State::Claiming { record, stale } => match reply.written() {
-                Written::Applied if stale => {
-                    Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(DeadReason::Stale))
-                }
+                Written::Applied if stale => dead(record.key, DeadReason::Stale),
                 Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                     Step::done(DeadLetterOutcome::Keep)
@@ -168,7 +172,7 @@ impl Machine for DeadLetter {
             },
             State::KeepingOther { old } => match reply.written() {
                 Written::Applied => {
-                    let died = Signal::RecordDead(DeadReason::IdCollision);
+                    let died = Signal::RecordDead { key: old.key.alternate(), reason: DeadReason::IdCollision };
                     self.found(&Found::Record(old), moment).signal(died)
                 }
                 Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
@@ -176,10 +180,9 @@ impl Machine for DeadLetter {
                 Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
             },
             State::Writing { dies } => match reply.written() {
-                Written::Applied => dies.map_or_else(
-                    || Step::done(DeadLetterOutcome::Rearmed),
-                    |reason| Step::done(DeadLetterOutcome::Dead).signal(Signal::RecordDead(reason)),
-                ),
+                Written::Applied => {
+                    dies.map_or_else(|| Step::done(DeadLetterOutcome::Rearmed), |(key, reason)| dead(key, reason))
+                }
                 // Another process changed the record after the read. It belongs to that process or to the relay.
                 Written::ConditionFailed(_) => Step::done(DeadLetterOutcome::Elsewhere),
                 Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),

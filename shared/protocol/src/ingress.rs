@@ -182,9 +182,9 @@ impl Ingress {
         match (mismatch, self.rules.on_body_mismatch) {
             (true, OnBodyMismatch::Quarantine) => {
                 let write = creation(&quarantined(&self.record(), &self.timing, moment), Purpose::Quarantine);
-                self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch)
+                self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch(old.key.clone()))
             }
-            (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch),
+            (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch(old.key.clone())),
             (false, _) => self.count(old, moment),
         }
     }
@@ -270,7 +270,8 @@ impl Machine for Ingress {
             // back here.
             State::Quarantining => match reply.written() {
                 Written::Applied => {
-                    Step::done(Answer::Duplicate(Durable(()))).signal(Signal::RecordDead(DeadReason::IdCollision))
+                    let died = Signal::RecordDead { key: self.claim.pk.alternate(), reason: DeadReason::IdCollision };
+                    Step::done(Answer::Duplicate(Durable(()))).signal(died)
                 }
                 Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
                 Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),

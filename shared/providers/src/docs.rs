@@ -24,9 +24,9 @@ pub fn markdown(catalog: &Catalog) -> String {
          A delivery whose signature holds is never refused for its content. An event without an id is kept under the \
          SHA-256 of the body or, in a batch, of its place and its own canonical form; its siblings keep their ids. A body that cannot be \
          read is kept as one event of type `unreadable`. The metric `key_fallback` counts both. \
-         Where a retry changes the event itself, as LINE's `isRedelivery` and HubSpot's `attemptNumber` do, an event \
-         without an id has another key when it is sent again, and is handled twice. Only a header that decides \
-         the key and comes twice is refused, because somebody on the way added it.\n\n\
+         What a retry is known to change in the event itself, such as LINE's `isRedelivery` and HubSpot's `attemptNumber`, is \
+         no part of these hashes. A header that decides the key or the type and comes with different values counts as \
+         missing, because which of them the provider wrote cannot be known.\n\n\
          | provider | scheme | dedup key | signed | several events | retries, hours | deadline, s |\n\
          |---|---|---|---|---|---|---|\n",
     );

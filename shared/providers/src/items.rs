@@ -156,13 +156,13 @@ impl Owner<'_> {
 impl FoundEvent<'_> {
     /// The SHA-256 of the event's canonical form: the hash of the plain values of each array element that it stands in, then
     /// the event itself. What the delivery says about itself, outside of all arrays, does not count, so the event has the same hash
-    /// alone and among others.
-    pub(crate) fn canonical_sha256(&self) -> [u8; 32] {
+    /// alone and among others. Nor do the values of the event that start at these places.
+    pub(crate) fn canonical_sha256(&self, left_out: &[usize]) -> [u8; 32] {
         let mut hash = Sha256::new();
         for owner in &self.owners {
             hash.update(owner.sha256());
         }
-        hash.update(self.node.canonical());
+        hash.update(self.node.canonical_without(left_out));
         hash.finalize().into()
     }
 }

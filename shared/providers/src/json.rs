@@ -124,10 +124,11 @@ impl<'a> Node<'a> {
     }
 
     /// The canonical text of a value: members sorted by name, no white space between tokens, every string escaped in one
-    /// way. Numbers keep their digits, because a number that is read and printed again may become another one.
-    pub(crate) fn canonical(&self) -> String {
+    /// way. Numbers keep their digits, because a number that is read and printed again may become another one. Members and
+    /// elements that start at one of these places of the document are left out.
+    pub(crate) fn canonical_without(&self, left_out: &[usize]) -> String {
         let mut text = String::new();
-        self.write_canonical(&mut text);
+        self.write_canonical(left_out, &mut text);
         text
     }
 
@@ -137,24 +138,25 @@ impl<'a> Node<'a> {
         let Ok(mut members) = self.all_members() else { return self.text.to_owned() };
         members.retain(|(_, member)| !member.is_object() && !member.is_array());
         let mut text = String::new();
-        write_members(members, &mut text);
+        write_members(members, &[], &mut text);
         text
     }
 
-    fn write_canonical(&self, out: &mut String) {
+    fn write_canonical(&self, left_out: &[usize], out: &mut String) {
         // Half of a surrogate pair is JSON but no Rust string. A string with one, and an object with one in a name, stays as
         // it was written: two of them never become one text.
         if self.is_object() {
             match self.all_members() {
-                Ok(members) => write_members(members, out),
+                Ok(members) => write_members(members, left_out, out),
                 Err(_) => out.push_str(self.text),
             }
         } else if self.is_array() {
-            let Ok(elements) = self.elements() else { return out.push_str(self.text) };
+            let Ok(mut elements) = self.elements() else { return out.push_str(self.text) };
+            elements.retain(|element| !left_out.contains(&element.start));
             out.push('[');
             for (index, element) in elements.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
-                element.write_canonical(out);
+                element.write_canonical(left_out, out);
             }
             out.push(']');
         } else {
@@ -168,14 +170,15 @@ impl<'a> Node<'a> {
     }
 }
 
-fn write_members(mut members: Vec<(String, Node<'_>)>, out: &mut String) {
+fn write_members(mut members: Vec<(String, Node<'_>)>, left_out: &[usize], out: &mut String) {
+    members.retain(|(_, member)| !left_out.contains(&member.start));
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     out.push('{');
     for (index, (name, member)) in members.into_iter().enumerate() {
         out.push_str(if index == 0 { "" } else { "," });
         out.push_str(&Value::String(name).to_string());
         out.push(':');
-        member.write_canonical(out);
+        member.write_canonical(left_out, out);
     }
     out.push('}');
 }
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_canonical_text_depends_on_no_order_white_space_or_escape() {
-        let canonical = |text: &str| Node::parse(text.as_bytes()).unwrap().canonical();
+        let canonical = |text: &str| Node::parse(text.as_bytes()).unwrap().canonical_without(&[]);
         let one = canonical(r#" {"b" : [1.50, "\u00e4\/", null], "a":{"y":true,"x":"\ud800"}} "#);
         assert_eq!(one, r#"{"a":{"x":"\ud800","y":true},"b":[1.50,"ä/",null]}"#);
         assert_eq!(one, canonical(&one), "it is its own canonical text");

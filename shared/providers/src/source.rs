@@ -182,6 +182,8 @@ pub(crate) struct Facets<'a> {
     document: Rc<Document<'a>>,
     item: Option<Node<'a>>,
     pruned_sha256: Option<[u8; 32]>,
+    /// What a retry changes, see [`Facets::sha256`].
+    changes: &'a [Path],
 }
 
 /// A body as JSON. All events of a delivery share it, so that it is read once for all of them.
@@ -193,7 +195,12 @@ struct Document<'a> {
 
 impl<'a> Facets<'a> {
     pub(crate) fn new(body: &'a [u8], headers: &'a BTreeMap<String, String>) -> Self {
-        Self { headers, body, document: Rc::default(), item: None, pruned_sha256: None }
+        Self { headers, body, document: Rc::default(), item: None, pruned_sha256: None, changes: &[] }
+    }
+
+    /// The same delivery, of a provider that changes these values when it sends an event again.
+    pub(crate) fn retried_with(self, changes: &'a [Path]) -> Self {
+        Self { changes, ..self }
     }
 
     /// The same delivery, for one of its events; `pruned` is the delivery reduced to this event.
@@ -204,6 +211,7 @@ impl<'a> Facets<'a> {
             document: Rc::clone(&self.document),
             item: Some(item),
             pruned_sha256: Some(compact_sha256(pruned)),
+            changes: self.changes,
         }
     }
 
@@ -252,17 +260,16 @@ impl<'a> Facets<'a> {
         self.members().is_err()
     }
 
-    /// The SHA-256 of one event's own text, or of the whole body.
-    pub(crate) fn sha256(&self) -> [u8; 32] {
-        self.item.map_or_else(|| Sha256::digest(self.body), |item| Sha256::digest(item.text())).into()
+    /// The values that change from try to try.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = Node<'a>> {
+        self.changes.iter().filter_map(|path| self.node(path))
     }
 
-    /// The same, without the bytes of the values that these paths lead to: they change from try to try. Everything else
-    /// counts to the byte.
-    pub(crate) fn sha256_without(&self, changes: &[Path]) -> [u8; 32] {
+    /// The SHA-256 of one event's own text, or of the whole body, without the bytes of the values that change from try to
+    /// try. Everything else counts to the byte.
+    pub(crate) fn sha256(&self) -> [u8; 32] {
         let (text, start) = self.item.map_or((self.body, 0), |item| (item.text().as_bytes(), item.start()));
-        let mut spans: Vec<_> =
-            changes.iter().filter_map(|path| self.node(path)).map(|node| (node.start(), node.end())).collect();
+        let mut spans: Vec<_> = self.changed().map(|node| (node.start(), node.end())).collect();
         spans.sort_unstable();
         let mut hash = Sha256::new();
         let mut at = start;

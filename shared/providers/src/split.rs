@@ -21,7 +21,7 @@ impl Provider {
     /// `headers` are the kept headers of the delivery, names in lower case. The parts come back the same whether they
     /// are taken from the delivery or from one of their own bodies. There is never an empty key.
     pub fn split(&self, body: &[u8], headers: &BTreeMap<String, String>) -> Vec<EventPart> {
-        let facets = Facets::new(body, headers);
+        let facets = Facets::new(body, headers).retried_with(&self.retry_changes);
         if !self.batches() {
             return vec![self.single(body, &facets)];
         }
@@ -52,7 +52,7 @@ impl Provider {
             key: EventKey::Delivery(key.text),
             event_type: events.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
             body: body.to_vec(),
-            sha256: facets.sha256_without(&self.retry_changes),
+            sha256: facets.sha256(),
             fallback: key.fallback,
         }
     }
@@ -81,8 +81,9 @@ impl Provider {
         }
         let parts = lines.iter().map(|line| match Node::parse(line) {
             Ok(node) if node.is_object() => {
-                let facets = Facets::new(line, headers).at_item(node, line);
-                self.event_part(rule, &facets, line.to_vec(), || Sha256::digest(node.canonical()).into())
+                let facets = Facets::new(line, headers).retried_with(&self.retry_changes).at_item(node, line);
+                let canonical = |changed: &[usize]| Sha256::digest(node.canonical_without(changed)).into();
+                Self::event_part(rule, &facets, line.to_vec(), canonical)
             }
             _ => unreadable(EventKey::Event, line, &Facets::new(line, headers), Fallback::BodyUnreadable),
         });
@@ -149,27 +150,30 @@ impl Provider {
                     continue;
                 }
             };
-            parts.push(self.event_part(rule, &facets.at_item(item.node, &body), body, || item.canonical_sha256()));
+            let canonical = |changed: &[usize]| item.canonical_sha256(changed);
+            parts.push(Self::event_part(rule, &facets.at_item(item.node, &body), body, canonical));
         }
         Ok(without_twins(parts))
     }
 
     /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
-    /// same words in two places are two facts.
+    /// same words in two places are two facts. What a retry changes is no part of it.
     fn event_part(
-        &self,
         rule: &ItemRule,
         facets: &Facets<'_>,
         body: Vec<u8>,
-        canonical: impl Fn() -> [u8; 32],
+        canonical: impl Fn(&[usize]) -> [u8; 32],
     ) -> EventPart {
-        let hashed = || Sha256::digest([rule.path.as_bytes(), b"\n", &canonical()].concat()).into();
+        let hashed = || {
+            let changed: Vec<_> = facets.changed().map(|node| node.start()).collect();
+            Sha256::digest([rule.path.as_bytes(), b"\n", &canonical(&changed)].concat()).into()
+        };
         let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
         EventPart {
             key: EventKey::Event(key.text),
             event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
             body,
-            sha256: facets.sha256_without(&self.retry_changes),
+            sha256: facets.sha256(),
             fallback: key.fallback,
         }
     }

@@ -6,16 +6,14 @@ use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
 use hookonce_protocol::destination::{Called, Delivery, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DISPATCHER_MARGIN, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations, TURN_MAX};
-use crate::drive::{Carry, Remote, drive, duration};
+use crate::drive::{Carry, Remote, drive_and_tell, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
 
@@ -41,30 +39,24 @@ pub struct DispatcherParts<S, Q, A, D> {
 
 impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q, A, D> {
     /// Dispatches every message of a batch until shortly before the deadline. The results are in the order of the
-    /// messages. An effect that dies is told at once, because a sibling may take the process down.
+    /// messages. Signals are told at once, because a sibling may take the process down.
     pub async fn dispatch(
         &self,
         messages: &[Received],
         deadline: EpochMs,
-        died: &(impl Fn(&RecordKey, DeadReason) + Sync),
+        tell: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
         let work = messages.iter().map(|received| {
             let work = async move {
                 let message = Message::decode(&received.body);
-                let key = message.as_ref().ok().map(|message| message.record_key().clone());
                 // One pass for each receive: every repeat of its own guard has it, and no other receive.
                 let pass = self.ambient.claim_id().0;
                 let moment = self.ambient.moment();
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, destination: OnceLock::new() };
-                let driven = drive(first, &carrier, &self.ambient).await;
-                for signal in &driven.signals {
-                    if let (Some(key), Signal::RecordDead(reason)) = (&key, signal) {
-                        died(key, *reason);
-                    }
-                }
+                let driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 hide(&self.queue, received, &driven.output).await;
                 driven
             };

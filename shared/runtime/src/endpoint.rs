@@ -58,8 +58,9 @@ pub const UNLISTED_PER_MINUTE_MAX: usize = 2;
 /// each lookup reads from a source with a limited rate.
 pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
-/// How many endpoints are cached at once, including absent ones.
-pub const CACHE_ENTRIES_MAX: usize = 1_000;
+/// How many endpoints are cached at once, including absent ones. A document has at most 4 KB, so that these take up to 40 MB of
+/// the function's memory.
+pub const CACHE_ENTRIES_MAX: usize = 10_000;
 
 /// The endpoint's choices that the protocol depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -397,11 +398,11 @@ impl<S: EndpointSource> Shared<S> {
         *state.absent.count((), cached.asked_at) += usize::from(!matches!(cached.known, Known::Endpoint(_)));
         let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
-            // Anyone can invent endpoint ids, so evict absent endpoints first.
-            cache.retain(|_, cached| matches!(cached.known, Known::Endpoint(_)));
-            if cache.len() >= CACHE_ENTRIES_MAX {
-                cache.clear();
-            }
+            // Anyone can invent endpoint ids, so evict absent endpoints first. Of each kind, evict what was read first: it is
+            // the next that would be read again anyway.
+            let age = |cached: &Cached| (matches!(cached.known, Known::Endpoint(_)), cached.asked_at);
+            let oldest = cache.iter().min_by_key(|(_, cached)| age(cached)).map(|(id, _)| id.clone());
+            oldest.and_then(|id| cache.remove(&id));
         }
         cache.insert(id.clone(), cached);
     }
@@ -513,7 +514,11 @@ mod tests {
         assert!(cached("known-0") && cached("invented-0"), "it is full, and no more");
         look_up(&endpoints, "further", 1).await;
         assert!(cached("known-0") && cached("further-0") && !cached("invented-0"));
+        look_up(&endpoints, "known", CACHE_ENTRIES_MAX).await;
+        assert!(cached("known-0") && !cached("further-0"));
         look_up(&endpoints, "known", CACHE_ENTRIES_MAX + 1).await;
-        assert!(endpoints.0.state().cache.len() <= CACHE_ENTRIES_MAX);
+        let last = format!("known-{CACHE_ENTRIES_MAX}");
+        assert!(!cached("known-0") && cached("known-1") && cached(&last), "the oldest makes room, and no other");
+        assert_eq!(endpoints.0.state().cache.len(), CACHE_ENTRIES_MAX);
     }
 }

@@ -9,7 +9,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
-use crate::drive::{Driven, Remote, WRITES_IN_FLIGHT_MAX, drive};
+use crate::drive::{Driven, Remote, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
 /// The most shards that are read at once.
@@ -110,10 +110,15 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         Limits { deadline, scan_max: self.call_max, chunk_max: Millis(self.call_max.0.saturating_mul(calls)) }
     }
 
-    /// Settles one dead letter, given when it was sent.
-    pub async fn bury(&self, body: &str, sent_at: Option<EpochMs>) -> Driven<dead_letter::DeadLetterOutcome> {
+    /// Settles one dead letter, given when it was sent. Signals are told at once.
+    pub async fn bury(
+        &self,
+        body: &str,
+        sent_at: Option<EpochMs>,
+        tell: &(impl Fn(&Signal) + Sync),
+    ) -> Driven<dead_letter::DeadLetterOutcome> {
         let first = DeadLetter::start(Message::decode(body), sent_at, self.timing, self.ambient.moment());
-        drive(first, &self.remote(), &self.ambient).await
+        drive_and_tell(first, &self.remote(), &self.ambient, tell).await
     }
 
     fn remote(&self) -> Remote<'_, S, Q> {

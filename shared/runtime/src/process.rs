@@ -12,7 +12,7 @@ use hookonce_protocol::check::Scope;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
-use hookonce_protocol::record::{DeadReason, Record};
+use hookonce_protocol::record::Record;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{HANDLER_MARGIN, Timing};
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::ambient::Ambient;
 use crate::batch::{Batch, BatchResponse, QueueMessage};
 use crate::body;
-use crate::drive::{Carry, Driven, Remote, drive, duration};
+use crate::drive::{Carry, Driven, Remote, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
@@ -125,8 +125,7 @@ pub fn respond(
     for message in batch.records {
         let ended = processed.next();
         if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
-            let told = |signal: &Signal| matches!(signal, Signal::RecordDead(_));
-            counts.signals(&driven.signals.iter().filter(|signal| !told(signal)).cloned().collect::<Vec<_>>());
+            counts.untold(&driven.signals);
             if let Some(metric) = metric(&driven.output) {
                 counts.add(metric, 1);
             }
@@ -176,13 +175,13 @@ pub(crate) async fn hide(queue: &impl Queue, received: &Received, settled: &Sett
 
 impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
     /// Processes every message of a batch until shortly before the deadline. The results are in the order of the
-    /// messages. A record that dies is told at once, because a sibling may take the process down.
+    /// messages. Signals are told at once, because a sibling may take the process down.
     pub async fn process(
         &self,
         messages: &[Received],
         routing: &Routing,
         deadline: EpochMs,
-        died: &(impl Fn(&RecordKey, DeadReason) + Sync),
+        tell: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
@@ -193,7 +192,6 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         };
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
-            let key = message.as_ref().ok().map(|message| message.record_key().clone());
             let mut first = Worker::start(message, received.receives, self.timing, moment);
             let prefetched = match &first.next {
                 Next::Call(_, Call::Read(key)) => records.remove(key),
@@ -208,16 +206,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 }
                 let budget = CallBudget::until(calls_until);
                 let carrier = OneMessage { parts: self, routing, budget: &budget, first_seen: OnceLock::new() };
-                let mut driven = drive(first, &carrier, &self.ambient).await;
-                for signal in &driven.signals {
-                    let Some(key) = &key else { break };
-                    if let Signal::RecordDead(reason) = signal {
-                        died(key, *reason);
-                    }
-                    if let Signal::PlanRefused(error) = signal {
-                        tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
-                    }
-                }
+                let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())

@@ -9,8 +9,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use hookonce_protocol::call::Signal;
-use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::DeadReason;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
@@ -104,6 +102,13 @@ impl Counts {
         }
     }
 
+    /// Counts the signals that [`Telemetry::tell`] did not count.
+    pub fn untold(&mut self, signals: &[Signal]) {
+        for signal in signals.iter().filter(|signal| !is_death(signal)) {
+            self.add(signal.metric(), 1);
+        }
+    }
+
     /// Sets the fixed code of a refusal, which becomes a dimension.
     pub fn code(&mut self, code: &'static str) {
         self.code = Some(code);
@@ -149,19 +154,52 @@ impl Telemetry {
         (self.sink)(&Value::Object(line).to_string());
     }
 
-    /// Logs and counts a death at once. The counts of the batch follow at its end, which may never come.
-    pub fn death(&self, key: &RecordKey, reason: DeadReason, now: EpochMs) {
-        log_death(key, reason);
-        let mut counts = Counts::default();
-        counts.signals(&[Signal::RecordDead(reason)]);
-        self.emit(&counts, now);
+    /// Logs a signal, and counts a death at once. The other counts follow at the end of the batch, which may never come:
+    /// what they count is met again with the message, but a record dies once.
+    pub fn tell(&self, signal: &Signal, now: EpochMs) {
+        log(signal);
+        if is_death(signal) {
+            let mut counts = Counts::default();
+            counts.signals(std::slice::from_ref(signal));
+            self.emit(&counts, now);
+        }
     }
 }
 
-/// Logs that a record died, when it dies.
-pub fn log_death(key: &RecordKey, reason: DeadReason) {
-    let reason = reason.as_str();
-    tracing::warn!(record.key = %key, record.dead_reason = reason, "a record died; `hookonce show` tells more");
+const fn is_death(signal: &Signal) -> bool {
+    matches!(signal, Signal::RecordDead { .. })
+}
+
+/// Logs a signal if it names the record that a person looks for.
+pub fn log(signal: &Signal) {
+    match signal {
+        Signal::RecordDead { key, reason } => {
+            let reason = reason.as_str();
+            tracing::warn!(record.key = %key, record.dead_reason = reason, "a record died; `hookonce show` tells more");
+        }
+        Signal::BodyMismatch(key) => tracing::warn!(record.key = %key, "another body came under a known id"),
+        Signal::PlanRefused { key, error } => {
+            tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
+        }
+        Signal::SuspectedReplay
+        | Signal::OwnRetry
+        | Signal::ClaimConflict
+        | Signal::FailOpen
+        | Signal::HintFailed
+        | Signal::RecordAbsent
+        | Signal::WriteInvalid
+        | Signal::UnknownVersion
+        | Signal::MessageMalformed
+        | Signal::CommitConflict
+        | Signal::CommitUnknown
+        | Signal::HandlerFailed
+        | Signal::HandlerCalled
+        | Signal::HandlerAway
+        | Signal::EffectDelivered
+        | Signal::EffectWaits
+        | Signal::DestinationUnknown
+        | Signal::HintMisrouted => {}
+    }
 }
 
 /// The log levels. Only this project may log more than `info`: at lower levels, libraries print requests.

@@ -52,7 +52,8 @@ impl Dispatcher {
         changes.extend(death(&effect.record, reason, &self.timing, moment));
         let condition = effect.unchanged();
         let settled = Settled::Ack(Done::Dead);
-        self.end(effect, Purpose::DieOfCall, changes, condition, settled, Signal::RecordDead(reason))
+        let died = Signal::RecordDead { key: effect.record.key.clone(), reason };
+        self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
     /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends, however little the

@@ -1,6 +1,6 @@
 //! Failures. Counted ones bring a record closer to DEAD; transient ones only cost time.
 
-use super::{Done, Settled, State, Worker, WorkerStep};
+use super::{Done, Settled, State, Worker, WorkerStep, died};
 use crate::call::{Call, Failure, Signal, Step, Written};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, remove, set};
@@ -135,7 +135,7 @@ impl Worker {
         moment: Moment,
     ) -> WorkerStep {
         match (written, dead) {
-            (Written::Applied, Some(reason)) => Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead(reason)),
+            (Written::Applied, Some(reason)) => died(record.key.clone(), reason),
             (written, _) => self.not_dead(record, written, wait, moment),
         }
     }

@@ -2,7 +2,7 @@
 //! because no provider promises that a retry groups events the same way.
 
 use super::{State, Worker, WorkerStep};
-use crate::call::{Call, ChildEvent, Failure, Planned, Reply, Signal, Split, Written};
+use crate::call::{Call, ChildEvent, Failure, Planned, Signal, Split, Written};
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, RecordKey};
 use crate::message::Message;
@@ -101,33 +101,35 @@ impl Worker {
                 | Written::Unavailable => {}
             }
         }
-        let mismatch = !other_bodies.is_empty();
+        let mismatch = other_bodies.first().map(|record| Signal::BodyMismatch(record.key.clone()));
         if written.contains(&Written::Invalid) {
             fan_out.left_out = Some(LeftOut::Invalid);
         }
-        let step = if mismatch && fan_out.record.quarantine_mismatch {
+        let step = if mismatch.is_some() && fan_out.record.quarantine_mismatch {
             let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
             let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
-            self.call(State::Quarantining { fan_out, fresh }, call)
+            let others = other_bodies.into_iter().map(|record| record.key.alternate()).collect();
+            self.call(State::Quarantining { fan_out, fresh, others }, call)
         } else {
             self.hint(fan_out, fresh, moment)
         };
-        if mismatch { step.signal(Signal::BodyMismatch) } else { step }
+        mismatch.into_iter().fold(step, WorkerStep::signal)
     }
 
     pub(super) fn quarantined(
         self,
         mut fan_out: FanOut,
         fresh: Vec<RecordKey>,
-        reply: Reply,
+        others: Vec<RecordKey>,
+        written: &[Written],
         moment: Moment,
     ) -> WorkerStep {
         let decided = |written: &Written| match written {
             Written::Applied | Written::ConditionFailed(_) | Written::Invalid => true,
             Written::TransactionConflict | Written::Unavailable => false,
         };
-        let Reply::WrittenEach(written) = reply else { return self.transient(fan_out.record.attempts, moment) };
-        let died = written.iter().filter(|written| **written == Written::Applied).count();
+        let died = others.into_iter().zip(written).filter(|(_, written)| **written == Written::Applied);
+        let died = died.map(|(key, _)| Signal::RecordDead { key, reason: DeadReason::IdCollision });
         let step = if written.iter().all(decided) {
             if written.contains(&Written::Invalid) {
                 fan_out.left_out = Some(LeftOut::Invalid);
@@ -136,7 +138,7 @@ impl Worker {
         } else {
             self.transient(fan_out.record.attempts, moment)
         };
-        (0..died).fold(step, |step, _| step.signal(Signal::RecordDead(DeadReason::IdCollision)))
+        died.fold(step, WorkerStep::signal)
     }
 
     /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and the

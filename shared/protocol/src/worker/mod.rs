@@ -99,7 +99,7 @@ enum State {
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
     Creating { fan_out: FanOut, children: Vec<ChildEvent> },
-    Quarantining { fan_out: FanOut, fresh: Vec<RecordKey> },
+    Quarantining { fan_out: FanOut, fresh: Vec<RecordKey>, others: Vec<RecordKey> },
     Hinting { fan_out: FanOut },
     Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
     Postponing { record: Box<Record>, wait: Millis },
@@ -154,9 +154,7 @@ impl Worker {
 
     fn claimed(self, written: Written, record: Box<Record>, stale: bool, moment: Moment) -> WorkerStep {
         match written {
-            Written::Applied if stale => {
-                Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead(DeadReason::Stale))
-            }
+            Written::Applied if stale => died(record.key, DeadReason::Stale),
             Written::Applied => self.found(Found::Record(record), 0, moment),
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                 self.transient(0, moment)
@@ -166,7 +164,8 @@ impl Worker {
             // This message is the only copy of an acknowledged body, and the record has another one.
             Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
                 let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
-                self.call(State::KeepingOther { old }, call).signal(Signal::BodyMismatch)
+                let mismatch = Signal::BodyMismatch(old.key.clone());
+                self.call(State::KeepingOther { old }, call).signal(mismatch)
             }
             Written::ConditionFailed(found) => self.found(found, 0, moment),
         }
@@ -175,7 +174,8 @@ impl Worker {
     fn kept_other(self, written: &Written, old: Box<Record>, moment: Moment) -> WorkerStep {
         match written {
             Written::Applied => {
-                self.found(Found::Record(old), 0, moment).signal(Signal::RecordDead(DeadReason::IdCollision))
+                let died = Signal::RecordDead { key: old.key.alternate(), reason: DeadReason::IdCollision };
+                self.found(Found::Record(old), 0, moment).signal(died)
             }
             Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
             Written::TransactionConflict | Written::Unavailable => self.transient(0, moment),
@@ -231,7 +231,8 @@ impl Worker {
             return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::HandlerFailed);
         };
         if let Err(error) = plan.plan.check_with(&plan.effects, &tenant, &plan.scope) {
-            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::PlanRefused(error));
+            let refused = Signal::PlanRefused { key: record.key.clone(), error };
+            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(refused);
         }
         let when_condition_fails = plan.plan.when_condition_fails;
         let key = |name: &str| RecordKey::effect(&record.key, &record.claim_id, record.generation, name);
@@ -328,6 +329,11 @@ impl Worker {
     }
 }
 
+/// The record of this message died.
+fn died(key: RecordKey, reason: DeadReason) -> WorkerStep {
+    Step::done(Settled::Ack(Done::Dead)).signal(Signal::RecordDead { key, reason })
+}
+
 /// A hint is in the wrong queue. Its record is in the relay's schedule.
 pub(crate) fn misrouted<Machine>() -> Step<Machine, Settled> {
     Step::done(Settled::Ack(Done::Elsewhere)).signal(Signal::HintMisrouted)
@@ -373,7 +379,10 @@ impl Machine for Worker {
                 let written = reply.written_each(children.len());
                 self.created(fan_out, &children, &written, moment)
             }
-            State::Quarantining { fan_out, fresh } => self.quarantined(fan_out, fresh, reply, moment),
+            State::Quarantining { fan_out, fresh, others } => {
+                let written = reply.written_each(others.len());
+                self.quarantined(fan_out, fresh, others, &written, moment)
+            }
             State::Hinting { fan_out } => self.close(fan_out, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
             State::Postponing { record, wait } => self.not_dead(&record, reply.written(), wait, moment),

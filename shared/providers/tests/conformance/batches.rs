@@ -127,8 +127,8 @@ fn an_event_without_an_id_is_kept_by_its_content_and_its_siblings_are_untouched(
     }
 }
 
-/// What a delivery says about itself may change with every retry, and does not count. What an event says counts, even what
-/// some providers change in it with a retry: then an event without an id is kept twice, and never lost.
+/// What a delivery says about itself may change with every retry, and does not count. What an event says counts, except what
+/// the catalog knows that a retry changes.
 #[test]
 fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
     let okta = |delivery: &str, items: &str| format!(r#"{{"eventId":"{delivery}","data":{{"events":[{items}]}}}}"#);
@@ -146,6 +146,31 @@ fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
         )
     };
     assert_ne!(page("1")[0].key, page("2")[0].key, "the same words to two accounts are two facts");
+}
+
+/// One fact never has two keys. Whatever else an event says still makes another one.
+#[test]
+fn what_a_retry_changes_gives_an_event_without_an_id_no_other_key() {
+    let line = |redelivery: &str, text: &str| {
+        format!(
+            r#"{{"events":[{{"type":"message","deliveryContext":{{"isRedelivery":{redelivery}}},"text":"{text}"}}]}}"#
+        )
+    };
+    let hubspot = |attempt: &str, text: &str| format!(r#"[{{"attemptNumber":{attempt},"text":"{text}"}}]"#);
+    let docusign = |count: &str, text: &str| format!(r#"{{"event":"a","retryCount":{count},"text":"{text}"}}"#);
+    for (provider, body) in
+        [("line", &line as &dyn Fn(&str, &str) -> String), ("hubspot", &hubspot), ("docusign", &docusign)]
+    {
+        let [first, retried, other] = [body("0", "hi"), body("1", "hi"), body("0", "ho")].map(|body| {
+            let parts = split(provider, &body);
+            assert_eq!(parts.len(), 1, "{provider}: {body}");
+            assert_stable(provider, &parts);
+            (parts[0].key.clone(), parts[0].sha256)
+        });
+        assert!(first.0.as_str().starts_with("sha256:") || provider == "docusign", "{provider}: {first:?}");
+        assert_eq!(first, retried, "{provider}");
+        assert_ne!(first.0, other.0, "{provider}");
+    }
 }
 
 /// Half of a surrogate pair is JSON, but no text. An event with one in a name has no id that can be read.

@@ -85,7 +85,7 @@ fn a_key_that_is_too_coarse_or_too_fine_is_noticed() {
             "json:@.message.mid",
             "meta_messenger_instagram/unsent: `A unsent` shares",
         ),
-        ("notion", "json:$.id", "sha256", "notion/retried: `the event` has a second key"),
+        ("notion", "json:$.id", "json:$.attempt_number", "notion/retried: `the event` has a second key"),
         ("line", "json:@.webhookEventId", "delivery_sha256", "line/retried: `XKC3ZR` has a second key"),
     ] {
         let faults = faults(with_key(id, key, other).provider(id).unwrap(), vectors(id));

@@ -55,7 +55,7 @@ use crate::drive::duration;
 pub const ATTEMPTS_MAX: u32 = 3;
 
 /// The largest pause before the first retry.
-const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+pub const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Timeouts for a client whose calls may take `total`, including retries. The SDK sets none by default, except for
 /// connecting, which counts as part of an attempt.

@@ -248,7 +248,7 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     // In a statement of its own: the lock is held to the statement's end, and `routing` takes it, too.
     let longest = world.lock().config.timing.worker_timeout;
     let routing = routing(world);
-    let Some(processed) = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_, _| ())).await
+    let Some(processed) = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_| ())).await
     else {
         return;
     };
@@ -316,7 +316,7 @@ pub async fn dead_letter_source(world: World, lane: Lane) {
         let bury = async {
             let mut settled = Vec::new();
             for receipt in &receipts {
-                let driven = parts.bury(&ports.read_text(&receipt.body), Some(EpochMs(receipt.sent_at))).await;
+                let driven = parts.bury(&ports.read_text(&receipt.body), Some(EpochMs(receipt.sent_at)), &|_| ()).await;
                 settled.extend((driven.output != dead_letter::DeadLetterOutcome::Keep).then_some(receipt.handle));
             }
             settled

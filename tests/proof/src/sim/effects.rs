@@ -78,7 +78,7 @@ async fn work(world: &World, parts: &Dispatching, batch: &[Receipt]) -> bool {
     let sleeps = ports.sleeps();
     let longest = if sleeps { LIFE_MAX } else { parts.timing.dispatcher_timeout };
     let deadline = ports.moment().now.plus(longest);
-    let Some(processed) = ports.live(longest, parts.dispatch(&messages, deadline, &|_, _| ())).await else {
+    let Some(processed) = ports.live(longest, parts.dispatch(&messages, deadline, &|_| ())).await else {
         return false;
     };
     let mut inner = world.lock();
@@ -94,5 +94,5 @@ async fn work(world: &World, parts: &Dispatching, batch: &[Receipt]) -> bool {
 /// Another dispatcher with a hint of an effect.
 pub(super) async fn dispatch_one(ports: &Ports, body: String) {
     let hint = Received { body, receipt_handle: String::new(), receives: 1 };
-    let _: Vec<Processed> = dispatcher_parts(ports).dispatch(&[hint], EpochMs(i64::MAX), &|_, _| ()).await;
+    let _: Vec<Processed> = dispatcher_parts(ports).dispatch(&[hint], EpochMs(i64::MAX), &|_| ()).await;
 }

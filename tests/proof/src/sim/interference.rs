@@ -82,7 +82,7 @@ async fn work(world: &World, key: &RecordKey) {
     }
     let ports = Ports::undisturbed(world, Role::Worker);
     let hint = Received { body, receipt_handle: String::new(), receives: 1 };
-    worker_parts(&ports).process(&[hint], &routing(world), EpochMs(i64::MAX), &|_, _| ()).await;
+    worker_parts(&ports).process(&[hint], &routing(world), EpochMs(i64::MAX), &|_| ()).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.
@@ -93,7 +93,7 @@ async fn die(world: &World, key: &RecordKey) {
         if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
             return;
         }
-        relay_parts(&ports).bury(&hint, None).await;
+        relay_parts(&ports).bury(&hint, None, &|_| ()).await;
     }
 }
 

@@ -64,6 +64,7 @@ const PYTHON: &[Draft] = &[
 const TYPESCRIPT: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),
     draft!("Makefile", "typescript/Makefile"),
+    draft!("package-lock.json", "typescript/package-lock.json"),
     draft!("package.json", "typescript/package.json"),
     draft!("routes.json", "typescript/routes.json"),
     draft!("src/invoices.ts", "typescript/src/invoices.ts"),
