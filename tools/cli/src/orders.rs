@@ -520,7 +520,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
     match end {
         End::Complete => {}
         End::Limit if *yes => {
-            output::note(&format!("there may be more records: --limit was reached. To go on:\n  {again}"))
+            output::note(&format!("there may be more records: --limit was reached. To go on:\n  {again}"));
         }
         End::Limit => output::note("there may be more records: --limit was reached"),
         End::Stopped if *yes => {

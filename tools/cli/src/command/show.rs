@@ -26,6 +26,7 @@ use crate::target::{Target, store_unavailable};
 const CHILDREN_MAX: usize = 20;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
     /// Endpoint id.
     endpoint: String,
