@@ -33,7 +33,8 @@ impl World {
     fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
         let is_own = |event: &ChildEvent| record.key == event.key;
         let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
-        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, event.key.parts().1, domain));
+        let name = |event: &ChildEvent| str::from_utf8(&event.body).expect("one character").to_owned();
+        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &name(event), domain));
         Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
     }
 
