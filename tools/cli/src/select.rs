@@ -12,6 +12,7 @@ use hookonce_protocol::record::{
 };
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Table;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
@@ -201,7 +202,7 @@ impl Filter {
 
     /// The same with both ends of its time, if the journal is read: what is received later does not come in.
     pub(crate) fn fixed(mut self) -> Self {
-        let until = self.until.unwrap_or_else(now);
+        let until = self.until.unwrap_or_else(|| System.moment().now);
         if let Some(IndexQuery::Journal { .. }) = self.queries(1).first().and_then(|group| group.first()) {
             self.since = self.since.or(Some(EpochMs(until.0.saturating_sub(SINCE.0))));
             self.until = Some(until);

@@ -1,6 +1,7 @@
 //! What others wrote is shown and never obeyed: no command passes a control character on to the terminal. And secrets: in
 //! no command line, and in files that only their owner reads.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,6 +12,30 @@ use crate::support::{Workspace, json as parsed, text, wait_until};
 
 /// What a terminal would obey: a colour, a title, a control character of the second set, another direction.
 const EVIL: &str = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
+
+/// Commands that another test of this file runs, or that print nothing but what they were built with.
+const ELSEWHERE: [&str; 3] = ["hookonce-demo", "hookonce-dev", "hookonce-man"];
+
+/// The names of the manual pages of all commands that do something, apart from those of `ELSEWHERE`.
+fn commands_of(workspace: &Workspace) -> BTreeSet<String> {
+    if !workspace.path("man").exists() {
+        assert!(workspace.run(&["man", "man"]).status.success());
+    }
+    let pages = std::fs::read_dir(workspace.path("man")).unwrap().map(|page| page.unwrap().path());
+    let pages: BTreeSet<_> = pages.map(|page| page.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let is_group = |name: &str| pages.iter().any(|page| page.starts_with(&format!("{name}-")));
+    pages.iter().filter(|page| !is_group(page) && !ELSEWHERE.contains(&page.as_str())).cloned().collect()
+}
+
+/// The name of the manual page of the command that these words call. Words that call none stand for one that is called.
+fn page_of(workspace: &Workspace, words: &[&str]) -> String {
+    let known = commands_of(workspace);
+    let names = [
+        format!("hookonce-{}", words.iter().take(2).copied().collect::<Vec<_>>().join("-")),
+        format!("hookonce-{}", words[0]),
+    ];
+    names.into_iter().find(|name| known.contains(name)).unwrap_or_else(|| "hookonce-list".to_owned())
+}
 
 fn is_clean(output: &std::process::Output) -> bool {
     is_shown_only(&output.stdout) && is_shown_only(&output.stderr)
@@ -41,7 +66,9 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     wait_until("the second is dead", || !parsed(&dead()).as_array().unwrap().is_empty());
     let order = ["--by", "me", "--reason", EVIL];
     let with_order = |command: &[&'static str]| [command, &["--key", "stripe", key.as_str()], &order].concat();
-    for arguments in [
+    let document = json!({ EVIL: EVIL, "provider": EVIL, "kind": EVIL, "routes": [{ "name": EVIL }], "headers": EVIL });
+    let document = workspace.write("document.json", document.to_string().as_bytes());
+    let commands = [
         vec!["list"],
         vec!["list", "--json"],
         vec!["show", "stripe", &key],
@@ -72,10 +99,31 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
         vec!["providers", EVIL],
         vec!["send", "--provider", EVIL, "--file", &body],
         vec!["send", "--provider", "stripe", "--file", &body, "--header", EVIL],
-    ] {
-        let output = workspace.run(&arguments);
+        vec!["endpoint", "check", &document],
+        vec!["endpoint", "import", &document],
+        vec!["endpoint", "index"],
+        vec!["endpoint", "rotate", EVIL, "--finish"],
+        vec!["endpoint", "remove", EVIL],
+        vec!["destination", "list"],
+        vec!["destination", "check", &document],
+        vec!["destination", "test", EVIL],
+        vec!["destination", "rotate", EVIL],
+        vec!["destination", "remove", EVIL],
+        vec!["route", "check", &document],
+        vec!["route", "show"],
+        vec!["route", "deploy", &document],
+        vec!["verify", "--request", &document],
+        vec!["doctor"],
+        vec!["doubt", "--before", EVIL],
+        vec!["new", EVIL],
+        vec!["completions", EVIL],
+    ];
+    for arguments in &commands {
+        let output = workspace.run(arguments);
         assert!(is_clean(&output), "{arguments:?}: {:?}", text(&output));
     }
+    let named: BTreeSet<_> = commands.iter().map(|words| page_of(&workspace, words)).collect();
+    assert_eq!(named, commands_of(&workspace), "each command is called here, or named in `ELSEWHERE`");
     let printed = dev.stop();
     assert!(text(&printed).contains("a record died"), "{}", text(&printed));
     assert!(is_clean(&printed), "{:?}", text(&printed));
