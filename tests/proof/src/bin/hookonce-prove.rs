@@ -13,8 +13,21 @@ use hookonce_proof::parts;
 /// Days that are simulated in the long form.
 const DAYS_LONG: u64 = 200_000;
 
+const FLAGS: [&str; 6] = ["--long", "--only", "--bless", "--seed", "--seeds", "--mutant"];
+
+fn usage() -> ExitCode {
+    println!(
+        "usage: hookonce-prove model|mutants|simulate|simulated-mutants|grid|storm [--long] [--only <text>] [--bless] \
+         [--seed <n>|--seeds <from>..<to>] [--mutant <name>]"
+    );
+    ExitCode::from(2)
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word.starts_with('-') && !FLAGS.contains(&word.as_str())) {
+        return usage();
+    }
     let flag = |name: &str| words.iter().any(|word| word == name);
     let only = words.iter().skip_while(|word| *word != "--only").nth(1).cloned().unwrap_or_default();
     let mut say = |line: &str| println!("{line}");
@@ -37,12 +50,7 @@ fn main() -> ExitCode {
         Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
         Some("grid") => parts::fault_grid(true, &only, &mut say),
         Some("storm") => parts::storms(&mut say),
-        _ => {
-            println!(
-                "usage: hookonce-prove model|mutants|simulate|simulated-mutants|grid|storm [--long] [--only <text>] [--bless]"
-            );
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     println!("{}", result.figures);
     if ["scenarios", "mutants", "days"].iter().any(|count| result.figures.get(count).is_some_and(|count| *count == 0)) {
