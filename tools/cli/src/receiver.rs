@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hookonce_local::is_local;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::Value;
@@ -70,9 +71,10 @@ impl Receiver {
     /// The error of the operating system, if it gives no port.
     pub(crate) async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("http://{}", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        let url = format!("http://{address}");
         let ledger = Arc::default();
-        let server = tokio::spawn(serve(listener, Arc::clone(&ledger))).abort_handle();
+        let server = tokio::spawn(serve(listener, address.port(), Arc::clone(&ledger))).abort_handle();
         Ok(Self { url, ledger, server })
     }
 
@@ -109,19 +111,29 @@ impl Outside {
     }
 }
 
-async fn serve(listener: TcpListener, ledger: Arc<Mutex<Ledger>>) {
+async fn serve(listener: TcpListener, port: u16, ledger: Arc<Mutex<Ledger>>) {
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(connection(stream, Arc::clone(&ledger)));
+        tokio::spawn(connection(stream, port, Arc::clone(&ledger)));
     }
 }
 
-async fn connection(stream: TcpStream, ledger: Arc<Mutex<Ledger>>) {
-    let service = service_fn(move |request| answer(request, Arc::clone(&ledger)));
+async fn connection(stream: TcpStream, port: u16, ledger: Arc<Mutex<Ledger>>) {
+    let service = service_fn(move |request| answer(request, port, Arc::clone(&ledger)));
     // It fails when an answer is lost.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: Request<Incoming>, ledger: Arc<Mutex<Ledger>>) -> Result<Response<Empty<Bytes>>, Lost> {
+/// A web page that reaches the port counts as no call.
+async fn answer(
+    request: Request<Incoming>,
+    port: u16,
+    ledger: Arc<Mutex<Ledger>>,
+) -> Result<Response<Empty<Bytes>>, Lost> {
+    if !is_local(request.headers(), port) {
+        let mut refused = Response::new(Empty::new());
+        *refused.status_mut() = StatusCode::FORBIDDEN;
+        return Ok(refused);
+    }
     let key = request.headers().get(KEY_HEADER).and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
     let body = request.into_body().collect().await.map_err(|_| Lost)?.to_bytes();
     if locked(&ledger).take(key, &fact(&body)) { Err(Lost) } else { Ok(Response::new(Empty::new())) }
@@ -154,6 +166,26 @@ fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_web_page_does_no_work() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let receiver = Receiver::start().await.unwrap();
+        let address = receiver.url().strip_prefix("http://").unwrap();
+        for (headers, expected) in [
+            (format!("host: {address}"), "200"),
+            ("host: evil.example".to_owned(), "403"),
+            (format!("host: {address}\r\norigin: https://evil.example"), "403"),
+        ] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("POST / HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert_eq!(answer.split(' ').nth(1), Some(expected), "{headers}");
+        }
+        assert_eq!(receiver.outside(&[]).calls, 1);
+    }
 
     #[test]
     fn a_key_is_worked_once_and_another_key_of_its_fact_shows() {

@@ -47,3 +47,5 @@ pub mod process;
 pub mod schedule;
 pub mod tables;
 mod visitor;
+
+pub use visitor::is_local;

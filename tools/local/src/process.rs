@@ -244,7 +244,7 @@ impl RuntimeApi {
     fn router(self: Arc<Self>, port: u16) -> axum::Router {
         let no_page = move |request: Request, next: Next| async move {
             let headers = request.headers();
-            if visitor::names_this_machine(headers) && !visitor::is_foreign_page(headers, port) {
+            if visitor::is_local(headers, port) {
                 return next.run(request).await;
             }
             StatusCode::FORBIDDEN.into_response()

@@ -27,7 +27,7 @@ pub(crate) const REFUSED: &str = concat!(
 impl Guard {
     /// True when the request names this machine, comes from no web page and is signed with the access key id of this run.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
-        names_this_machine(headers) && !is_foreign_page(headers, self.port) && self.is_signer(headers)
+        is_local(headers, self.port) && self.is_signer(headers)
     }
 
     /// Compares only the access key id: its holder needs no secret.
@@ -44,6 +44,11 @@ pub(crate) fn random_access_key_id() -> String {
     format!("LOCAL{}", Uuid::new_v4().simple().to_string().to_uppercase())
 }
 
+/// True when the request names this machine and comes from no web page of another origin. The port is the server's.
+pub fn is_local(headers: &HeaderMap, port: u16) -> bool {
+    names_this_machine(headers) && !is_foreign_page(headers, port)
+}
+
 /// True when a web page of another origin sent the request.
 pub(crate) fn is_foreign_page(headers: &HeaderMap, port: u16) -> bool {
     let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|authority| is_own(authority, port));
@@ -51,7 +56,7 @@ pub(crate) fn is_foreign_page(headers: &HeaderMap, port: u16) -> bool {
 }
 
 /// True when the request names the server by an address of this machine. The port may be that of a proxy before it.
-pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
+fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let is_named = hosts.next().is_some_and(|host| host.to_str().is_ok_and(|host| own_port(host).is_some()));
     is_named && hosts.next().is_none()
