@@ -198,6 +198,10 @@ fn a_parameter_names_what_the_commands_need() {
             "delivery_retention_days": days(timing.delivery_retention),
             "effect_retention_days": days(timing.effect_retention),
             "tables": "Tables",
+            "functions": {
+                "webhook": "WebhookFunction", "worker": "WorkerFunction", "relay": "RelayFunction",
+                "dispatcher": "DispatcherFunction",
+            },
         })
     );
 }
