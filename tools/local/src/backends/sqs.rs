@@ -45,6 +45,9 @@ struct Groups(RustackSqsHandler);
 /// The attribute that names a message's group.
 const GROUP: &str = "MessageGroupId";
 
+/// How the name of a FIFO queue ends.
+const FIFO: &str = ".fifo";
+
 /// The longest name of a group, in bytes.
 const GROUP_BYTES_MAX: usize = 128;
 
@@ -65,7 +68,7 @@ impl SqsHandler for Groups {
 /// The body of a send, without the groups of its messages. A FIFO queue needs them, and rustack takes them there.
 fn without_groups(body: Bytes) -> Result<Bytes, SqsError> {
     let Ok(mut send) = serde_json::from_slice::<Value>(&body) else { return Ok(body) };
-    if send.get("QueueUrl").and_then(Value::as_str).is_some_and(|url| url.ends_with(".fifo")) {
+    if send.get("QueueUrl").and_then(Value::as_str).is_some_and(|url| url.ends_with(FIFO)) {
         return Ok(body);
     }
     let mut groups = Vec::from_iter(send.as_object_mut().and_then(|message| message.remove(GROUP)));
