@@ -85,7 +85,8 @@ def test_an_older_version_never_overwrites_a_newer_one(case: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("case", load("versions.json")["given"], ids=str)
 def test_a_write_that_gives_its_version_another_value_is_refused(case: dict[str, Any]) -> None:
-    value, version = decode(case["value"]), decode(case["version"])
+    value: Any = decode(case["value"])
+    version: Any = decode(case["version"])
     for write in (Plan().put(ORDER, {"version": value}), Plan().update(ORDER, set={"version": value})):
         with pytest.raises(ValueError, match="another version") if case["refused"] else nullcontext():
             write.newer_than(shown(None), "version", version, tie="skip")

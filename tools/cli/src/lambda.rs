@@ -60,8 +60,9 @@ impl Functions {
 async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code, Failure> {
     let found = configuration(config, name).await?;
     let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
-    let changed_at = fields["LastModified"].as_str().and_then(moment);
-    Ok(Code { role, changed_at, sha256: fields["CodeSha256"].as_str().unwrap_or_default().to_owned() })
+    let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
+    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256 })
 }
 
 /// Whether an event source of a function is on, or about to be.
@@ -69,8 +70,9 @@ async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
     let action = "lambda:ListEventSourceMappings";
     let found = get(config, action, &format!("event-source-mappings/?FunctionName={name}")).await?;
     let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
-    let is_off = |state: &Value| matches!(state.as_str(), Some("Disabled" | "Disabling" | "Deleting"));
-    Ok(list(&found, "EventSourceMappings").any(|mapping| !is_off(&mapping["State"])))
+    let state = |mapping: &Value| mapping.get("State").and_then(Value::as_str).map(str::to_owned);
+    let is_off = |mapping: &Value| matches!(state(mapping).as_deref(), Some("Disabled" | "Disabling" | "Deleting"));
+    Ok(list(&found, "EventSourceMappings").any(|mapping| !is_off(mapping)))
 }
 
 /// Whether there is a function of this name or ARN, with its version or alias.

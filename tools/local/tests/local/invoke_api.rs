@@ -19,7 +19,7 @@ impl InvokeBytes for Echo {
             Some("fail") => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "it broke".to_owned() }),
             Some("hang") => std::future::pending().await,
             Some("not start") => Err(InvokeError::NotStarted {
-                binary: "pyhton".to_owned(),
+                binary: "no-program".to_owned(),
                 source: std::io::Error::from(std::io::ErrorKind::NotFound),
             }),
             _ => Ok(event),
