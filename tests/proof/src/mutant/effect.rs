@@ -184,6 +184,8 @@ fn endings() -> Vec<Mutant> {
             rewrite!(Dispatcher, DIE, unconditional);
         "death-of-call-any-status", "D2, D3, D6: a death requires PENDING", &["keyed: answers", "an effect, operators"],
             rewrite!(Dispatcher, DIE, any_status);
+        "stale-instead-of-unknown", "D2: what is too old and was called is unknown", &["keyed: at the end of the window"],
+            rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Stale));
         "wait-unconditional", "D6: a wait names the state that it starts from", &["keyed: answers", "an effect, operators"],
             rewrite!(Dispatcher, WAIT, unconditional);
         "ending-any-pass", "D6: an ending requires its own pass", &["keyed: answers"],
@@ -261,8 +263,5 @@ fn second_nets() -> Vec<Mutant> {
         "accepted-duplicate-keeps-guards", "1.9: an accepted duplicate removes what guards an effect", &["an effect, operators"],
             "cost: what a person lets go again dies once more, without a call",
             rewrite!(Operator, &[Purpose::Retry], |write| without_change(write, &[attribute::FIRST_CALL_AT, attribute::CALLEE, attribute::PASS, attribute::PASS_AT]));
-        "stale-instead-of-unknown", "D2: what is too old and was called is unknown", &["keyed: at the end of the window"],
-            "cost: a person reads a worse reason; a retry of either needs an accepted duplicate",
-            rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Stale));
     }
 }
