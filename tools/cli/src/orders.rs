@@ -158,9 +158,9 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let filter = if arguments.key.is_empty() { Some(arguments.filter(kind.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
     // A scan reads records of every age.
-    let is_scan = kind.scan.is_some() && filter.as_ref().is_some_and(|filter| filter.since.is_none());
-    let since = filter.as_ref().filter(|_| !is_scan).and_then(Filter::default_since);
-    let filter = filter.map(|filter| if is_scan { filter } else { filter.fixed() });
+    let scan_agreed = kind.scan.filter(|_| filter.as_ref().is_some_and(|filter| filter.since.is_none()));
+    let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
+    let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
     let times = filter.as_ref().map_or([None; 2], |filter| [filter.since, filter.until]);
     let stack = arguments.target.open_with_domain().await?;
     let mut run = Run {
@@ -173,7 +173,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
         seen: BTreeSet::new(),
-        since,
+        since: times[0].filter(|_| is_default),
         again: again(std::env::args_os().skip(1), times),
     };
     let Some(filter) = filter else {
@@ -181,7 +181,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
     };
     let watched = arguments.yes && !arguments.json && output::is_watched();
-    if let (Some(agreed), true) = (kind.scan, is_scan) {
+    if let Some(agreed) = scan_agreed {
         let items = agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.yes).await?;
         if watched {
             run.bar = output::bar(kind.operation.as_str(), items);

@@ -170,7 +170,7 @@ impl Filter {
     /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an
     /// order by time can be told, because its partitions are in no order.
     pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
-        let until = self.until.unwrap_or_else(now);
+        let [since, until] = self.span();
         let due = |partitions: &[fn(u16) -> String]| {
             let query = |shard| partitions.iter().map(move |partition| IndexQuery::Due { partition: partition(shard) });
             vec![(0..shards).flat_map(query).collect()]
@@ -181,7 +181,7 @@ impl Filter {
             (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
             (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, effect_shard]),
             (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
-                let mut groups = journal(self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until, shards);
+                let mut groups = journal(since, until, shards);
                 if self.state.is_none() && self.is_about_effects() {
                     let pending_and_dead = due(&[effect_shard, dead_shard]).into_iter().flatten();
                     groups.iter_mut().take(1).for_each(|latest| latest.extend(pending_and_dead.clone()));
@@ -191,21 +191,27 @@ impl Filter {
         }
     }
 
-    /// Since when the journal is read although nobody named a time. `None` if --since was given, or if an index is read
-    /// that lists records of every age.
+    /// The times between which the journal is read.
+    fn span(&self) -> [EpochMs; 2] {
+        let until = self.until.unwrap_or_else(now);
+        [self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until]
+    }
+
+    /// Whether it reads the journal. The other indexes list records of every age.
+    fn reads_journal(&self) -> bool {
+        !matches!(self.state, Some(State::Status(Status::Dead | Status::Pending)))
+    }
+
+    /// Since when the journal is read although nobody named a time.
     pub(crate) fn default_since(&self) -> Option<EpochMs> {
-        match (self.since, self.queries(1).first()?.first()?) {
-            (None, IndexQuery::Journal { from, .. }) => Some(*from),
-            (None | Some(_), IndexQuery::Journal { .. } | IndexQuery::Due { .. }) => None,
-        }
+        (self.since.is_none() && self.reads_journal()).then(|| self.span()[0])
     }
 
     /// The same with both ends of its time, if the journal is read: what is received later does not come in.
     pub(crate) fn fixed(mut self) -> Self {
-        let until = self.until.unwrap_or_else(|| System.moment().now);
-        if let Some(IndexQuery::Journal { .. }) = self.queries(1).first().and_then(|group| group.first()) {
-            self.since = self.since.or(Some(EpochMs(until.0.saturating_sub(SINCE.0))));
-            self.until = Some(until);
+        if self.reads_journal() {
+            self.until = self.until.or_else(|| Some(System.moment().now));
+            [self.since, self.until] = self.span().map(Some);
         }
         self
     }
@@ -471,6 +477,8 @@ mod tests {
         let named = filter("--state APPLIED --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z");
         assert_eq!((named.since, named.until), (named.clone().fixed().since, named.fixed().until));
         assert!(filter("--since 2026-01-01T00:00:00Z").fixed().until.is_some());
+        let evening = filter("--until 2026-01-02T18:45:00Z");
+        assert_eq!(evening.default_since(), filter("--since 2026-01-01T18:45:00Z").since, "not this hour alone");
         let dead = filter("--state DEAD").fixed();
         assert_eq!((dead.since, dead.until), (None, None), "records of every age");
     }
