@@ -158,15 +158,14 @@ impl Story {
         Some((key, writes.chain(checks).collect()))
     }
 
-    /// Reads the domain key and the items of the plan, each once.
+    /// Reads the domain key and the items of the plan.
     async fn read_items(&self, store: &DynamoStore) -> Result<Vec<(ItemRef, Option<Item>)>, Failure> {
         let Some((key, writes)) = self.effect() else {
             output::note("no plan of today names items");
             return Ok(Vec::new());
         };
         let domain_key = ItemRef { table: None, key: Key::from(key.as_str()) };
-        let mut items: Vec<_> = std::iter::once(domain_key).chain(writes.into_iter().map(|(_, item)| item)).collect();
-        items.dedup();
+        let items: Vec<_> = std::iter::once(domain_key).chain(writes.into_iter().map(|(_, item)| item)).collect();
         let found = store.read_items(&items).await.map_err(|_| store_unavailable())?;
         Ok(items.into_iter().map(|item| (item.clone(), found.item(item).cloned())).collect())
     }
