@@ -151,12 +151,13 @@ fn dev_prints_a_death_by_dead_letters() {
     trigger("first");
     let tables = Tables::of_workspace(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
+    // Its handler is away, so nothing but dead letters ends it.
+    wait_until("the worker has tried", || tables.items(&tables.inbox)[0].contains_key("last_error"));
     let rounds = || tables.items(&tables.inbox)[0].get("dead_letters").map_or("0", |it| it.as_n().unwrap()).to_owned();
     for round in ["1", "2", "3"] {
         tables.bury(&hint.encode());
         wait_until("it is counted", || rounds() == round);
     }
-    // Its handler is away, so nothing else ends it, and the second event only waits.
     trigger("second");
     let mut lines = outcomes.0.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let line =
