@@ -393,9 +393,8 @@ async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event(
     assert_eq!(tables.records.values().filter(|record| record.status == Status::Dead).count(), 0);
 }
 
-/// Two texts under one event id: the first one counts, and the second is kept if the endpoint says so.
-#[tokio::test]
-async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() {
+/// An endpoint that quarantines other bodies, after an event; a batch with another text under its id is on its way.
+pub(crate) async fn another_text() -> Harness {
     let harness = Harness::new().await;
     harness.endpoints.change("meta_whatsapp", "on_body_mismatch", "quarantine".into());
     harness.deliver(&whatsapp(&["a"])).await;
@@ -403,6 +402,13 @@ async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() 
     let mut other = whatsapp_message("a");
     other["text"]["body"] = json!("quite another text");
     harness.deliver(&whatsapp_of(vec![other, whatsapp_message("b")])).await;
+    harness
+}
+
+/// Two texts under one event id: the first one counts, and the second is kept if the endpoint says so.
+#[tokio::test]
+async fn another_text_under_an_event_id_is_quarantined_out_of_an_envelope_too() {
+    let harness = another_text().await;
     harness.settle().await;
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2).dead(1));

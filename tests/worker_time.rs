@@ -13,9 +13,10 @@ use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
 use serde_json::Value;
 
+use crate::batches::another_text;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
-use crate::support::samples::{whatsapp, whatsapp_message, whatsapp_of};
+use crate::support::samples::whatsapp;
 use crate::support::{Gate, Harness, Operation, Script, Verdict};
 
 #[tokio::test]
@@ -39,13 +40,7 @@ async fn a_death_is_told_while_a_sibling_hangs() {
 /// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell nobody.
 #[tokio::test]
 async fn a_quarantined_event_of_a_batch_is_told_under_its_own_key_while_the_hints_of_its_siblings_hang() {
-    let harness = Harness::new().await;
-    harness.endpoints.change("meta_whatsapp", "on_body_mismatch", "quarantine".into());
-    harness.deliver(&whatsapp(&["a"])).await;
-    harness.settle().await;
-    let mut other = whatsapp_message("a");
-    other["text"]["body"] = "quite another text".into();
-    harness.deliver(&whatsapp_of(vec![other, whatsapp_message("b")])).await;
+    let harness = another_text().await;
     a_held_worker_tells(&harness, Operation::SendEach, "wamid.a").await;
 }
 

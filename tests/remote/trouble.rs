@@ -16,7 +16,8 @@ use super::{count_at_once, count_in_two_rounds, fact, harness, key};
 use crate::support::counting::{count, counted, counted_fact};
 use crate::support::logs::Logs;
 use crate::support::remote::Reaction;
-use crate::support::{Script, Verdict};
+use crate::support::tables::Tables;
+use crate::support::{Harness, Script, Verdict};
 
 #[tokio::test]
 async fn racing_duplicates_of_one_event_have_one_effect() {
@@ -111,6 +112,19 @@ async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
     assert_eq!(tables.record("#msg_a").handler_away_since, None);
 }
 
+/// Delivers an event that waits uncounted for a day. Then its attempts count until it is DEAD, all with this code.
+async fn given_up_after_a_day(harness: &Harness, code: &str) -> Tables {
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    harness.clock.advance(Millis(Millis::hours(24).0 + 1));
+    harness.settle().await;
+    let tables = harness.tables().await;
+    let dead = tables.record("#msg_1");
+    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::AttemptsExhausted)));
+    assert_eq!((dead.attempts, dead.last_error.as_deref()), (harness.timing.attempts_max, Some(code)));
+    tables
+}
+
 #[tokio::test]
 async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_replayed() {
     let away = Arc::new(AtomicBool::new(true));
@@ -119,14 +133,8 @@ async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_
         if is_away.load(Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_at_once(request)) }
     })
     .await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.work_under(&Script::none()).await;
-    harness.clock.advance(Millis(Millis::hours(24).0 + 1));
-    harness.settle().await;
-    let tables = harness.tables().await;
+    let tables = given_up_after_a_day(&harness, "HANDLER_UNAVAILABLE").await;
     let dead = tables.record("#msg_1");
-    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::AttemptsExhausted)));
-    assert_eq!((dead.attempts, dead.last_error.as_deref()), (harness.timing.attempts_max, Some("HANDLER_UNAVAILABLE")));
     away.store(false, Ordering::SeqCst);
     let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operate(&retry).await, Written::Applied);
@@ -278,12 +286,5 @@ async fn contention_uses_up_the_calls_of_a_receive_and_counts_no_attempt() {
 #[tokio::test]
 async fn a_condition_that_never_holds_is_counted_after_a_day() {
     let (harness, _) = harness(|request| Reaction::Answers(count_overtaken(request))).await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.work_under(&Script::none()).await;
-    harness.clock.advance(Millis(Millis::hours(24).0 + 1));
-    harness.settle().await;
-    let tables = harness.tables().await;
-    let dead = tables.record("#msg_1");
-    assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::AttemptsExhausted)));
-    assert_eq!((dead.attempts, dead.last_error.as_deref()), (harness.timing.attempts_max, Some("CONDITION_FAILED")));
+    given_up_after_a_day(&harness, "CONDITION_FAILED").await;
 }
