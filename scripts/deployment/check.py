@@ -8,6 +8,7 @@ import ast
 import graphlib
 import json
 import os
+import pathlib
 import re
 import sys
 
@@ -15,6 +16,8 @@ from samtranslator.yaml_helper import yaml_parse
 
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from references import references  # noqa: E402
 from mock import ACCOUNT, ANSWERS, REGION, STACK, client, deployed  # noqa: E402
 
 DAY = 86_400
@@ -275,32 +278,13 @@ def logs(stack):
         yield group["logGroupName"], "retention in days", group.get("retentionInDays"), 30
 
 
-def references(value):
-    """The names that a value refers to, in any form."""
-    if isinstance(value, list):
-        return set().union(*map(references, value))
-    if not isinstance(value, dict):
-        return set()
-    named = set()
-    for key, inner in value.items():
-        if key == "Ref":
-            named.add(inner)
-        elif key == "Fn::GetAtt":
-            named.add((inner if isinstance(inner, str) else inner[0]).split(".")[0])
-        elif key == "Fn::Sub":
-            named |= set(re.findall(r"\$\{([^}!.]+)", inner if isinstance(inner, str) else inner[0])) | references(inner)
-        else:
-            named |= references(inner)
-    return named
-
-
 def order(stack):
     """CloudFormation refuses a template whose resources wait for each other. The mock makes them all the same."""
     resources = stack.template["Resources"]
     waits = {}
     for name, resource in resources.items():
         after = resource.get("DependsOn", [])
-        waits[name] = (references(resource.get("Properties")) | set([after] if isinstance(after, str) else after)) & set(resources)
+        waits[name] = (references(resource.get("Properties"), ("Ref", "Fn::GetAtt", "Fn::Sub")) | set([after] if isinstance(after, str) else after)) & set(resources)
     circle = []
     try:
         graphlib.TopologicalSorter(waits).prepare()

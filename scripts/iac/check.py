@@ -13,6 +13,9 @@ import sys
 
 import hcl2
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from references import references  # noqa: E402
+
 # Whatever CDK adds to a template of ours.
 CDKS_OWN = {"BootstrapVersion", "CheckBootstrapVersion"}
 # `sam package` has put a place in S3 where they stood.
@@ -20,20 +23,6 @@ READ_BY_THE_BUILD = {"WorkerCode"}
 SECTIONS = ("Parameters", "Rules", "Mappings", "Conditions", "Resources", "Outputs")
 # CloudFormation reads no more from the body of a request.
 REQUEST_BYTES_MAX = 51_200
-
-
-def references(value, kinds=("Ref", "Fn::GetAtt")):
-    """The names that a part of a template refers to."""
-    if isinstance(value, list):
-        return {name for item in value for name in references(item, kinds)}
-    if not isinstance(value, dict):
-        return set()
-    names = {name for item in value.values() for name in references(item, kinds)}
-    for kind in kinds:
-        if kind in value:
-            target = value[kind]
-            names.add(target if isinstance(target, str) else target[0])
-    return names
 
 
 def sorted_dependencies(template):
