@@ -30,7 +30,7 @@ pub enum KeyringError {
     #[error("an endpoint may hold at most {SECRETS_MAX} secrets")]
     TooMany,
     /// A secret that the provider's schemes cannot use.
-    #[error("secret {index} (0 is the newest) does not have the provider's form")]
+    #[error("secret {index} (0 is the newest) does not have the form of a scheme that the endpoint takes")]
     Unusable {
         /// The index of the secret; 0 is the newest.
         index: usize,

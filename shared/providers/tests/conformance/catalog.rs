@@ -137,7 +137,6 @@ fn the_key_is_known_to_be_signed_or_not() {
             "contentful",
             "dropbox",
             "github",
-            "gitlab",
             "jira",
             "linear",
             "mailgun",

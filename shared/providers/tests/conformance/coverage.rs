@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use crate::support::{Vector, Verdict, all, judge, provider, valid};
 
-/// Their valid deliveries sign more than their pages rely on: `GitLab` has an older scheme that signs nothing, and
-/// Contentful's sender chooses which headers it signs.
-const SIGNS_MORE: [&str; 2] = ["contentful", "gitlab"];
+/// Its valid delivery signs more than its page relies on: Contentful's sender chooses which headers it signs.
+const SIGNS_MORE: [&str; 1] = ["contentful"];
 
 fn exact() -> impl Iterator<Item = &'static Provider> {
     Catalog::built_in().iter().filter(|provider| !SIGNS_MORE.contains(&provider.id()))
