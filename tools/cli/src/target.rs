@@ -231,6 +231,8 @@ pub(crate) struct QueueUrls {
 #[cfg(feature = "aws")]
 #[derive(Debug)]
 pub(crate) struct Surroundings {
+    /// How to ask it more.
+    pub(crate) config: aws_config::SdkConfig,
     /// The stack's name.
     pub(crate) stack: String,
     /// Whom AWS takes the caller for.
@@ -394,7 +396,7 @@ impl Target {
         };
         let (caller, (version, functions), watch) =
             futures::join!(caller(&config), outputs, Watch::of(&config, stack, now));
-        Ok(Some(Surroundings { stack: stack.clone(), caller, version, watch, functions }))
+        Ok(Some(Surroundings { config, stack: stack.clone(), caller, version, watch, functions }))
     }
 
     /// Whom AWS takes the caller for. `None` on a local stack, where nobody signs in.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cloudwatch::{Answer, call};
 use crate::failure::Failure;
 
-/// How far back a run of the relay is looked for.
+/// How far back the latest point of a metric is looked for.
 const LOOK_BACK: Millis = Millis::hours(3);
 
 /// The most alarms of one stack. The template has far fewer, and one answer holds them all.
@@ -90,18 +90,48 @@ impl Watch {
     /// [`Failure::Unavailable`] when it refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
         let alarms = Alarms::read(&ask_alarms(config, stack).await?.outcome?, stack);
-        let runs = json!({
-            "Namespace": format!("hookonce/{stack}"),
-            "MetricName": "relay_due",
-            "Dimensions": [{ "Name": "function", "Value": "relay" }],
-            "Statistics": ["SampleCount"],
+        let namespace = format!("hookonce/{stack}");
+        let runs = Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
+        let relay_ran_at = runs.latest(config, now).await?.map(|(at, _)| at);
+        Ok(Self { alarms, relay_ran_at })
+    }
+}
+
+/// How old the oldest message of a queue was when SQS last told CloudWatch. `None` if it did not for hours.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when CloudWatch refuses or does not answer.
+pub(crate) async fn oldest_message(config: &SdkConfig, queue: &str, now: EpochMs) -> Result<Option<Millis>, Failure> {
+    let name = "ApproximateAgeOfOldestMessage";
+    let ages = Metric { namespace: "AWS/SQS", name, of: ("QueueName", queue), statistic: "Maximum" };
+    let latest = ages.latest(config, now).await?;
+    #[expect(clippy::cast_possible_truncation, reason = "ages are far below the limit")]
+    Ok(latest.map(|(_, seconds)| Millis((seconds * 1_000.0) as i64)))
+}
+
+/// A metric with one dimension that has a point each minute.
+struct Metric<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    of: (&'a str, &'a str),
+    statistic: &'a str,
+}
+
+impl Metric<'_> {
+    /// Its latest point, if it has one.
+    async fn latest(&self, config: &SdkConfig, now: EpochMs) -> Result<Option<(EpochMs, f64)>, Failure> {
+        let input = json!({
+            "Namespace": self.namespace,
+            "MetricName": self.name,
+            "Dimensions": [{ "Name": self.of.0, "Value": self.of.1 }],
+            "Statistics": [self.statistic],
             "Period": 60,
             "StartTime": (now.0 - LOOK_BACK.0) / 1_000,
             "EndTime": now.0 / 1_000,
         });
-        let runs = call(config, "GetMetricStatistics", &runs).await?.outcome?;
-        let relay_ran_at = list(&runs, "Datapoints").filter_map(|point| moment(&point["Timestamp"])).max();
-        Ok(Self { alarms, relay_ran_at })
+        let answer = call(config, "GetMetricStatistics", &input).await?.outcome?;
+        let point = |point: &Value| Some((moment(&point["Timestamp"])?, point[self.statistic].as_f64()?));
+        Ok(list(&answer, "Datapoints").filter_map(point).max_by_key(|(at, _)| *at))
     }
 }
 

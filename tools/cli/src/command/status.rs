@@ -23,7 +23,7 @@ use crate::select::READS_AT_ONCE;
 use crate::target::Surroundings;
 use crate::target::{OpenStack, Target, store_unavailable};
 #[cfg(feature = "aws")]
-use crate::watch::{Alarm, Watch, no_alarms};
+use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 
 /// The release of this command.
 #[cfg(feature = "aws")]
@@ -52,11 +52,14 @@ pub(crate) struct Arguments {
 }
 
 /// How many messages a queue has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Depth {
+    name: String,
     visible: u64,
     in_flight: u64,
     delayed: u64,
+    /// How old its oldest message is. `None` on a local stack, which does not tell.
+    oldest: Option<Millis>,
 }
 
 /// The records of a state that are due or dead.
@@ -94,8 +97,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
-    let (Records { pending, effects, dead, dead_effects }, Depths { queue, effects_queue, dead_letters }) =
-        futures::join!(records(target, now), depths(target));
+    let (Records { pending, effects, dead, dead_effects }, depths) = futures::join!(records(target, now), depths(target));
+    #[cfg(feature = "aws")]
+    let depths = match &aws {
+        Some(aws) => depths.with_ages(aws, now).await,
+        None => depths,
+    };
+    let Depths { queue, effects_queue, dead_letters } = depths;
     // Nothing at all is known: no stack runs or is named so.
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
         return Err(failure.clone());
@@ -213,6 +221,20 @@ struct Depths {
     dead_letters: Result<Option<Depth>, Failure>,
 }
 
+#[cfg(feature = "aws")]
+impl Depths {
+    /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either, and that is
+    /// told.
+    async fn with_ages(mut self, aws: &Surroundings, now: EpochMs) -> Self {
+        let depths = [&mut self.queue, &mut self.effects_queue, &mut self.dead_letters];
+        let ask = async |depth: &mut Depth| {
+            depth.oldest = oldest_message(&aws.config, &depth.name, now).await.unwrap_or_default();
+        };
+        futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(ask)).await;
+        self
+    }
+}
+
 /// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
 async fn depths(target: &Target) -> Depths {
     if target.is_copy() && target.queue_url.is_none() {
@@ -256,9 +278,11 @@ async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failu
     let text = |name: &QueueAttributeName| answer.attributes().and_then(|attributes| attributes.get(name));
     let number = |name| text(&name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let depth = Depth {
+        name: url.rsplit('/').next().unwrap_or_default().to_owned(),
         visible: number(QueueAttributeName::ApproximateNumberOfMessages),
         in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
         delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
+        oldest: None,
     };
     let policy = text(&QueueAttributeName::RedrivePolicy);
     let policy: serde_json::Value = policy.and_then(|policy| serde_json::from_str(policy).ok()).unwrap_or_default();
@@ -364,8 +388,12 @@ impl Glance {
     }
 
     fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
-        let depth =
-            |depth: &Depth| json!({ "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed });
+        let depth = |depth: &Depth| {
+            json!({
+                "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed,
+                "oldest_age_ms": depth.oldest.map(|age| age.0),
+            })
+        };
         let age = |due: &Due| due.oldest.map(|at| now.0 - at.0);
         let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
         #[cfg(feature = "aws")]
@@ -392,7 +420,9 @@ impl Glance {
 
     fn print(&self, now: EpochMs, needs: &[Need]) {
         let depth = |depth: &Depth| {
-            format!("{} visible, {} in flight, {} delayed", depth.visible, depth.in_flight, depth.delayed)
+            let age = |age: Millis| format!(", the oldest is {} old", output::between(EpochMs(now.0 - age.0), now));
+            let age = depth.oldest.map_or_else(String::new, age);
+            format!("{} visible, {} in flight, {} delayed{age}", depth.visible, depth.in_flight, depth.delayed)
         };
         let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
         let effects = self.effects.as_ref().ok();

@@ -91,6 +91,8 @@ pub(crate) struct Account {
     pub(crate) worker_is_off: bool,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
+    /// The age of the oldest message of a queue, in seconds, by the queue's name.
+    pub(crate) oldest_messages: BTreeMap<String, u64>,
     /// How many seconds the service's clock is ahead.
     pub(crate) ahead_seconds: u64,
 }
@@ -203,13 +205,22 @@ impl Account {
                 object!({ "MetricAlarms": found.map(alarm).collect::<Vec<_>>() })
             }
             "GetMetricStatistics" => {
-                assert_eq!(
-                    (&body["Namespace"], &body["MetricName"]),
-                    (&object!("hookonce/inbox"), &object!("relay_due"))
-                );
-                assert_eq!(body["Dimensions"], object!([{ "Name": "function", "Value": "relay" }]));
-                let points = self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }));
-                object!({ "Datapoints": points.into_iter().collect::<Vec<_>>() })
+                let of = &body["Dimensions"][0];
+                let points: Vec<Value> = match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
+                    ("hookonce/inbox", "relay_due") => {
+                        assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
+                        self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 })).into_iter().collect()
+                    }
+                    ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
+                        assert_eq!(of["Name"], "QueueName");
+                        let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
+                        let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
+                        // In no order, as CloudWatch has them.
+                        age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
+                    }
+                    other => panic!("{other:?} is not played"),
+                };
+                object!({ "Datapoints": points })
             }
             other => panic!("{other} is not played"),
         }

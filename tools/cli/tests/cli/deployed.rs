@@ -166,12 +166,16 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     ];
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
+    aws.account().oldest_messages.insert("hookonce-hints".to_owned(), 754);
     let alarmed = status(&["--json"]);
     assert_eq!(alarmed.status.code(), Some(1), "{}", text(&alarmed));
     let told = json(&alarmed);
     assert_eq!(told["needs"], object!(["alarm:RelayCannotSend", "alarm:BodiesDiffer", "relay_away"]));
     assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayCannotSend", "severity": "page" }));
+    let ages = ["queue", "effects_queue"].map(|queue| told[queue]["oldest_age_ms"].clone());
+    assert_eq!(ages, [object!(754_000), object!(null)]);
     let printed = text(&status(&[]));
+    assert!(printed.contains("0 delayed, the oldest is 12m 34s old"), "{printed}");
     assert!(printed.contains("page RelayCannotSend, raised for 10m"), "{printed}");
     assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
 
