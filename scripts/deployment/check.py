@@ -51,6 +51,9 @@ def queues(stack):
     for logical in ("HintQueue", "EffectsQueue"):
         yield logical, "redrive", json.loads(found[logical].get("RedrivePolicy", "null")), redrive
     yield "DeadLetterQueue", "redrive", found["DeadLetterQueue"].get("RedrivePolicy"), None
+    sources = {"redrivePermission": "byQueue", "sourceQueueArns": [found[name]["QueueArn"] for name in ("HintQueue", "EffectsQueue")]}
+    # The mock's queues do not keep it, so this reads the translation.
+    yield "DeadLetterQueue", "sources", stack.properties("DeadLetterQueue").get("RedriveAllowPolicy"), sources
     roles = {name: role_arn(stack, name) for name in stack.resources("AWS::IAM::Role")}
     of = lambda *names: [roles[f"{name}Role"] for name in names]
     users = {"HintQueue": of("Webhook", "Worker", "Relay"), "DeadLetterQueue": of("Relay"),

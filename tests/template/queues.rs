@@ -25,7 +25,21 @@ const MOVES: [&str; 4] = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMe
 fn findings(template: &Template) -> Vec<String> {
     let queues: BTreeSet<_> = template.resources("AWS::SQS::Queue").into_iter().collect();
     assert_eq!(queues, USERS.iter().map(|(queue, _)| *queue).collect());
-    USERS.iter().flat_map(|(queue, users)| of_queue(template, queue, users)).collect()
+    let findings = USERS.iter().flat_map(|(queue, users)| of_queue(template, queue, users));
+    findings.chain(takes_from_others(template)).collect()
+}
+
+/// A queue may name any other one as its dead-letter queue, and then SQS itself moves messages there.
+fn takes_from_others(template: &Template) -> Option<String> {
+    let feeds = |queue: &&str| template.property(queue, &["RedrivePolicy", "deadLetterTargetArn"]) == "DeadLetterQueue.Arn";
+    let arn = |queue: &str| {
+        let name = template.property(queue, &["QueueName"]);
+        format!("arn:AWS::Partition:sqs:AWS::Region:AWS::AccountId:{}", name.as_str().unwrap_or_default())
+    };
+    let sources: Vec<_> = USERS.iter().map(|(queue, _)| *queue).filter(feeds).map(arn).collect();
+    let allowed = template.property("DeadLetterQueue", &["RedriveAllowPolicy"]);
+    let wanted = json!({ "redrivePermission": "byQueue", "sourceQueueArns": sources });
+    (allowed != wanted).then(|| "DeadLetterQueue takes messages from queues of others".to_owned())
 }
 
 fn of_queue(template: &Template, queue: &str, users: &[&str]) -> Vec<String> {
@@ -91,6 +105,8 @@ fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
     only(&findings(&changed("                  - !GetAtt WorkerRole.Arn\n", "")), "lets others");
     only(&findings(&changed("              \"Null\": { \"aws:PrincipalArn\": \"false\" }\n", "")), "what SQS does");
     only(&findings(&changed("\"aws:SecureTransport\": \"false\"", "\"aws:SecureTransport\": \"true\"")), "TLS");
+    only(&findings(&changed("redrivePermission: byQueue", "redrivePermission: allowAll")), "queues of others");
+    only(&findings(&changed("QueueName: !Sub ${AWS::StackName}-hints", "QueueName: hints")), "queues of others");
 }
 
 /// Since 2025 a message may have 1 MiB, but a queue that does not say so may keep the old limit.
