@@ -31,7 +31,8 @@ fn findings(template: &Template) -> Vec<String> {
 
 /// A queue may name any other one as its dead-letter queue, and then SQS itself moves messages there.
 fn takes_from_others(template: &Template) -> Option<String> {
-    let feeds = |queue: &&str| template.property(queue, &["RedrivePolicy", "deadLetterTargetArn"]) == "DeadLetterQueue.Arn";
+    let feeds =
+        |queue: &&str| template.property(queue, &["RedrivePolicy", "deadLetterTargetArn"]) == "DeadLetterQueue.Arn";
     let arn = |queue: &str| {
         let name = template.property(queue, &["QueueName"]);
         format!("arn:AWS::Partition:sqs:AWS::Region:AWS::AccountId:{}", name.as_str().unwrap_or_default())

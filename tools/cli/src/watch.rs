@@ -91,7 +91,8 @@ impl Watch {
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
         let alarms = Alarms::read(&ask_alarms(config, stack).await?.outcome?, stack);
         let namespace = format!("hookonce/{stack}");
-        let runs = Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
+        let runs =
+            Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
         let relay_ran_at = runs.latest(config, now).await?.map(|(at, _)| at);
         Ok(Self { alarms, relay_ran_at })
     }

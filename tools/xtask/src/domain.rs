@@ -1,28 +1,34 @@
-//! The domain table on DynamoDB Local, read past the product.
+//! The domain table of a stack on this machine, read past the product.
 
 use std::path::Path;
+use std::process::Command as Program;
 
 use serde_json::{Value, json};
 
-use crate::backends::{DYNAMODB_PORT, Running};
 use crate::process::{Outcome, json, output, read};
 
-/// DynamoDB Local reads the region and verifies nothing.
-const SIGNED: &str = "authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, \
-                      SignedHeaders=host, Signature=00";
-
-/// Every item of the domain table of the stack in this folder.
-pub(crate) fn items(servers: &Running, folder: &Path) -> Outcome<Vec<Value>> {
+/// Every item of the domain table of the stack in this folder. `curl` runs where the table can be reached.
+pub(crate) fn items(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Value>> {
     let variables = read(&folder.join("functions.env"))?;
-    let table = variables.lines().find_map(|line| line.strip_prefix("HOOKONCE_DOMAIN_TABLE="));
-    let table = table.ok_or("no domain table is named")?;
+    let variable = |name: &str| {
+        let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        values.next().ok_or_else(|| format!("no {name} is named"))
+    };
+    let table = variable("HOOKONCE_DOMAIN_TABLE")?;
+    let url = variable("AWS_ENDPOINT_URL_DYNAMODB")?;
+    // DynamoDB Local reads the region, the embedded table the key, and neither verifies a signature.
+    let signed = format!(
+        "authorization: AWS4-HMAC-SHA256 Credential={}/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
+         Signature=00",
+        variable("AWS_ACCESS_KEY_ID")?
+    );
     let mut scan = json!({ "TableName": table, "ConsistentRead": true });
     let mut items = Vec::new();
     loop {
-        let mut curl = servers.command("curl");
+        let mut curl = curl();
         curl.args(["--silent", "--fail", "--max-time", "60", "--header", "x-amz-target: DynamoDB_20120810.Scan"]);
-        curl.args(["--header", "content-type: application/x-amz-json-1.0", "--header", SIGNED]);
-        curl.args(["--data", &scan.to_string(), &format!("http://127.0.0.1:{DYNAMODB_PORT}/")]);
+        curl.args(["--header", "content-type: application/x-amz-json-1.0", "--header", &signed]);
+        curl.args(["--data", &scan.to_string(), url]);
         let page: Value = json(&output(&mut curl)?)?;
         items.extend(page.get("Items").and_then(Value::as_array).into_iter().flatten().cloned());
         match page.get("LastEvaluatedKey") {

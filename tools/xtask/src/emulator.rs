@@ -194,7 +194,7 @@ impl Emulator {
         self.hookonce(&["trigger", "stripe.charge.refunded", "--id", "own", "--copies", "3"])?;
         let shown = || self.hookonce(&["show", "stripe", "evt_own", "--json"]).unwrap_or_default();
         wait_for("the refund", &data("watch.log"), || shown().contains("\"APPLIED\""))?;
-        let domain = domain::items(&self.servers, Path::new(DATA))?;
+        let domain = domain::items(|| self.servers.command("curl"), Path::new(DATA))?;
         let facts =
             domain.iter().filter(|item| domain::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
         match facts.count() {

@@ -1,5 +1,5 @@
-//! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, and kills their processes with
-//! SIGKILL at random moments. The result is read from the tables afterwards.
+//! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, or against the embedded stack, and kills
+//! their processes with SIGKILL at random moments. The result is read from the tables afterwards.
 //!
 //! `hookonce dev --binaries` plays Lambda: it invokes each process, and starts another one when one is killed.
 //! `hookonce demo --url` plays the providers, which retry what was not answered.
@@ -8,8 +8,10 @@
 //! the same plan. Of the plans that were answered for a fact, the domain table must hold exactly one.
 
 use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -53,6 +55,31 @@ struct Figures {
     events: u64,
     lost: u64,
     doubled: u64,
+}
+
+/// Where the tables and queues of a run are.
+enum Backends {
+    Servers(Servers),
+    /// In the process of `hookonce dev`, which is not killed.
+    Embedded,
+}
+
+impl Backends {
+    /// A command that reaches them.
+    fn command(&self, program: impl AsRef<OsStr>) -> Program {
+        match self {
+            Self::Servers(servers) => servers.command(program),
+            Self::Embedded => Program::new(program),
+        }
+    }
+
+    /// The options of `hookonce dev`.
+    fn options(&self) -> Vec<String> {
+        match self {
+            Self::Servers(_) => Running::options().to_vec(),
+            Self::Embedded => Vec::new(),
+        }
+    }
 }
 
 /// A language of `clients`.
@@ -121,19 +148,19 @@ pub(crate) fn routes(function: impl Fn(&'static str) -> &'static str) -> String 
 }
 
 /// Kills at least this many processes while deliveries run.
-pub(crate) fn test(long: bool, language: Option<Language>) -> Outcome<bool> {
+pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Outcome<bool> {
     let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
     build_functions()?;
     let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
-    let servers = Servers::start(false)?;
-    let mut dev = servers.command(&hookonce);
+    let backends = if embedded { Backends::Embedded } else { Backends::Servers(Servers::start(false)?) };
+    let mut dev = backends.command(&hookonce);
     dev.args(["dev", "--data", DATA, "--binaries"])
         .arg(binaries("release")?)
         .args(["--port", &PORT.to_string()])
         .args(handlers);
-    let _stack = Background::start(dev.args(Running::options()), &data("dev.log"))?;
+    let _stack = Background::start(dev.args(backends.options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
     let stack: Stack = json(&read(&data("stack.json"))?)?;
 
@@ -142,23 +169,24 @@ pub(crate) fn test(long: bool, language: Option<Language>) -> Outcome<bool> {
     let held = std::thread::scope(|scope| {
         scope.spawn(|| kill_at_random(stack.pid, kills, &killed, &over));
         // One run of deliveries usually lasts longer than the kills; on a fast machine there is another.
-        let held = (1..=RUNS_MAX).find_map(|seed| match deliver(&servers, &hookonce, deliveries, seed, &mut figures) {
-            Ok(true) if killed.load(Ordering::Relaxed) < kills => None,
-            done => Some(done),
-        });
+        let held =
+            (1..=RUNS_MAX).find_map(|seed| match deliver(&backends, &hookonce, deliveries, seed, &mut figures) {
+                Ok(true) if killed.load(Ordering::Relaxed) < kills => None,
+                done => Some(done),
+            });
         over.store(true, Ordering::Relaxed);
         held.unwrap_or_else(|| Err(format!("only {killed:?} of {kills} kills in {RUNS_MAX} runs; see {DATA}/dev.log")))
     })?;
     let (kills, Figures { events, lost, doubled }) = (killed.into_inner(), figures);
-    let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&servers, events))?;
+    let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&backends, events))?;
     println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}");
     Ok(held && planned)
 }
 
 /// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong, or if no
 /// answer was late or differed: then the run has shown nothing.
-fn compare(servers: &Running, events: u64) -> Outcome<(bool, String)> {
-    let committed = committed(&domain::items(servers, Path::new(DATA))?);
+fn compare(backends: &Backends, events: u64) -> Outcome<(bool, String)> {
+    let committed = committed(&domain::items(|| backends.command("curl"), Path::new(DATA))?);
     let answers = Answers::noted(&data(ANSWERS))?;
     let (late, differing) = (answers.late, answers.differing());
     let violations = answers.violations(&committed) as u64 + events.abs_diff(committed.len() as u64);
@@ -167,8 +195,8 @@ fn compare(servers: &Running, events: u64) -> Outcome<(bool, String)> {
 }
 
 /// One run of deliveries. Returns whether every effect happened exactly once.
-fn deliver(servers: &Running, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
-    let mut demo = servers.command(hookonce);
+fn deliver(backends: &Backends, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
+    let mut demo = backends.command(hookonce);
     demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", &deliveries.to_string()]);
     demo.args(["--copies", "3", "--concurrency", "12", "--seed", &seed.to_string(), "--json", "--data", DATA]);
     let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;

@@ -32,6 +32,9 @@ pub(crate) enum Part {
         /// Let handlers in this language plan; their processes are killed, too
         #[arg(long, value_name = "LANGUAGE")]
         handler: Option<kill::Language>,
+        /// On the embedded stack, which is not killed, instead of DynamoDB Local and ElasticMQ
+        #[arg(long)]
+        embedded: bool,
     },
     /// Effects, from the release binaries to a callee that misbehaves: faults on every wire, processes killed at random
     Effects {
@@ -70,7 +73,7 @@ pub(crate) struct Length {
 impl Part {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
-            Self::Kill { length, handler } => kill::test(length.long, handler),
+            Self::Kill { length, handler, embedded } => kill::test(length.long, handler, embedded),
             Self::Effects { short } => effects::test(short),
             Self::Away => away::test(),
             Self::Wire => wire(),

@@ -177,7 +177,10 @@ fn a_secret_is_judged_by_the_schemes_that_the_endpoint_takes() {
     let too_short = Err(ConfigurationError::SecretTooShort { index: 0, bytes_min: 16 });
     for token in ["abcdEFGH12345678", "abcdEFGH12345678wxyz"] {
         assert_eq!(configured(token, &["secret-token"]), Ok(()), "{token}");
-        assert_eq!((configured(token, &[]), configured(token, &["signing-token"])), (unusable.clone(), unusable.clone()));
+        assert_eq!(
+            (configured(token, &[]), configured(token, &["signing-token"])),
+            (unusable.clone(), unusable.clone())
+        );
     }
     let short = "whsec_MDEyMzQ1Njc4OTAxMjM0";
     assert_eq!((configured(short, &[]), configured(short, &["signing-token"])), (too_short.clone(), too_short));

@@ -97,7 +97,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
-    let (Records { pending, effects, dead, dead_effects }, depths) = futures::join!(records(target, now), depths(target));
+    let (Records { pending, effects, dead, dead_effects }, depths) =
+        futures::join!(records(target, now), depths(target));
     #[cfg(feature = "aws")]
     let depths = match &aws {
         Some(aws) => depths.with_ages(aws, now).await,

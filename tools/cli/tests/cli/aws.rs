@@ -206,20 +206,24 @@ impl Account {
             }
             "GetMetricStatistics" => {
                 let of = &body["Dimensions"][0];
-                let points: Vec<Value> = match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
-                    ("hookonce/inbox", "relay_due") => {
-                        assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
-                        self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 })).into_iter().collect()
-                    }
-                    ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
-                        assert_eq!(of["Name"], "QueueName");
-                        let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
-                        let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
-                        // In no order, as CloudWatch has them.
-                        age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
-                    }
-                    other => panic!("{other:?} is not played"),
-                };
+                let points: Vec<Value> =
+                    match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
+                        ("hookonce/inbox", "relay_due") => {
+                            assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
+                            self.relay_ran_at
+                                .map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }))
+                                .into_iter()
+                                .collect()
+                        }
+                        ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
+                            assert_eq!(of["Name"], "QueueName");
+                            let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
+                            let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
+                            // In no order, as CloudWatch has them.
+                            age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
+                        }
+                        other => panic!("{other:?} is not played"),
+                    };
                 object!({ "Datapoints": points })
             }
             other => panic!("{other} is not played"),
