@@ -165,7 +165,7 @@ impl Edge {
             store: counting.clone(),
             queue: counting.clone(),
             ambient: Standing,
-            timing: Timing::standard(),
+            timing: Timing { webhook_timeout: Millis::hours(1), ..Timing::standard() },
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
         let endpoints = Endpoints::new(Vectors::read(), Catalog::built_in());

@@ -125,11 +125,11 @@ def record(commands):
 
 
 def until(so):
-    for _ in range(600):
+    for _ in range(3_000):
         if so():
             return
         time.sleep(0.1)
-    raise TimeoutError("the stack on this machine did not do it in a minute")
+    raise TimeoutError("the stack on this machine did not do it in five minutes")
 
 
 def records(commands, stack, tables):

@@ -419,7 +419,7 @@ def started_stack(arguments, wires):
                "--sqs-url", f"http://127.0.0.1:{SQS_WIRE}"]
     dev = subprocess.Popen(command, stdout=log, stderr=log)
     stack = os.path.join(arguments.data, "stack.json")
-    if not wait_until("the stack", 120, lambda: os.path.exists(stack) or dev.poll() is not None) or dev.poll() is not None:
+    if not wait_until("the stack", 600, lambda: os.path.exists(stack) or dev.poll() is not None) or dev.poll() is not None:
         raise RuntimeError(f"the stack did not start; see {arguments.data}/dev.log")
     with open(stack, encoding="utf-8") as file:
         described = json.load(file)

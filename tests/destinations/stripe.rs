@@ -130,7 +130,7 @@ async fn waiting(first: First) -> (Harness, Stripe) {
     let mut document = keyed(24);
     document["url"] = stripe.listen().await.url("/v1").into();
     document["allow_private"] = true.into();
-    document["timeout_ms"] = 300.into();
+    document["timeout_ms"] = if first == First::Slow { 1_000 } else { 20_000 }.into();
     harness.destinations.put("receipts", &document);
     harness.caller = Some(Arc::new(HttpCaller::on_loopback()));
     applied(&harness, "msg_1", &["receipts"]).await;

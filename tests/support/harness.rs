@@ -116,7 +116,13 @@ impl Harness {
             stack: TestStack::new().await,
             clock: Clock::new(1),
             // A slow machine adds no fault of its own: `deadlines` tests the deployed timeout, in virtual time.
-            timing: Timing { shards: 2, shards_read: 2, webhook_timeout: Millis::seconds(60), ..Timing::standard() },
+            timing: Timing {
+                shards: 2,
+                shards_read: 2,
+                webhook_timeout: Millis::seconds(60),
+                best_effort_timeout: Millis::seconds(60),
+                ..Timing::standard()
+            },
             budget: Budget::standard(),
             endpoints,
             materials: MemoryMaterials::default(),

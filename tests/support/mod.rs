@@ -23,6 +23,9 @@ pub(crate) mod tables;
 pub(crate) mod webhook;
 pub(crate) mod wire;
 
+use std::fmt::Debug;
+use std::time::Duration;
+
 pub(crate) use clock::Clock;
 pub(crate) use delivery::Delivery;
 pub(crate) use faults::{Gate, Operation, Script};
@@ -32,3 +35,16 @@ pub(crate) use in_flight::CommitInFlight;
 pub(crate) use orders::order;
 pub(crate) use tables::Verdict;
 pub(crate) use webhook::Answer;
+
+/// Lets an invocation hang until something has happened, and then kills it.
+pub(crate) async fn hang_until(invocation: impl Future<Output: Debug>, happened: impl AsyncFn() -> bool) {
+    let watch = async {
+        while !happened().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        ended = invocation => panic!("it does not hang: {ended:?}"),
+        () = watch => {}
+    }
+}

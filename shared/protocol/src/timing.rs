@@ -18,6 +18,8 @@ pub struct Timing {
     pub claim_timeout: Millis,
     /// The total time of a send, including retries.
     pub send_timeout: Millis,
+    /// How long a delivery waits for a write on which nothing depends.
+    pub best_effort_timeout: Millis,
     /// The timeout of the webhook function.
     pub webhook_timeout: Millis,
     /// The timeout of the worker function.
@@ -109,6 +111,7 @@ impl Timing {
             provider_window: Millis::days(30),
             claim_timeout: Millis(1_200),
             send_timeout: Millis(800),
+            best_effort_timeout: Millis(150),
             webhook_timeout: Millis(2_500),
             worker_timeout: Millis::seconds(60),
             batching_window: Millis(0),

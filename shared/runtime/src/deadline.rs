@@ -142,6 +142,7 @@ impl Deadline {
 pub(crate) struct UntilDeadline<'a, C> {
     pub(crate) carrier: &'a C,
     pub(crate) deadline: Deadline,
+    pub(crate) best_effort: Duration,
 }
 
 impl<C: Carry> Carry for UntilDeadline<'_, C> {
@@ -155,9 +156,13 @@ impl<C: Carry> Carry for UntilDeadline<'_, C> {
                 let sent = self.deadline.within(carrier.carry(Call::Send(message))).await;
                 sent.unwrap_or(Reply::Sent(Err(Unavailable)))
             }
-            // The carrier itself gives it up after a short while.
             Call::WriteBestEffort(write) => {
-                self.deadline.within(carrier.carry(Call::WriteBestEffort(write))).await.unwrap_or(Reply::Done)
+                let purpose = write.purpose.as_str();
+                let soon = self.deadline.at_most(self.best_effort);
+                if soon.within(carrier.carry(Call::WriteBestEffort(write))).await.is_err() {
+                    tracing::info!(write.purpose = purpose, "a best-effort write was dropped");
+                }
+                Reply::Done
             }
             Call::Write(write) => {
                 let claim = self.deadline.leaving(SEND_RESERVE);
@@ -207,7 +212,7 @@ mod tests {
     async fn carried(left: Duration, call: Call) -> (Reply, bool) {
         let carrier = Carrier::default();
         let deadline = Deadline(Instant::now() + left);
-        let reply = UntilDeadline { carrier: &carrier, deadline }.carry(call).await;
+        let reply = UntilDeadline { carrier: &carrier, deadline, best_effort: left }.carry(call).await;
         (reply, *carrier.0.lock().unwrap() == 1)
     }
 

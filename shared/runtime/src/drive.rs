@@ -9,9 +9,6 @@ use hookonce_protocol::time::Millis;
 use crate::ambient::Ambient;
 use crate::port::{Queue, Store};
 
-/// How long a best-effort write may take.
-pub const BEST_EFFORT_MAX: Duration = Duration::from_millis(150);
-
 /// How many independent writes run at once.
 pub const WRITES_IN_FLIGHT_MAX: usize = 25;
 
@@ -78,10 +75,8 @@ impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
         match call {
             Call::Write(write) => Reply::Written(self.store.write(&write).await),
             Call::WriteBestEffort(write) => {
-                // It may time out or fail: nothing depends on it.
-                if tokio::time::timeout(BEST_EFFORT_MAX, self.store.write(&write)).await.is_err() {
-                    tracing::info!(write.purpose = write.purpose.as_str(), "a best-effort write was dropped");
-                }
+                // It may fail: nothing depends on it.
+                self.store.write(&write).await;
                 Reply::Done
             }
             Call::WriteEach(writes) => {

@@ -14,7 +14,7 @@ use crate::ambient::Ambient;
 use crate::body::{self, BodyError};
 use crate::config::MESSAGE_BYTES_MAX;
 use crate::deadline::{Deadline, UntilDeadline};
-use crate::drive::{Driven, Remote, drive};
+use crate::drive::{Driven, Remote, drive, duration};
 use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
 
@@ -77,7 +77,8 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         let key = claim.pk.clone();
         let first = Ingress::start(claim, endpoint.policy.rules(self.message_bytes_max), self.timing);
         let remote = Remote { store: &self.store, queue: &self.queue };
-        let driven = drive(first, &UntilDeadline { carrier: &remote, deadline }, &self.ambient).await;
+        let best_effort = duration(self.timing.best_effort_timeout);
+        let driven = drive(first, &UntilDeadline { carrier: &remote, deadline, best_effort }, &self.ambient).await;
         Ok(Ingested { key, driven })
     }
 

@@ -21,7 +21,7 @@ use super::dynamodb;
 use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
 
 /// Long enough that no call in a test takes as long. What ends a call is then the answer, not a timeout.
-pub(super) const AMPLE: Millis = Millis::seconds(20);
+pub(super) const AMPLE: Millis = Millis::minutes(2);
 
 /// How long a call may take where nothing answers. The attempts share it.
 const SHORT: Millis = Millis(800);
@@ -120,7 +120,7 @@ async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer
     let all = silences().map(async |(name, silence)| {
         let server = ScriptedServer::start(move |_, _| silence.clone()).await;
         // Many times the call's own limit: a call that ignores it would wait for ever.
-        let limit = std::time::Duration::from_secs(30);
+        let limit = std::time::Duration::from_mins(5);
         let got = tokio::time::timeout(limit, call(&server)).await.unwrap_or_else(|_| panic!("{name}: it hangs"));
         assert_eq!(got, expected, "{name}");
         assert!(server.requests().len() <= SILENT_ATTEMPTS, "{name}: {} requests", server.requests().len());

@@ -246,7 +246,7 @@ impl Running {
     /// Whether a server answers.
     fn answers(&self, port: u16) -> bool {
         let mut curl = self.command("curl");
-        succeeds(curl.args(["--silent", "--max-time", "1", &format!("http://127.0.0.1:{port}/")]))
+        succeeds(curl.args(["--silent", "--max-time", "30", &format!("http://127.0.0.1:{port}/")]))
     }
 
     fn signal_store(&self, number: Signal) -> Outcome {

@@ -199,6 +199,7 @@ fn deliver(backends: &Backends, hookonce: &Path, deliveries: u32, seed: u64, fig
     let mut demo = backends.command(hookonce);
     demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", &deliveries.to_string()]);
     demo.args(["--copies", "3", "--concurrency", "12", "--seed", &seed.to_string(), "--json", "--data", DATA]);
+    demo.args(["--wait-minutes", "25"]);
     let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;
     let report = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::BackendError;
 
 /// How long the tasks of a stopped server may take before they are dropped.
-const SHUTDOWN_MILLIS_MAX: u64 = 1_000;
+const SHUTDOWN_MILLIS_MAX: u64 = 10_000;
 
 /// The handle of a running server. Dropping it stops the server in the background.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use hookonce_local::clients;
 use hookonce_local::event_source::{EventSource, EventSourceConfig, EventSourceCounts};
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Barrier, Notify, mpsc};
 
 use crate::support::{Stack, eventually, stack};
 
@@ -66,7 +66,7 @@ async fn until(source: &EventSource, what: &str, reached: impl Fn(EventSourceCou
 
 #[tokio::test]
 async fn a_partial_failure_leaves_the_listed_message_and_deletes_the_others() {
-    let stack = stack(1, 100).await;
+    let stack = stack(3, 100).await;
     for body in ["good", "bad", "better"] {
         stack.send(body).await;
     }
@@ -111,7 +111,7 @@ async fn a_batch_whose_function_crashes_is_delivered_again() {
             }
         }),
     );
-    until(&source, "both messages are done", |counts| counts.deleted == 2).await;
+    until(&source, "both messages are done", |counts| counts.deleted >= 2).await;
     let counts = source.stop().await;
     assert!(counts.failed >= 4, "{counts:?}");
     assert_eq!(stack.remaining().await, 0);
@@ -210,12 +210,12 @@ async fn no_more_invocations_run_at_a_time_than_allowed() {
         stack.send(&format!("hint {index}")).await;
     }
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let peak = Arc::clone(&most);
+    let (peak, all) = (Arc::clone(&most), Arc::new(Barrier::new(3)));
     let function = invoke_fn(move |_| {
-        let (running, peak) = (Arc::clone(&running), Arc::clone(&peak));
+        let (running, peak, all) = (Arc::clone(&running), Arc::clone(&peak), Arc::clone(&all));
         async move {
             peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            all.wait().await;
             running.fetch_sub(1, Ordering::SeqCst);
             Ok(Value::Null)
         }
