@@ -418,7 +418,11 @@ impl Parts<'_> {
             store,
             queue,
             ambient: System,
-            timing: self.config.timing,
+            timing: Timing {
+                webhook_timeout: Millis(CALL_MAX.0 + 1_000),
+                best_effort_timeout: CALL_MAX,
+                ..self.config.timing
+            },
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
         let endpoints = Endpoints::new(self.config.folder.endpoints(), Catalog::built_in());

@@ -48,8 +48,10 @@ fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
     let ours: Vec<_> = lines.filter(|line| line.contains("evt_1Sample")).take(2).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(ours[0].contains("in   accepted   stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
-    assert!(ours[1].contains("out  applied    stripe invoice.paid evt_1SampleInvoicePaid  "), "{ours:?}");
+    // The worker may end before the webhook function does.
+    let has = |part: &str| ours.iter().any(|line| line.contains(part));
+    assert!(has("in   accepted   stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
+    assert!(has("out  applied    stripe invoice.paid evt_1SampleInvoicePaid  "), "{ours:?}");
     assert!(!ours.concat().contains('\u{1b}'), "{ours:?}");
 }
 

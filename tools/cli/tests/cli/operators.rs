@@ -248,7 +248,7 @@ fn ctrl_c_ends_a_replay_between_two_records_and_says_how_to_go_on() {
         "ada",
         "--yes",
         "--rate",
-        "2/s",
+        "0.01/s",
     ]);
     wait_until("some are discarded", || stack.list("DEAD").len() < 6);
     let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();

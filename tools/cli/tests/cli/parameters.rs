@@ -1,14 +1,15 @@
 //! `hookonce endpoint --stack` against Parameter Store: what it writes, in which order, and who else may write meanwhile.
 
-use std::process::Output;
+use std::process::{Child, Output};
+use std::sync::MutexGuard;
 
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, Fault, now, outputs_of, written_by_the_template};
+use crate::aws::{Account, Aws, Fault, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
-use crate::support::{Workspace, interrupt, json, text, wait_until};
+use crate::support::{Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
 
 const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
@@ -22,6 +23,26 @@ struct Deployed {
 impl Deployed {
     fn new() -> Self {
         Self { aws: Aws::with_stack(&written_by_the_template(&[("EndpointKeyArn", KEY)])), workspace: Workspace::new() }
+    }
+
+    /// Waits until the endpoints were read this often. Nobody is answered while the account is held.
+    #[cfg(unix)]
+    fn held_after(&self, reads: usize) -> MutexGuard<'_, Account> {
+        let mut held = None;
+        wait_until("it reads", || {
+            held = Some(self.aws.account()).filter(|account| account.count("GetParametersByPath") >= reads);
+            held.is_some()
+        });
+        held.unwrap()
+    }
+
+    /// Sends Ctrl-C once the endpoints were read this often, before anybody is answered again.
+    #[cfg(unix)]
+    fn interrupt_after(&self, child: Child, reads: usize) -> Output {
+        let held = self.held_after(reads);
+        send_interrupt(&child);
+        drop(held);
+        child.wait_with_output().unwrap()
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -387,7 +408,7 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
     let stack = Deployed::new();
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
-    let import = ["endpoint", "import", &file, "--rate", "4", "--stack", "inbox"];
+    let import = ["endpoint", "import", &file, "--rate", "1", "--stack", "inbox"];
     let written = || stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
     let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
     wait_until("two are written", || written() >= 2);
@@ -407,8 +428,7 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
     let puts = stack.aws.account().count("PutParameter");
     let import = ["endpoint", "import", &new, "--stack", "inbox"];
     let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
-    wait_until("it reads", || stack.aws.account().count("GetParametersByPath") > reads);
-    let stopped = interrupt(child);
+    let stopped = stack.interrupt_after(child, reads + 1);
     assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
     assert!(text(&stopped).contains("Run the same command again"), "{}", text(&stopped));
     assert_eq!(stack.aws.account().count("PutParameter"), puts);
@@ -468,24 +488,25 @@ fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
         stack.aws.account().put(&name(&format!("shop-{number}")), "{}");
     }
     let index = ["endpoint", "index", "--yes", "--stack", "inbox"];
-    let start_until = |pages: usize| {
+    let start = || {
         let before = stack.aws.account().count("GetParametersByPath");
-        let child = stack.workspace.start_with_environment(&index, &stack.aws.signed_in());
-        wait_until("it reads", || stack.aws.account().count("GetParametersByPath") >= before + pages);
-        child
+        (stack.workspace.start_with_environment(&index, &stack.aws.signed_in()), before)
     };
     for (pages, said) in [(1, "nothing was written"), (12, "Run the same command again")] {
-        let stopped = interrupt(start_until(pages));
+        let (child, before) = start();
+        let stopped = stack.interrupt_after(child, before + pages);
         assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
         assert!(text(&stopped).contains(said), "{said}: {}", text(&stopped));
         assert_eq!(stack.aws.account().count("PutParameter"), 0);
     }
-    let mut child = start_until(12);
+    let (mut child, before) = start();
     let pid = child.id().to_string();
+    let held = stack.held_after(before + 12);
     wait_until("it ends", || {
         assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         child.try_wait().unwrap().is_some()
     });
+    drop(held);
     assert_eq!(child.wait().unwrap().code(), Some(130), "the second one does not wait");
     let rest = stack.run(&["index", "--yes"]);
     assert!(rest.status.success() && stack.is_listed("shop-0") && stack.is_listed("shop-99"), "{}", text(&rest));

@@ -128,8 +128,8 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     assert!(text(&dry).contains("Pass --yes to do it, 25 record(s) a second"), "{}", text(&dry));
     let slow = workspace.start_with_output(&[&replay[..], &["--yes", "--json", "--rate", "0.01/s"]].concat());
     wait_until("one is replayed", || listed(&workspace, "DEAD") < BROKEN);
-    wait_until("it is applied", || listed(&workspace, "APPLIED") > EVENTS - BROKEN);
     let stopped = interrupt(slow);
+    wait_until("it is applied", || listed(&workspace, "APPLIED") > EVENTS - BROKEN);
     let told = ["done", "complete"].map(|word| summary(&stopped)[word].clone());
     assert_eq!(told, [object!(1), object!(false)], "{}", text(&stopped));
 

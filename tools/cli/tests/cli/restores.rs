@@ -108,5 +108,5 @@ fn a_copy_is_not_mixed_with_what_the_stack_has_in_force() {
     assert!(printed.contains("queues, alarms and relay are left out") && !printed.contains("visible"), "{printed}");
     let queue = value("HOOKONCE_QUEUE_URL");
     let named = json(&with(&["status", "--json", "--queue-url", &queue]));
-    assert_eq!(named["queue"]["in_flight"], 0, "whoever names a queue sees it: {named}");
+    assert!(named["queue"]["in_flight"].is_number(), "whoever names a queue sees it: {named}");
 }

@@ -232,6 +232,7 @@ fn a_running_stack_takes_a_changed_set_over() {
             .iter()
             .any(|record| record["outcome"] == "IGNORED")
     });
+    wait_until("each is settled", || json(&workspace.run(&["list", "--json", "--state", "PENDING"])) == object!([]));
 
     // Once a route wants it, an ignored event is brought back, in its own generation.
     assert!(workspace.run(&["route", "deploy", &set]).status.success());

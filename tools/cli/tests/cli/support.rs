@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a test waits before it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a test waits before it fails: longer than the lease of a record and than a message that is held.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -174,9 +174,14 @@ impl Drop for Running {
 
 /// Presses Ctrl-C, and waits for the end of the command.
 pub(crate) fn interrupt(child: Child) -> Output {
+    send_interrupt(&child);
+    child.wait_with_output().unwrap()
+}
+
+/// Sends Ctrl-C's signal.
+pub(crate) fn send_interrupt(child: &Child) {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    child.wait_with_output().unwrap()
 }
 
 /// Waits until a condition holds.

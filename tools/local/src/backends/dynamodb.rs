@@ -171,7 +171,8 @@ async fn answer(State(front): State<Front>, request: Request) -> Answer {
 }
 
 async fn sweep_periodically(store: Arc<Store>, period: Duration) {
-    let mut tick = tokio::time::interval(period.max(SWEEP_PERIOD_MIN));
+    let period = period.max(SWEEP_PERIOD_MIN);
+    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;

@@ -119,7 +119,7 @@ async fn a_batch_whose_function_crashes_is_delivered_again() {
 
 #[tokio::test]
 async fn a_poison_body_reaches_the_dead_letter_queue_and_its_neighbours_do_not() {
-    let stack = stack(1, 2).await;
+    let stack = stack(3, 2).await;
     for body in [r#"{"v":1}"#, "\u{feff}not json <at> all", r#"{"v":2}"#] {
         stack.send(body).await;
     }

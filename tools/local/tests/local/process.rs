@@ -1,6 +1,5 @@
 //! Functions as processes, with scripts instead of binaries.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -15,9 +14,12 @@ const RUNTIME: &str = include_str!("runtime.bash");
 /// A function that does this with each invocation.
 fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
     let folder = tempfile::tempdir().unwrap();
-    let binary = folder.path().join("function");
-    std::fs::write(&binary, format!("{RUNTIME}while take; do\n{then}\ndone\n")).unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let [source, binary] = ["source", "function"].map(|name| folder.path().join(name));
+    std::fs::write(&source, format!("{RUNTIME}while take; do\n{then}\ndone\n")).unwrap();
+    // By another process: while this one has a file open for writing, a test beside this one may hand that on to a child, and
+    // then nobody can run it.
+    let installed = std::process::Command::new("install").args(["-m", "755"]).args([&source, &binary]).status();
+    assert!(installed.unwrap().success());
     let environment = vec![("GREETING".to_owned(), "hello".to_owned())];
     (folder, invoke(ProcessConfig { environment, concurrency_max: 2, ..config(binary) }))
 }
