@@ -21,6 +21,7 @@ async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     many_are_sent_each_on_its_own(&stack, &queue).await;
     hints_of_effects_go_to_their_own_queue(&stack, &queue).await;
     a_hidden_message_is_not_received_until_it_is_shown(&stack, &queue).await;
+    a_quiet_endpoint_waits_for_a_noisy_one(&stack, &queue).await;
 }
 
 #[tokio::test]
@@ -101,6 +102,30 @@ async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, q
     let again = stack.receive(&stack.resources.queue).await;
     assert_eq!(again.len(), 1);
     stack.delete(&[&again[0]]).await;
+}
+
+/// SQS prefers the endpoints whose messages are few. No server for a laptop does, as docs/capacity.md says. One that begins to
+/// could measure it.
+async fn a_quiet_endpoint_waits_for_a_noisy_one(stack: &TestStack, queue: &impl Queue) {
+    const NOISY: usize = 500;
+    let of = |endpoint: &str, number: usize| Message::Ref {
+        pk: RecordKey::parse(&format!("in#{endpoint}#{number}")).unwrap(),
+    };
+    let noisy: Vec<_> = (0..NOISY).map(|number| of("noisy", number)).collect();
+    assert_eq!(queue.send_each(&noisy).await, vec![Ok(()); NOISY]);
+    queue.send(&of("quiet", 0)).await.unwrap();
+    let mut order = Vec::new();
+    loop {
+        let messages = stack.receive(&stack.resources.queue).await;
+        if messages.is_empty() {
+            break;
+        }
+        stack.delete(&messages.iter().collect::<Vec<_>>()).await;
+        order.extend(messages.iter().map(|message| message.body().unwrap().to_owned()));
+    }
+    let before = order.iter().position(|body| *body == of("quiet", 0).encode()).unwrap();
+    println!("contract: a quiet endpoint's message came after {before} of {NOISY} messages of a noisy one");
+    assert!(order.len() == NOISY + 1 && before > NOISY / 2, "{before} of {}", order.len());
 }
 
 #[tokio::test]

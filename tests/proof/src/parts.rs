@@ -282,7 +282,7 @@ pub fn mutation_named(words: &[String]) -> Option<Mutation> {
 }
 
 /// Days that are simulated per change. This many must see every transition; fewer may miss one.
-pub const DAYS: u64 = 10_000;
+pub const DAYS: u64 = 3_000;
 
 /// Simulates the days of these seeds; `bless` keeps the labels of the dispatcher's transitions that are seen.
 pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
