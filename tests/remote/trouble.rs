@@ -246,7 +246,7 @@ async fn a_slow_handler_holds_up_no_other_record() {
         let tables = harness.tables().await;
         ["a", "b", "c"].iter().all(|fact| tables.record(&format!("#msg_{fact}")).outcome == Some(Outcome::Applied))
     };
-    hang_until(worker.handle(batch, harness.deadline()), fast_are_applied).await;
+    hang_until(Box::pin(worker.handle(batch, harness.deadline())), fast_are_applied).await;
     assert_eq!(harness.tables().await.record("#msg_slow").attempts, 0);
 }
 
