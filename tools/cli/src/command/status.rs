@@ -391,7 +391,7 @@ impl Glance {
     fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
         let depth = |depth: &Depth| {
             json!({
-                "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed,
+                "name": depth.name, "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed,
                 "oldest_age_ms": depth.oldest.map(|age| age.0),
             })
         };
