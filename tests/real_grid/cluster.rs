@@ -11,6 +11,7 @@ use hookonce_local::tables::QueueRef;
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::{Record, Status, attribute};
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::{Value, json};
@@ -36,8 +37,8 @@ pub(crate) struct Cluster<'a> {
     stack: &'a TestStack,
     plan: &'a FaultPlan,
     functions: Functions,
-    /// Messages that were received and not deleted, by receipt.
-    held: Mutex<Vec<String>>,
+    /// Queue and receipt of each message that was received and not deleted.
+    held: Mutex<Vec<(String, String)>>,
 }
 
 impl<'a> Cluster<'a> {
@@ -86,45 +87,55 @@ impl<'a> Cluster<'a> {
         tokio::join!(first, second);
     }
 
-    /// One batch of a queue; empty if it shows no message.
-    async fn batch(&self, queue: &QueueRef) -> (Vec<Message>, Value) {
-        let messages = self.stack.receive(queue).await;
-        let event = sqs_event(&messages, &queue.arn, REGION);
-        (messages, event)
+    /// The queue with the hints for a function.
+    fn queue_of(&self, role: Role) -> &QueueRef {
+        match role {
+            Role::Dispatcher => &self.stack.resources.effects_queue,
+            Role::Webhook | Role::Copy | Role::Worker | Role::Relay => &self.stack.resources.queue,
+        }
     }
 
-    /// Hands a batch to a function, deletes what it acknowledged and holds the rest.
-    async fn process(&self, role: Role, messages: Vec<Message>, event: Value) {
-        let response = self.invoke(role, event).await;
+    /// Hands one batch of a queue to a function, deletes what it acknowledged and holds the rest. Says whether there was
+    /// one.
+    async fn process(&self, role: Role, queue: &QueueRef) -> bool {
+        let messages = self.stack.receive(queue).await;
+        if messages.is_empty() {
+            return false;
+        }
+        let response = self.invoke(role, sqs_event(&messages, &queue.arn, REGION)).await;
         let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
         // A killed function has no response: the event source deletes nothing.
         let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(response)));
         let is_done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);
-        self.stack.delete(&done).await;
-        self.held.lock().unwrap().extend(kept.iter().map(|message| message.receipt_handle().unwrap().to_owned()));
+        self.stack.delete_from(&queue.url, &done).await;
+        let receipts = kept.iter().map(|message| (queue.url.clone(), message.receipt_handle().unwrap().to_owned()));
+        self.held.lock().unwrap().extend(receipts);
+        true
     }
 
-    /// Works until the queue shows no message, or on this many batches.
+    /// Works until neither queue shows a message, or on this many batches of each.
     pub(crate) async fn work(&self, batches_max: usize) {
+        self.work_as(Role::Worker, batches_max).await;
+        self.work_as(Role::Dispatcher, batches_max).await;
+    }
+
+    /// The same with one function alone.
+    pub(crate) async fn work_as(&self, role: Role, batches_max: usize) {
         for _ in 0..batches_max {
-            let (messages, event) = self.batch(&self.stack.resources.queue).await;
-            if messages.is_empty() {
+            if !self.process(role, self.queue_of(role)).await {
                 return;
             }
-            self.process(Role::Worker, messages, event).await;
         }
     }
 
-    /// Every message is received too often: the relay takes them as dead letters until it keeps none.
-    pub(crate) async fn bury(&self) {
+    /// Every message for this function is received too often: the relay takes them as dead letters until it keeps none.
+    pub(crate) async fn bury(&self, role: Role) {
         for _ in 0..TRIES_MAX {
-            let (messages, event) = self.batch(&self.stack.resources.queue).await;
-            if messages.is_empty() {
+            if !self.process(Role::Relay, self.queue_of(role)).await {
                 return;
             }
-            self.process(Role::Relay, messages, event).await;
             self.redeliver().await;
         }
     }
@@ -135,30 +146,40 @@ impl<'a> Cluster<'a> {
         self.invoke(Role::Relay, json!({ "source": "aws.events" })).await;
     }
 
-    /// Takes every visible message out of the queue permanently.
-    pub(crate) async fn lose_hints(&self) {
-        let messages = self.stack.receive(&self.stack.resources.queue).await;
-        self.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
+    /// Takes every visible message for this function out of its queue permanently.
+    pub(crate) async fn lose_hints(&self, role: Role) {
+        let queue = self.queue_of(role);
+        let messages = self.stack.receive(queue).await;
+        self.stack.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
     }
 
     /// Makes every message visible again that was received and not deleted.
     async fn redeliver(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for receipt in held {
-            let show = self.stack.sqs.change_message_visibility().queue_url(&self.stack.resources.queue.url);
+        for (url, receipt) in held {
+            let show = self.stack.sqs.change_message_visibility().queue_url(url);
             // This fails if the message is visible already or was received again.
             drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
         }
     }
 
-    /// Moves the due time of every waiting record into the past, because the functions use the machine's clock.
+    /// Moves the due time of every waiting record into the past, because the functions use the machine's clock. Whoever
+    /// had the pass of an effect is gone by now, so that one is moved back by as long as it is held.
     async fn let_time_pass(&self) {
-        let past = AttributeValue::N((System.moment().now.0 - 1_000).to_string());
+        let past = System.moment().now.0 - 1_000;
+        let held_since = past - Timing::standard().effects_visibility_timeout.0;
         for record in self.pending().await {
             let update = self.stack.dynamodb.update_item().table_name(&self.stack.resources.inbox_table);
             let update = update.key(PARTITION_KEY, AttributeValue::S(record.key.as_str().to_owned()));
-            let update = update.update_expression(format!("SET {} = :past", attribute::DUE_AT));
-            update.expression_attribute_values(":past", past.clone()).send().await.unwrap();
+            let update = update.expression_attribute_values(":past", AttributeValue::N(past.to_string()));
+            let due = format!("SET {} = :past", attribute::DUE_AT);
+            let update = if record.effect.is_some_and(|effect| effect.pass.is_some()) {
+                let update = update.update_expression(format!("{due}, {} = :since", attribute::PASS_AT));
+                update.expression_attribute_values(":since", AttributeValue::N(held_since.to_string()))
+            } else {
+                update.update_expression(due)
+            };
+            update.send().await.unwrap();
         }
     }
 
@@ -173,7 +194,9 @@ impl<'a> Cluster<'a> {
         for _ in 0..ROUNDS_MAX {
             self.redeliver().await;
             self.work(BATCHES_MAX).await;
-            let at_rest = self.pending().await.is_empty() && self.stack.messages().await == 0;
+            let queued =
+                self.stack.messages().await + self.stack.messages_of(&self.stack.resources.effects_queue).await;
+            let at_rest = self.pending().await.is_empty() && queued == 0;
             if at_rest && !self.plan.carry_out_late(Fault::LateAtRest).await {
                 return true;
             }

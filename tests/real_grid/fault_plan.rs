@@ -20,11 +20,15 @@ pub(crate) enum Role {
     Copy,
     Worker,
     Relay,
+    Dispatcher,
 }
 
 impl Role {
-    pub(crate) const ALL: [Self; 4] = [Self::Webhook, Self::Copy, Self::Worker, Self::Relay];
+    pub(crate) const ALL: [Self; 5] = [Self::Webhook, Self::Copy, Self::Worker, Self::Relay, Self::Dispatcher];
 }
+
+/// The call of a destination. It is the one call that asks no service of AWS for an operation.
+pub(crate) const CALL_DESTINATION: &str = "CallDestination";
 
 /// One call, its retries included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,18 +94,18 @@ impl FaultPlan {
         Self { point, state: Mutex::new(State { down, ..State::default() }), ..Self::default() }
     }
 
-    /// Records an attempt of a call, and returns its fault.
-    pub(crate) fn note(&self, role: Role, operation: &str, id: &str) -> Option<Fault> {
+    /// Records an attempt of a call, and returns its fault. One without an id is a call of its own.
+    pub(crate) fn note(&self, role: Role, operation: &str, id: Option<&str>) -> Option<Fault> {
         let mut state = self.state.lock().unwrap();
         if state.down.contains(&(role, operation)) {
             return Some(Fault::Refused);
         }
         let ids = state.ids.entry((role, operation.to_owned())).or_default();
-        let known = ids.iter().position(|known| known == id);
+        let known = ids.iter().position(|known| Some(known.as_str()) == id);
         let index = known.unwrap_or(ids.len());
         let call = Call { role, operation: operation.to_owned(), index };
         if known.is_none() {
-            ids.push(id.to_owned());
+            ids.push(id.unwrap_or_default().to_owned());
             state.calls.push(call.clone());
         }
         let (_, fault) = self.point.as_ref().filter(|(point, _)| *point == call)?;
@@ -198,12 +202,12 @@ pub(crate) struct RoleInjector {
 impl Injector for RoleInjector {
     // The read that opens a function's connection belongs to no scenario.
     async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
-        let operation = request.operation()?.to_owned();
+        let operation = request.operation().unwrap_or(CALL_DESTINATION).to_owned();
         let body = String::from_utf8_lossy(&request.body);
         if operation == "GetQueueAttributes" || body.contains("\"warm-up\"") {
             return None;
         }
-        let id = request.header("amz-sdk-invocation-id").unwrap();
+        let id = request.header("amz-sdk-invocation-id");
         self.plan.pass(self.role, &operation).await;
         self.plan.note(self.role, &operation, id)
     }

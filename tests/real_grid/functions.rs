@@ -1,4 +1,4 @@
-//! The three functions, each behind its own proxies: processes of the deployed binaries, or in this process where
+//! The functions, each behind its own proxies: processes of the deployed binaries, or in this process where
 //! there are none.
 
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::clients;
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
@@ -20,6 +21,8 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
+use hookonce_runtime::destination::{DestinationFolder, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::ingest::IngressParts;
@@ -27,7 +30,7 @@ use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::Routes;
+use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -45,6 +48,10 @@ const TIMEOUTS: [(&str, &str); 4] = [
     ("HOOKONCE_WEBHOOK_TIMEOUT_MS", "20000"),
     ("HOOKONCE_PROVIDER_TIMEOUT_MS", "30000"),
 ];
+
+/// The folder of destinations and the file of the route set, in the folder of endpoints.
+pub(crate) const DESTINATIONS: &str = "destinations";
+pub(crate) const ROUTES: &str = "routes.json";
 
 /// How long one call may take where functions run in this process.
 const CALL_MAX: Millis = Millis::seconds(8);
@@ -98,11 +105,12 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
         Role::Webhook | Role::Copy => "hookonce-webhook",
         Role::Worker => "hookonce-worker",
         Role::Relay => "hookonce-relay",
+        Role::Dispatcher => "hookonce-dispatcher",
     });
     let quiet = ("HOOKONCE_LOG", "off".to_owned());
     let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
     let environment = place
-        .environment(endpoints, &endpoints.join("destinations"), &endpoints.join("routes.json"))
+        .environment(endpoints, &endpoints.join(DESTINATIONS), &endpoints.join(ROUTES))
         .into_iter()
         .chain(timeouts)
         .chain([quiet]);
@@ -114,7 +122,7 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
 }
 
 fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
-    let (store, queue) = adapters(place);
+    let (store, queue) = adapters(role, place);
     // A slow machine adds no fault of its own.
     let timing = Timing { webhook_timeout: Millis::seconds(60), ..Timing::standard() };
     let ambient = System;
@@ -132,9 +140,10 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
         }
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
+            let routes = Routes::new(RouteFile::new(endpoints.join(ROUTES)), handlers.names());
             let remote = RemoteHandlers::none();
             let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
-            let worker = Arc::new(WorkerFunction::new(parts, Routes::none(), silent));
+            let worker = Arc::new(WorkerFunction::new(parts, routes, silent));
             boxed(invoke_fn(move |event| {
                 let worker = Arc::clone(&worker);
                 async move { Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }
@@ -149,10 +158,20 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
                 async move { Ok(relay.handle(event, deadline).await) }
             }))
         }
+        Role::Dispatcher => {
+            let destinations = Destinations::new(DestinationFolder::new(endpoints.join(DESTINATIONS)));
+            let caller = Arc::new(Guarded::new(HttpCaller::on_loopback()));
+            let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
+            let dispatcher = Arc::new(DispatcherFunction::new(parts, silent));
+            boxed(invoke_fn(move |event| {
+                let dispatcher = Arc::clone(&dispatcher);
+                async move { Ok(json!(dispatcher.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }
+            }))
+        }
     }
 }
 
-fn adapters(place: &Place) -> (DynamoStore, SqsQueue) {
+fn adapters(role: Role, place: &Place) -> (DynamoStore, SqsQueue) {
     let config = clients::dynamodb(&place.dynamodb_url).config().to_builder();
     let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
     let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
@@ -161,5 +180,12 @@ fn adapters(place: &Place) -> (DynamoStore, SqsQueue) {
     let sqs = aws_sdk_sqs::Client::from_conf(config);
     let resources = &place.resources;
     let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table);
-    (store, SqsQueue::new(sqs, &resources.queue.url).with_effects(&resources.effects_queue.url))
+    let effects_url = &resources.effects_queue.url;
+    let queue = match role {
+        Role::Dispatcher => SqsQueue::new(sqs, effects_url),
+        Role::Webhook | Role::Copy | Role::Worker | Role::Relay => {
+            SqsQueue::new(sqs, &resources.queue.url).with_effects(effects_url)
+        }
+    };
+    (store, queue)
 }

@@ -1,18 +1,21 @@
-//! The fault grid on servers: every remote call of the functions is refused, loses its reply or is carried out late,
-//! and the process is killed before and after it. The faults are injected on the wire, below the SDK.
+//! The fault grid on servers: every remote call of the functions, those of a destination included, is refused, loses its
+//! reply or is carried out late, and the process is killed before and after it. The faults are injected on the wire, below
+//! the SDK.
 //!
-//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES`, and the servers as for every other
-//! test. Processes then run the scenarios. Without binaries, one scenario runs in this process, so that a change that
-//! breaks the grid itself is noticed.
+//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
+//! `TEST_CALLEE_ADDRESS`, and the servers as for every other test. Processes then run the scenarios. Without binaries, two
+//! scenarios run in this process, so that a change that breaks the grid itself is noticed.
 //!
 //! The calls are not listed anywhere: a scenario first runs without a fault, and each of its calls is a point for each
 //! fault that it can meet.
 
+mod callee;
 mod cluster;
 mod fault_plan;
 mod functions;
 pub(crate) mod scenarios;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -26,8 +29,9 @@ use hookonce_protocol::write::Table;
 use serde_json::json;
 use tempfile::TempDir;
 
+use self::callee::{AT_MOST_ONCE, CLASSES, Callee};
 use self::cluster::Cluster;
-use self::fault_plan::{Call, FaultPlan, Role};
+use self::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role};
 use self::functions::Functions;
 use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
 use crate::support::Fault;
@@ -50,6 +54,18 @@ struct RunOutcome {
     wrong: Vec<String>,
 }
 
+impl RunOutcome {
+    /// Whether the fault struck, and this was found wrong.
+    fn says(&self, what: &str) -> bool {
+        self.struck && self.wrong.iter().any(|wrong| wrong.contains(what))
+    }
+}
+
+/// A fault at one call.
+fn point(role: Role, operation: &str, index: usize, fault: Fault) -> (Call, Fault) {
+    (Call { role, operation: operation.to_owned(), index }, fault)
+}
+
 /// Concurrent runs. Each mostly waits for servers and for the SDK's retries.
 const RUNNERS: usize = 4;
 
@@ -70,17 +86,20 @@ impl Runner {
             (ENQUEUING, "stripe", "enqueue"),
             (ENQUEUING_BATCHES, "meta_whatsapp", "enqueue"),
         ];
-        for (id, provider, on_store_outage) in documents {
+        let forwarded = CLASSES.map(|id| (id, "stripe", "reject"));
+        for (id, provider, on_store_outage) in documents.into_iter().chain(forwarded) {
             let document =
                 json!({ "provider": provider, "secrets": [secret(provider)], "on_store_outage": on_store_outage });
             std::fs::write(endpoints.path().join(format!("{id}.json")), document.to_string()).unwrap();
         }
+        callee::write_routes(endpoints.path());
         Self { stack: TestStack::new().await, endpoints, binaries }
     }
 
     /// Runs a scenario with a fault, or without one, and lets everything come to rest.
     async fn run(&mut self, scenario: &Scenario, point: Option<(Call, Fault)>) -> RunOutcome {
-        let plan = Arc::new(FaultPlan::new(point, scenario.down));
+        let plan = Arc::new(FaultPlan::new(point.clone(), scenario.down));
+        let callee = Callee::start(callee_address(), self.endpoints.path(), &plan).await;
         let (dynamodb_url, sqs_url) = urls();
         let resources = self.stack.resources.clone();
         let place = Place { dynamodb_url: dynamodb_url.to_owned(), sqs_url: sqs_url.to_owned(), resources };
@@ -90,7 +109,7 @@ impl Runner {
         let calls = plan.calls();
         plan.mend();
         let at_rest = cluster.settle().await;
-        let mut wrong = violations_of(scenario, &cluster.tables().await);
+        let mut wrong = violations_of(scenario, &callee, cluster.tables().await, point.as_ref());
         if !at_rest {
             wrong.push("it did not come to rest".to_owned());
         }
@@ -171,24 +190,36 @@ async fn run_all<'a>(
     outcome.into_inner().unwrap()
 }
 
-/// Everything that is wrong with the tables at the end of a scenario.
-fn violations_of(scenario: &Scenario, tables: &Tables) -> Vec<String> {
+/// Everything that is wrong with the tables and the calls at the end of a scenario with this fault.
+fn violations_of(
+    scenario: &Scenario,
+    callee: &Callee,
+    mut tables: Tables,
+    point: Option<&(Call, Fault)>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for record in tables.records.values() {
+        let broken = invariant::violations(record, &Timing::standard());
+        wrong.extend(broken.iter().map(|violation| format!("{}: {violation}", record.key)));
+    }
+    let effects: Vec<_> =
+        tables.records.extract_if(.., |_, record| record.effect.is_some()).map(|(_, one)| one).collect();
+    match scenario.forwarded {
+        Some(class) => wrong.extend(callee.wrong(class, scenario, &effects, point)),
+        None if effects.is_empty() => {}
+        None => wrong.push(format!("{} effects that nobody asked for", effects.len())),
+    }
     let verdict = tables.verdict(&scenario.facts);
     // Three copies of one hint may become dead letters before its handler ever ran. The record dies with its payload.
     let worn_out = |record: &&Record| record.status == Status::Dead && record.dead_letters >= ROUNDS_MAX;
     let dead_max = scenario.dead_max.max(tables.records.values().filter(worn_out).count());
     let kept = verdict.dead.min(dead_max);
-    let mut wrong = Vec::new();
     if verdict.is_alarming()
         || verdict.owed > 0
         || verdict.dead > kept
         || verdict.applied + kept != scenario.facts.len()
     {
         wrong.push(format!("{verdict:?}"));
-    }
-    for record in tables.records.values() {
-        let broken = invariant::violations(record, &Timing::standard());
-        wrong.extend(broken.iter().map(|violation| format!("{}: {violation}", record.key)));
     }
     wrong
 }
@@ -198,10 +229,17 @@ fn binaries() -> Option<PathBuf> {
     std::env::var_os("TEST_BINARIES").map(PathBuf::from)
 }
 
+/// Where the callee is. A deployed binary calls no destination on loopback.
+fn callee_address() -> Ipv4Addr {
+    let named = std::env::var_os("TEST_CALLEE_ADDRESS").map(|address| address.to_str().unwrap().parse().unwrap());
+    named.unwrap_or(Ipv4Addr::LOCALHOST)
+}
+
 #[tokio::test]
 async fn every_call_on_the_wire_survives_every_fault() {
     let binaries = binaries();
-    let scenarios = if binaries.is_some() { scenarios::all() } else { vec![scenarios::one_event()] };
+    let few = || vec![scenarios::one_event(), scenarios::forwarded("an effect at most once", AT_MOST_ONCE)];
+    let scenarios = if binaries.is_some() { scenarios::all() } else { few() };
     let Explored { calls, points, violations } = explore(&scenarios, binaries.as_deref()).await;
     let figures = json!({
         "part": "grid-real", "servers": [urls().0, urls().1], "processes": binaries.is_some(),
@@ -214,8 +252,37 @@ async fn every_call_on_the_wire_survives_every_fault() {
 #[tokio::test]
 async fn a_store_that_lies_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
-    let call = |role, operation: &str| Call { role, operation: operation.to_owned(), index: 0 };
-    let outcome =
-        runner.run(&scenarios::one_event(), Some((call(Role::Webhook, "PutItem"), Fault::FalseSuccess))).await;
-    assert!(outcome.struck && outcome.wrong.iter().any(|wrong| wrong.contains("lost: 1")), "{:?}", outcome.wrong);
+    let point = point(Role::Webhook, "PutItem", 0, Fault::FalseSuccess);
+    let outcome = runner.run(&scenarios::one_event(), Some(point)).await;
+    assert!(outcome.says("lost: 1"), "{:?}", outcome.wrong);
+}
+
+#[tokio::test]
+async fn a_callee_that_lies_is_found_out() {
+    let mut runner = Runner::new(binaries()).await;
+    for class in CLASSES {
+        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, Fault::FalseSuccess);
+        let outcome = runner.run(&scenarios::forwarded("it lies", class), Some(point)).await;
+        assert!(outcome.says("after 0 calls"), "{class}: {:?}", outcome.wrong);
+    }
+}
+
+#[tokio::test]
+async fn a_second_call_is_found_out_where_there_may_be_one_only() {
+    let mut runner = Runner::new(binaries()).await;
+    for class in CLASSES {
+        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, Fault::Repeated);
+        let outcome = runner.run(&scenarios::forwarded("it is called twice", class), Some(point)).await;
+        assert!(outcome.struck);
+        assert_eq!(outcome.says("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
+    }
+}
+
+/// A store that pretends to have noted the end of a call lets the effect die. No other fault of this write may.
+#[tokio::test]
+async fn a_death_without_a_reason_is_found_out() {
+    let mut runner = Runner::new(binaries()).await;
+    let point = point(Role::Dispatcher, "UpdateItem", 1, Fault::FalseSuccess);
+    let outcome = runner.run(&scenarios::forwarded("its end is forgotten", AT_MOST_ONCE), Some(point)).await;
+    assert!(outcome.says("UnknownOutcome)) after 1 calls"), "{:?}", outcome.wrong);
 }

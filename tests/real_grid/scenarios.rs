@@ -1,7 +1,8 @@
 //! The scenarios that faults are injected into.
 
+use super::callee::{AT_LEAST_ONCE, AT_MOST_ONCE, KEYED};
 use super::cluster::{BATCHES_MAX, Cluster};
-use super::fault_plan::Role;
+use super::fault_plan::{CALL_DESTINATION, Role};
 use crate::support::Delivery;
 use crate::support::samples::{charge_refunded, invoice_paid, messaged, paid, whatsapp_message, whatsapp_of};
 
@@ -13,11 +14,13 @@ pub(crate) const ENQUEUING_BATCHES: &str = "enqueuing-batches";
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    deliveries: Vec<Delivery>,
+    pub(crate) deliveries: Vec<Delivery>,
     /// The facts that must be applied in the end, each once.
     pub(crate) facts: Vec<String>,
     /// How many of them may instead be left to a person, in a dead record that has the payload.
     pub(crate) dead_max: usize,
+    /// The destination that the only delivery is forwarded to.
+    pub(crate) forwarded: Option<&'static str>,
     /// What is refused at every point until a provider delivers again or the scenario is over.
     pub(crate) down: &'static [(Role, &'static str)],
     disturbance: Disturbance,
@@ -31,17 +34,17 @@ enum Disturbance {
     Overtaken {
         before: &'static str,
     },
-    /// The hints are lost, so that the relay has something to do.
-    HintsLost,
-    /// The messages end in the dead-letter queue without a handler having run.
-    DeadLettered,
-    /// Only one batch is worked on: a failed message comes back at once or seconds later, at random.
+    /// The hints for this function are lost, so that the relay has something to do.
+    HintsLost(Role),
+    /// The messages for this function end in the dead-letter queue without it having run.
+    DeadLettered(Role),
+    /// Only one batch of each queue is worked on: a failed message comes back at once or seconds later, at random.
     OneBatch,
 }
 
 impl Scenario {
     fn new(name: &'static str, deliveries: Vec<Delivery>, facts: Vec<String>) -> Self {
-        Self { name, deliveries, facts, dead_max: 0, down: &[], disturbance: Disturbance::None }
+        Self { name, deliveries, facts, dead_max: 0, forwarded: None, down: &[], disturbance: Disturbance::None }
     }
 
     fn disturbance(self, disturbance: Disturbance) -> Self {
@@ -57,7 +60,10 @@ impl Scenario {
         for delivery in &self.deliveries {
             match self.disturbance {
                 Disturbance::Overtaken { before } => cluster.arrive_twice(delivery, before).await,
-                Disturbance::None | Disturbance::HintsLost | Disturbance::DeadLettered | Disturbance::OneBatch => {
+                Disturbance::None
+                | Disturbance::HintsLost(_)
+                | Disturbance::DeadLettered(_)
+                | Disturbance::OneBatch => {
                     cluster.arrive(Role::Webhook, delivery).await;
                 }
             }
@@ -66,16 +72,25 @@ impl Scenario {
         match self.disturbance {
             Disturbance::None | Disturbance::Overtaken { .. } => {}
             Disturbance::OneBatch => batches_max = 1,
-            Disturbance::HintsLost => {
-                cluster.lose_hints().await;
+            Disturbance::HintsLost(role) => {
+                commit_before(role, cluster).await;
+                cluster.lose_hints(role).await;
                 cluster.relay().await;
             }
-            Disturbance::DeadLettered => {
-                cluster.bury().await;
+            Disturbance::DeadLettered(role) => {
+                commit_before(role, cluster).await;
+                cluster.bury(role).await;
                 cluster.relay().await;
             }
         }
         cluster.work(batches_max).await;
+    }
+}
+
+/// There are hints of effects once the worker has committed them.
+async fn commit_before(role: Role, cluster: &Cluster<'_>) {
+    if role == Role::Dispatcher {
+        cluster.work_as(Role::Worker, BATCHES_MAX).await;
     }
 }
 
@@ -94,8 +109,37 @@ fn two_messages() -> Delivery {
     whatsapp_of([("a", "4915100000001"), ("b", "4915100000002")].map(message).to_vec())
 }
 
+/// One event that is applied and forwarded to a destination.
+pub(crate) fn forwarded(name: &'static str, destination: &'static str) -> Scenario {
+    let fact = format!("{destination}#payments#invoice.paid#in_1");
+    let delivery = invoice_paid("evt_1", "in_1", 4_900).to(destination);
+    Scenario { forwarded: Some(destination), ..Scenario::new(name, vec![delivery], vec![fact]) }
+}
+
 /// Every scenario.
 pub(crate) fn all() -> Vec<Scenario> {
+    [events(), effects()].concat()
+}
+
+/// Those in which an event has an effect.
+fn effects() -> Vec<Scenario> {
+    let callee_down = |name, destination| {
+        let down = &[(Role::Dispatcher, CALL_DESTINATION)];
+        forwarded(name, destination).disturbance(Disturbance::OneBatch).down(down)
+    };
+    vec![
+        forwarded("a keyed effect", KEYED),
+        forwarded("an effect at most once", AT_MOST_ONCE),
+        forwarded("an effect at least once", AT_LEAST_ONCE),
+        callee_down("a keyed effect, callee down", KEYED),
+        callee_down("an effect at most once, callee down", AT_MOST_ONCE),
+        forwarded("an effect's hint lost", AT_LEAST_ONCE).disturbance(Disturbance::HintsLost(Role::Dispatcher)),
+        forwarded("an effect's dead letter", KEYED).disturbance(Disturbance::DeadLettered(Role::Dispatcher)),
+    ]
+}
+
+/// Those without effects.
+fn events() -> Vec<Scenario> {
     let one = || (vec![invoice_paid("evt_1", "in_1", 4_900)], vec![paid("in_1")]);
     let (only_copy, only_fact) = (
         || vec![invoice_paid("evt_1", "in_1", 4_900).to(ENQUEUING)],
@@ -125,13 +169,13 @@ pub(crate) fn all() -> Vec<Scenario> {
         scenario("commits refused", one())
             .disturbance(Disturbance::OneBatch)
             .down(&[(Role::Worker, "TransactWriteItems")]),
-        scenario("hints lost", one()).disturbance(Disturbance::HintsLost),
+        scenario("hints lost", one()).disturbance(Disturbance::HintsLost(Role::Worker)),
         scenario("hints lost, queue down", one())
-            .disturbance(Disturbance::HintsLost)
+            .disturbance(Disturbance::HintsLost(Role::Worker))
             .down(&[(Role::Relay, "SendMessageBatch")]),
-        scenario("a dead letter", one()).disturbance(Disturbance::DeadLettered),
+        scenario("a dead letter", one()).disturbance(Disturbance::DeadLettered(Role::Worker)),
         Scenario { dead_max: 1, ..scenario("a dead letter that is the only copy", (only_copy(), only_fact())) }
-            .disturbance(Disturbance::DeadLettered)
+            .disturbance(Disturbance::DeadLettered(Role::Worker))
             .down(store_down),
     ]
 }

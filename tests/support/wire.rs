@@ -87,7 +87,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 /// The response of a server that cannot carry a call out, of one that has a transaction on the item, and of one that
 /// pretends it did.
-const REFUSED: (&str, &str) = ("500 Internal Server Error", r#"{"__type":"com.amazonaws#InternalServerError"}"#);
+const REFUSED: (&str, &str) = ("503 Service Unavailable", r#"{"__type":"com.amazonaws#ServiceUnavailable"}"#);
 const CONFLICT: (&str, &str) = (
     "400 Bad Request",
     r#"{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException","message":"Transaction is ongoing"}"#,
@@ -152,8 +152,13 @@ impl Drop for OneInFlight<'_> {
 impl Proxy {
     /// A proxy for the server at `url`.
     pub(crate) async fn start(url: &str, injector: &Arc<impl Injector>) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST, url, injector).await
+    }
+
+    /// A proxy at an address of this machine, for the server at `url`.
+    pub(crate) async fn start_at(address: Ipv4Addr, url: &str, injector: &Arc<impl Injector>) -> Self {
         let target = without_key(url).trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
         let own_url = format!("http://{}@{}", access_key_id(url), listener.local_addr().unwrap());
         let injector = Arc::clone(injector);
         let in_flight = Arc::new(InFlight::default());
@@ -196,6 +201,10 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
             Some(Fault::Conflict) => HttpMessage::reply(CONFLICT).write(&mut caller).await?,
             Some(Fault::FalseSuccess) => HttpMessage::reply(PRETENDED).write(&mut caller).await?,
             Some(Fault::ReplyLost) => return exchange(&request, &mut server).await.map(drop),
+            Some(Fault::Repeated) => {
+                exchange(&request, &mut server).await?;
+                exchange(&request, &mut server).await?.write(&mut caller).await?;
+            }
             Some(Fault::NoReply) => return closed(&mut caller).await,
             Some(Fault::Late | Fault::LateAtRest) => {
                 injector.postpone(ProxiedRequest { target, request });
@@ -211,8 +220,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 return closed(&mut caller).await;
             }
             Some(
-                fault @ (Fault::Repeated
-                | Fault::Invalid
+                fault @ (Fault::Invalid
                 | Fault::Stale
                 | Fault::Partial
                 | Fault::HandlerFails

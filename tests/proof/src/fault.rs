@@ -3,7 +3,8 @@
 //! | fault | model | simulator | grid | tests with a script | grid on servers, wire |
 //! |---|---|---|---|---|---|
 //! | `Refused`, `ReplyLost`, `CrashBefore` | yes | yes | yes | yes | yes |
-//! | `Repeated`, `Invalid` | yes | yes | yes | yes | |
+//! | `Repeated` | yes | yes | yes | yes | where a test of the grid must fail |
+//! | `Invalid` | yes | yes | yes | yes | |
 //! | `CrashAfter`, `Late` | yes | yes | yes | | yes |
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |

@@ -5,7 +5,7 @@ use std::process::Command as Program;
 
 use clap::{Args, Subcommand};
 
-use crate::backends::Servers;
+use crate::backends::{PRIVATE_ADDRESS, Servers};
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
 use crate::{away, effects, kill};
 
@@ -106,7 +106,8 @@ fn grid_on_servers() -> Outcome<bool> {
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
     let servers = Servers::start(false)?;
     let mut cargo = servers.command("env");
-    cargo.arg(format!("TEST_BINARIES={}", binaries("release")?.display())).arg("cargo");
+    cargo.arg(format!("TEST_BINARIES={}", binaries("release")?.display()));
+    cargo.arg(format!("TEST_CALLEE_ADDRESS={PRIVATE_ADDRESS}")).arg("cargo");
     figures(cargo, "real_grid", "grid-real", "{\"calls\"")
 }
 

@@ -1,0 +1,127 @@
+//! The callee of the effects, outside of the account: it keeps every call. In the end its calls are compared with the
+//! records of the effects.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+
+use hookonce_local::clients::without_key;
+use hookonce_protocol::dispatcher::idempotency_key;
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use serde_json::{Value, json};
+
+use super::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role, RoleInjector};
+use super::functions::{DESTINATIONS, ROUTES};
+use super::scenarios::Scenario;
+use crate::effects::keyed;
+use crate::support::Fault;
+use crate::support::wire::{HttpMessage, Proxy, ScriptedServer};
+
+/// The destinations, each named after its class. An endpoint of the same name forwards to it.
+pub(crate) const KEYED: &str = "keyed";
+pub(crate) const AT_MOST_ONCE: &str = "at_most_once";
+pub(crate) const AT_LEAST_ONCE: &str = "at_least_once";
+pub(crate) const CLASSES: [&str; 3] = [KEYED, AT_MOST_ONCE, AT_LEAST_ONCE];
+
+/// How long callees remember keys.
+const WINDOW_HOURS: u32 = 24;
+
+/// A callee that does every call that it knows no key of, and has one address for each class.
+pub(crate) struct Callee {
+    server: ScriptedServer,
+    _proxy: Proxy,
+}
+
+impl Callee {
+    /// A callee behind a proxy at this address, and the documents of its destinations.
+    pub(crate) async fn start(address: Ipv4Addr, folder: &Path, plan: &Arc<FaultPlan>) -> Self {
+        let server = ScriptedServer::start(|_, _| (200, "")).await;
+        let injector = Arc::new(RoleInjector { role: Role::Dispatcher, plan: Arc::clone(plan) });
+        let proxy = Proxy::start_at(address, server.url(), &injector).await;
+        let folder = folder.join(DESTINATIONS);
+        std::fs::create_dir_all(&folder).unwrap();
+        for class in CLASSES {
+            let mut document = document(class);
+            document["url"] = format!("{}/{class}", without_key(proxy.url())).into();
+            document["allow_private"] = true.into();
+            std::fs::write(folder.join(format!("{class}.json")), document.to_string()).unwrap();
+        }
+        Self { server, _proxy: proxy }
+    }
+
+    /// What is wrong with the effects of a scenario with this fault. There must be one, at this destination.
+    pub(crate) fn wrong(
+        &self,
+        class: &str,
+        scenario: &Scenario,
+        effects: &[Record],
+        point: Option<&(Call, Fault)>,
+    ) -> Vec<String> {
+        let [effect] = effects else { return vec![format!("{} effects", effects.len())] };
+        let calls = self.server.requests();
+        let key_epoch = effect.effect.as_ref().map_or(0, |part| part.key_epoch);
+        let key = idempotency_key(&effect.key, &effect.claim_id, effect.generation, key_epoch);
+        let is_its_own = |call: &&HttpMessage| {
+            call.head.starts_with(&format!("POST /{class} "))
+                && call.header("hookonce-key") == Some(&key)
+                && call.body == scenario.deliveries[0].body
+        };
+        let strange = calls.iter().filter(|call| !is_its_own(call)).count();
+        let end = (effect.status, effect.outcome, effect.dead_reason);
+        let fits = match end {
+            // All calls have one key, so whoever honours keys has done it once.
+            (Status::Processed, Some(Outcome::Delivered), None) if class == AT_MOST_ONCE => calls.len() == 1,
+            (Status::Processed, Some(Outcome::Delivered), None) => !calls.is_empty(),
+            (Status::Dead, None, Some(DeadReason::UnknownOutcome)) => {
+                let is_open = point.is_some_and(|point| leaves_it_open(scenario, point));
+                class == AT_MOST_ONCE && is_open && calls.len() <= 1
+            }
+            _ => false,
+        };
+        let mut wrong = Vec::new();
+        if !fits {
+            wrong.push(format!("{class}: {end:?} after {} calls", calls.len()));
+        }
+        if strange > 0 {
+            wrong.push(format!("{class}: {strange} calls with another address, key or body"));
+        }
+        wrong
+    }
+}
+
+/// Whether nobody can tell after this fault if a call was done that may be made only once. A callee that refuses says that
+/// it did nothing.
+fn leaves_it_open(scenario: &Scenario, (call, fault): &(Call, Fault)) -> bool {
+    let has_no_answer = call.operation == CALL_DESTINATION
+        && matches!(fault, Fault::CrashBefore | Fault::CrashAfter | Fault::ReplyLost | Fault::Late | Fault::LateAtRest);
+    // The first write takes the right to call, the second one notes how the call ended.
+    let seems_to_die_between = call.operation == "UpdateItem"
+        && match (call.index, fault) {
+            (0, Fault::CrashAfter) | (1, Fault::CrashBefore) => true,
+            // It was taken by another write, and given back because the callee did nothing. Then the late one takes it.
+            (0, Fault::Late) => scenario.down.contains(&(Role::Dispatcher, CALL_DESTINATION)),
+            _ => false,
+        };
+    call.role == Role::Dispatcher && (has_no_answer || seems_to_die_between)
+}
+
+/// The document of a destination, without its address. Who may be called once only must say what was not done; elsewhere
+/// a refusal leaves it open.
+fn document(class: &str) -> Value {
+    match class {
+        KEYED => keyed(WINDOW_HOURS),
+        AT_MOST_ONCE => json!({ "kind": "http", "class": class, "not_done_statuses": [503] }),
+        _ => json!({ "kind": "http", "class": class }),
+    }
+}
+
+/// Writes the routes that apply and forward what comes to an endpoint with the name of a destination.
+pub(crate) fn write_routes(folder: &Path) {
+    let route = |class: &str| {
+        json!({ "name": class, "consumer": "payments", "endpoints": [class], "handler": {"builtin": "payments"},
+            "forward": [class] })
+    };
+    let routes = CLASSES.map(route);
+    let set = json!({ "version": 1, "otherwise": "builtin", "routes": routes });
+    std::fs::write(folder.join(ROUTES), set.to_string()).unwrap();
+}
