@@ -65,6 +65,9 @@ const RELAY_PERIOD: Duration = Duration::from_secs(2);
 /// How long one call of the relay may take. Its run must fit several of them, one after the other.
 const RELAY_CALL_MAX: Millis = Millis::seconds(4);
 
+/// How the names of tables and queues begin, unless another one is asked for.
+pub(crate) const PREFIX: &str = "hookonce";
+
 /// The names of the functions' binaries.
 const WEBHOOK: &str = "hookonce-webhook";
 const WORKER: &str = "hookonce-worker";
@@ -91,7 +94,18 @@ pub(crate) enum Servers {
         dynamodb_url: String,
         /// The endpoint URL of SQS.
         sqs_url: String,
+        /// How the names of the tables and queues begin.
+        prefix: String,
     },
+}
+
+impl Servers {
+    fn prefix(&self) -> &str {
+        match self {
+            Self::Embedded(_) => PREFIX,
+            Self::At { prefix, .. } => prefix,
+        }
+    }
 }
 
 /// Who runs the functions.
@@ -231,9 +245,9 @@ impl Stack {
                 let (dynamodb_url, sqs_url) = (backends.dynamodb_url().to_owned(), backends.sqs_url().to_owned());
                 (Some(backends), dynamodb_url, sqs_url)
             }
-            Servers::At { dynamodb_url, sqs_url } => (None, dynamodb_url.clone(), sqs_url.clone()),
+            Servers::At { dynamodb_url, sqs_url, .. } => (None, dynamodb_url.clone(), sqs_url.clone()),
         };
-        let shape = StackShape { own_tables: config.tables.clone(), ..StackShape::deployed("hookonce") };
+        let shape = StackShape { own_tables: config.tables.clone(), ..StackShape::deployed(config.servers.prefix()) };
         let resources = create_stack(&clients::dynamodb(&dynamodb_url), &clients::sqs(&sqs_url), &shape)
             .await
             .map_err(StackError::Create)?;

@@ -25,11 +25,14 @@ use crate::handlers;
 use crate::life;
 use crate::output;
 use crate::own_handlers::{HandlerCommand, HandlerCommands};
-use crate::stack::{Functions, Servers, Stack, StackConfig, environment, own_tables};
+use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, RunningStack, write};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
+
+/// The longest beginning of names, in bytes. The name of a queue has at most 80.
+const PREFIX_BYTES_MAX: usize = 60;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -71,6 +74,9 @@ pub(crate) struct Arguments {
     /// Use this SQS instead of the embedded one.
     #[arg(long, value_name = "URL", requires = "dynamodb_url")]
     sqs_url: Option<String>,
+    /// Begin the names of the tables and queues on those servers with NAME, so that several stacks can use them.
+    #[arg(long, value_name = "NAME", requires = "dynamodb_url", default_value = PREFIX, value_parser = prefix)]
+    prefix: String,
     #[command(flatten)]
     folder: DataFolder,
 }
@@ -105,6 +111,15 @@ fn public_url(text: &str) -> Result<String, String> {
     host.ok_or_else(|| "it must be https:// and a name, without a port and a path".to_owned())
 }
 
+/// Reads the beginning of names that both DynamoDB and SQS take.
+fn prefix(text: &str) -> Result<String, String> {
+    let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_prefix = (1..=PREFIX_BYTES_MAX).contains(&text.len()) && text.chars().all(is_taken);
+    is_prefix
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("it must be 1 to {PREFIX_BYTES_MAX} letters, digits, hyphens or underscores of ASCII"))
+}
+
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
     if Folder::<EndpointId>::of(&folder).ids().is_empty() {
@@ -117,7 +132,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let capturer = capturer.map(Arc::new);
     let config = StackConfig {
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
-            (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url },
+            (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url, prefix: arguments.prefix },
             _ => Servers::Embedded(DataLocation::Directory(folder.tables())),
         },
         functions: match (arguments.functions, arguments.binaries) {

@@ -94,3 +94,22 @@ fn an_answer_that_is_not_hookonces_own_is_named_by_its_status() {
     assert_eq!(json(&sent)[0]["status"], 413, "{}", text(&sent));
     assert!(["payload_too_large", "body_too_large"].iter().any(|word| json(&sent)[0]["answer"] == *word));
 }
+
+#[test]
+fn two_stacks_on_one_server_have_tables_and_queues_of_their_own() {
+    let host = Stack::with(0, 0);
+    let place: Value = serde_json::from_str(&host.workspace.read(".hookonce/stack.json")).unwrap();
+    let url = |name: &str| place[name].as_str().unwrap().to_owned();
+    let (dynamodb, sqs, guest) = (url("dynamodb_url"), url("sqs_url"), Workspace::new());
+    let dev = ["dev", "--port", "0", "--dynamodb-url", &dynamodb, "--sqs-url", &sqs, "--prefix"];
+    for faulty in ["", "a b", "a/b", "ü", &"a".repeat(61)] {
+        let refused = guest.run(&[&dev[..], &[faulty]].concat());
+        assert!(refused.status.code() == Some(2) && text(&refused).contains("1 to 60 letters"), "{}", text(&refused));
+    }
+    assert_eq!(guest.run(&["dev", "--prefix", "guest"]).status.code(), Some(2), "only other servers have other stacks");
+    let _running = guest.dev(&[&dev[..], &["guest"]].concat());
+    assert!(guest.run(&["trigger", "stripe.invoice.paid"]).status.success());
+    let applied = || json(&guest.run(&["list", "--state", "APPLIED", "--json"])).as_array().unwrap().len();
+    wait_until("the guest has applied it", || applied() == 1);
+    assert!(json(&host.run(&["list", "--json"])).as_array().unwrap().is_empty());
+}
