@@ -29,6 +29,10 @@ pub(crate) const PRIVATE_ADDRESS: &str = "10.0.0.1";
 /// What is downloaded, what is written, and what one call remembers for the next.
 const HOME: &str = "target/backends";
 
+/// The stories of the person on call, among the tests of the command line. The others stay with the embedded servers: they
+/// need none, play AWS themselves, are about what `dev` keeps on disk, or would take minutes and show nothing new.
+const STORIES: [&str; 6] = ["audits::a_redaction", "effects::", "forwards::", "operators::", "poison::", "of_a_server"];
+
 /// What `scripts/real-backends` does.
 ///
 /// Needs Java 17, Maven, curl, iproute2 and util-linux, and a kernel that lets the caller make a network namespace.
@@ -58,9 +62,10 @@ pub(crate) enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Run the contract suite and the end-to-end tests against them; the last line is `N passed, N failed`
+    /// Run the contract suite, the end-to-end tests and the stories of the command line against them; the last line is
+    /// `N passed, N failed`
     Test {
-        /// What the test harness takes: a part of a test's name, or its options
+        /// What the harness of tests/ takes: a part of a test's name, or its options. Then no story runs
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         filter: Vec<String>,
     },
@@ -434,19 +439,27 @@ fn fetch((group, artifact, version): (&str, &str, &str)) -> Outcome {
 
 /// Runs the suites of the embedded servers again; only the addresses differ.
 fn test(filter: &[String]) -> Outcome<bool> {
-    run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
+    run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--test", "cli", "--no-run", "--quiet"]))?;
     let servers = Servers::start(false)?;
-    let log = home("test.log");
-    let mut cargo = servers.command("cargo");
-    cargo.args(["test", "--workspace", "--test", "all", "--offline", "--"]).args(filter);
-    let tested = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
-    write(&log, [tested.stdout.as_slice(), tested.stderr.as_slice()].concat())?;
-    let text = String::from_utf8_lossy(&tested.stdout);
-    eprint!("{text}{}", String::from_utf8_lossy(&tested.stderr));
-    let (passed, failed) = totals(&text);
-    println!("{passed} passed, {failed} failed");
-    // A run that executed no test has shown nothing.
-    Ok(tested.status.success() && passed > 0)
+    let stories = STORIES.map(str::to_owned);
+    let suites = [("all", filter), ("cli", &stories)];
+    let (mut log, mut sum, mut is_sound) = (Vec::new(), (0, 0), true);
+    // Who names a test means one of the first suite.
+    for (suite, filter) in suites.into_iter().take(if filter.is_empty() { 2 } else { 1 }) {
+        let mut cargo = servers.command("cargo");
+        cargo.args(["test", "--workspace", "--test", suite, "--offline", "--"]).args(filter);
+        let tested = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;
+        log.extend([tested.stdout.as_slice(), tested.stderr.as_slice()].concat());
+        write(&home("test.log"), &log)?;
+        let text = String::from_utf8_lossy(&tested.stdout);
+        eprint!("{text}{}", String::from_utf8_lossy(&tested.stderr));
+        let (passed, failed) = totals(&text);
+        sum = (sum.0 + passed, sum.1 + failed);
+        // A suite that executed no test has shown nothing.
+        is_sound &= tested.status.success() && passed > 0;
+    }
+    println!("{} passed, {} failed", sum.0, sum.1);
+    Ok(is_sound)
 }
 
 /// Reads the last lines of test harnesses: `test result: ok. 12 passed; 0 failed; ...`.

@@ -14,8 +14,10 @@ use serde_json::{Value, json as object};
 use crate::operators::{Stack, lines, summary};
 use crate::support::{Workspace, json, root, text};
 
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
 /// An item as DynamoDB sends it.
-pub(crate) fn as_json(item: &HashMap<String, AttributeValue>) -> Value {
+pub(crate) fn as_json(item: &Item) -> Value {
     let value = |value: &AttributeValue| match value {
         AttributeValue::S(text) => object!({ "S": text }),
         AttributeValue::N(number) => object!({ "N": number }),
@@ -73,13 +75,13 @@ impl Tables {
         self.damage(table, key, name, Some(AttributeValue::N(number.to_string())));
     }
 
-    /// Stores copies of a record that have other keys and no body.
-    fn copy_without_body(&self, key: &str, count: usize) {
+    /// Stores copies of a record that have other keys, each with a change.
+    pub(crate) fn copy(&self, key: &str, count: usize, change: impl Fn(usize, &mut Item)) {
         let get = self.client.get_item().table_name(&self.inbox).key("pk", AttributeValue::S(key.to_owned()));
-        let mut item = self.runtime.block_on(get.send()).unwrap().item.unwrap();
-        item.remove("body");
+        let item = self.runtime.block_on(get.send()).unwrap().item.unwrap();
         let put = |index: usize| {
             let mut item = item.clone();
+            change(index, &mut item);
             item.insert("pk".to_owned(), AttributeValue::S(format!("{key}-copy-{index}")));
             let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
             WriteRequest::builder().put_request(put).build()
@@ -91,24 +93,42 @@ impl Tables {
     }
 
     /// All items of a table.
-    pub(crate) fn items(&self, table: &str) -> Vec<HashMap<String, AttributeValue>> {
-        self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items.unwrap()
+    pub(crate) fn items(&self, table: &str) -> Vec<Item> {
+        self.scan(table, None)
+    }
+
+    /// All that the indexes of a table hold.
+    pub(crate) fn entries(&self, table: &str) -> Vec<Item> {
+        ["due", "journal"].map(|index| self.scan(table, Some(index.to_owned()))).concat()
+    }
+
+    fn scan(&self, table: &str, index: Option<String>) -> Vec<Item> {
+        let pages = self.client.scan().table_name(table).set_index_name(index).into_paginator().items().send();
+        self.runtime.block_on(pages.collect::<Result<_, _>>()).unwrap()
     }
 
     /// Sends a message to the dead-letter queue, as SQS does with one that nobody could settle.
     pub(crate) fn bury(&self, body: &str) {
         self.runtime.block_on(async {
-            let queues = self.queues.list_queues().send().await.unwrap();
-            let dead = queues.queue_urls().iter().find(|url| url.contains("dead")).unwrap();
+            let urls = self.queue_urls().await;
+            let dead = urls.iter().find(|url| url.contains("dead")).unwrap();
             self.queues.send_message().queue_url(dead).message_body(body).send().await.unwrap();
         });
+    }
+
+    /// The queues of this stack, on servers that may have others.
+    async fn queue_urls(&self) -> Vec<String> {
+        let prefix = self.inbox.strip_suffix("inbox").unwrap();
+        let listed = self.queues.list_queues().queue_name_prefix(prefix).send().await.unwrap();
+        assert_eq!(listed.queue_urls().len(), 3);
+        listed.queue_urls.unwrap()
     }
 
     /// The bodies of all messages that no function holds. They stay hidden for a while.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.runtime.block_on(async {
             let mut bodies = Vec::new();
-            for url in self.queues.list_queues().send().await.unwrap().queue_urls() {
+            for url in &self.queue_urls().await {
                 loop {
                     let receive = self.queues.receive_message().queue_url(url).max_number_of_messages(10);
                     let received = receive.wait_time_seconds(0).send().await.unwrap();
@@ -148,7 +168,7 @@ impl Tables {
 
     /// Everything in a table, as debug text.
     fn dump(&self, table: &str) -> String {
-        format!("{:?}", self.runtime.block_on(self.client.scan().table_name(table).send()).unwrap().items())
+        format!("{:?}", self.items(table))
     }
 }
 
@@ -323,7 +343,7 @@ fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
     const RECORDS: usize = 1_000;
     let stack = Stack::with(0, 1);
     let tables = Tables::of(&stack);
-    tables.copy_without_body("in#stripe#evt_0", RECORDS);
+    tables.copy("in#stripe#evt_0", RECORDS, |_, item| drop(item.remove("body")));
     // One page takes five seconds, so the signal comes within the second one.
     let mut child = stack.workspace.start_with_output(&["audit", "--scan", "--json", "--rate", "100"]);
     let mut printed = BufReader::new(child.stdout.take().unwrap());

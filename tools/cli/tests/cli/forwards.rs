@@ -71,7 +71,9 @@ impl Forwarding {
     fn places_of_the_marker(&self) -> usize {
         let tables = Tables::of_workspace(&self.workspace);
         let items = [&tables.inbox, &tables.domain].map(|table| tables.items(table)).concat();
-        let values = items.iter().flat_map(|item| item.values()).filter(|value| holds(value)).count();
+        let entries = tables.entries(&tables.inbox);
+        assert!(!entries.is_empty());
+        let values = items.iter().chain(&entries).flat_map(|item| item.values()).filter(|value| holds(value)).count();
         values + tables.messages().iter().filter(|message| holds_text(message)).count()
     }
 }

@@ -3,13 +3,15 @@
 //! The records are made when they are read, each from one that a running stack wrote, so that none has to be stored.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write as _};
-use std::net::TcpListener;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::Output;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
+use hookonce_local::clients;
 use hookonce_protocol::record::journal_shard;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Value, json as object};
@@ -278,6 +280,55 @@ fn the_first_page_of_a_list_takes_as_many_reads_in_a_large_table_as_in_a_small_o
     println!("calls for the first page of 10,000 and of 100,000 records: {calls:?}");
     // At most two hours, each in all its partitions: one page of the index, and the records that it names.
     assert!(calls.iter().all(|calls| *calls <= 2 * 2 * usize::from(SHARDS)), "{calls:?}");
+}
+
+/// Passes requests on to a server, and counts them. Returns the URL.
+fn counting(url: &str, calls: &Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let counted = format!("http://{}@{}", clients::access_key_id(url), listener.local_addr().unwrap());
+    let (url, calls) = (clients::without_key(url), Arc::clone(calls));
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut server = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+            let (mut answers, mut asker) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut asker));
+            let calls = Arc::clone(&calls);
+            std::thread::spawn(move || {
+                let (mut all, mut part, mut before) = (Vec::new(), vec![0; 65_536], 0);
+                while let Some(size) = client.read(&mut part).ok().filter(|size| *size > 0) {
+                    all.extend_from_slice(&part[..size]);
+                    let now = String::from_utf8_lossy(&all).matches("\r\nx-amz-target:").count();
+                    calls.fetch_add(now - before, Ordering::SeqCst);
+                    before = now;
+                    server.write_all(&part[..size]).unwrap();
+                }
+            });
+        }
+    });
+    counted
+}
+
+/// The same in tables that store every record.
+#[test]
+fn the_first_page_of_a_list_takes_a_few_reads_of_a_server_that_has_many_records() {
+    const STORED: usize = 2_000;
+    let stack = Stack::with(1, 0);
+    let tables = Tables::of(&stack);
+    tables.copy("in#stripe#evt_0", STORED, |index, item| {
+        let hour = item["journal_shard"].as_s().unwrap().split_once('#').unwrap().0;
+        let shard = AttributeValue::S(format!("{hour}#{}", index % usize::from(SHARDS)));
+        item.insert("journal_shard".to_owned(), shard);
+    });
+    let (calls, looking) = (Arc::new(AtomicUsize::new(0)), Workspace::new());
+    let mut state: Value = serde_json::from_str(&stack.workspace.read(".hookonce/stack.json")).unwrap();
+    state["dynamodb_url"] = object!(counting(state["dynamodb_url"].as_str().unwrap(), &calls));
+    std::fs::create_dir(looking.path(".hookonce")).unwrap();
+    looking.write(".hookonce/stack.json", state.to_string().as_bytes());
+    let listed = looking.run(&["list", "--json"]);
+    assert_eq!(json(&listed).as_array().map(Vec::len), Some(50), "{}", text(&listed));
+    let calls = calls.load(Ordering::SeqCst);
+    println!("calls for the first page of {STORED} stored records: {calls}");
+    assert!((2..=2 * 2 * usize::from(SHARDS)).contains(&calls), "{calls}");
 }
 
 /// A stack with many shards must not take minutes to look at, and must not be flooded either.

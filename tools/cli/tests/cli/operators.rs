@@ -4,6 +4,7 @@ use std::process::Output;
 
 use serde_json::{Value, json as object};
 
+use crate::audits::Tables;
 use crate::support::{Running, Workspace, json, root, text, wait_until};
 
 /// A running stack with some records of the payments handler.
@@ -228,6 +229,24 @@ fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
     }
     let twice = stack.run(&[&command[..], &["--json"]].concat());
     assert_eq!((twice.status.code(), summary_of(&twice, "done_before")), (Some(0), RECORDS as u64));
+}
+
+/// Two people click at the same moment, and one of them again.
+#[test]
+fn a_force_that_two_people_click_and_one_of_them_twice_has_one_more_effect() {
+    let stack = Stack::with(1, 0);
+    let command = ["replay", "--force", "--key", "stripe", "evt_0", "--reason", "wrong account", "--yes", "--json"];
+    let both = ["ada", "grace"].map(|by| stack.workspace.start_with_output(&[&command[..], &["--by", by]].concat()));
+    let done = both.map(|child| summary_of(&child.wait_with_output().unwrap(), "done"));
+    assert_eq!(done.iter().sum::<u64>(), 1, "{done:?}");
+    stack.wait_for("APPLIED", 1);
+    let again = stack.run(&[&command[..], &["--by", "ada"]].concat());
+    assert_eq!((summary_of(&again, "done_before"), again.status.code()), (1, Some(0)), "{}", text(&again));
+    let shown = stack.show("evt_0");
+    assert_eq!((&shown["generation"], shown["operations"].as_array().unwrap().len()), (&object!(1), 1), "{shown}");
+    let tables = Tables::of(&stack);
+    let keys = tables.items(&tables.domain).into_iter().map(|item| item["pk"].as_s().unwrap().clone());
+    assert_eq!(keys.filter(|key| key.starts_with("stripe#ledger#")).count(), 2, "the first effect and one more");
 }
 
 fn summary_of(output: &Output, word: &str) -> u64 {

@@ -78,22 +78,30 @@ fn batch(first: usize) -> Value {
     batch
 }
 
-/// A stack whose handler has worked on all events.
-fn poisoned(is_mended: &Arc<AtomicBool>) -> (Workspace, Running) {
+/// A stack whose handler has worked on so many events.
+fn poisoned(is_mended: &Arc<AtomicBool>, events: usize) -> (Workspace, Running) {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path(".hookonce")).unwrap();
     let route = object!({ "name": "all", "consumer": "counter", "handler": { "url": handler(is_mended) } });
     let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] });
     workspace.write(".hookonce/routes.json", set.to_string().as_bytes());
     let running = workspace.dev(&["dev", "--port", "0"]);
-    for first in (0..EVENTS).step_by(BATCH) {
+    for first in (0..events).step_by(BATCH) {
         let file = workspace.write("batch.json", batch(first).to_string().as_bytes());
         let sent = workspace.run(&["send", "--provider", "meta_whatsapp", "--file", &file]);
         assert!(sent.status.success(), "{}", text(&sent));
     }
-    wait_until("the sound ones are applied", || listed(&workspace, "APPLIED") == EVENTS - BROKEN);
-    wait_until("the broken ones are dead", || listed(&workspace, "DEAD") == BROKEN);
+    let broken = events * BROKEN / EVENTS;
+    wait_until("the sound ones are applied", || listed(&workspace, "APPLIED") == events - broken);
+    wait_until("the broken ones are dead", || listed(&workspace, "DEAD") == broken);
     (workspace, running)
+}
+
+/// How often each plan was applied.
+fn times(workspace: &Workspace) -> Vec<String> {
+    let tables = Tables::of_workspace(workspace);
+    let times = tables.items(&tables.domain).into_iter().filter_map(|mut item| item.remove("times"));
+    times.map(|times| times.as_n().unwrap().clone()).collect()
 }
 
 fn listed(workspace: &Workspace, state: &str) -> usize {
@@ -105,7 +113,7 @@ fn listed(workspace: &Workspace, state: &str) -> usize {
 #[test]
 fn a_poison_deploy_is_found_mended_and_run_again() {
     let is_mended = Arc::new(AtomicBool::new(false));
-    let (workspace, _running) = poisoned(&is_mended);
+    let (workspace, _running) = poisoned(&is_mended, EVENTS);
 
     let status = workspace.run(&["status"]);
     assert_eq!(status.status.code(), Some(1), "{}", text(&status));
@@ -138,10 +146,21 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     wait_until("all are applied", || listed(&workspace, "APPLIED") == EVENTS);
     assert_eq!(workspace.run(&["status"]).status.code(), Some(0));
 
-    let tables = Tables::of_workspace(&workspace);
-    let times = tables.items(&tables.domain).into_iter().filter_map(|mut item| item.remove("times"));
-    let times: Vec<_> = times.map(|times| times.as_n().unwrap().clone()).collect();
-    assert_eq!(times, vec!["1".to_owned(); EVENTS], "each once");
+    assert_eq!(times(&workspace), vec!["1".to_owned(); EVENTS], "each once");
+}
+
+#[test]
+fn of_two_operators_who_replay_the_same_records_each_is_run_again_by_one() {
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let (workspace, _running) = poisoned(&is_mended, BATCH);
+    is_mended.store(true, Ordering::SeqCst);
+    let replay = ["replay", "--error", "POISONED", "--yes", "--json", "--rate", "1000/s"];
+    let both = ["ada", "grace"].map(|by| workspace.start_with_output(&[&replay[..], &["--by", by]].concat()));
+    let both = both.map(|child| summary(&child.wait_with_output().unwrap()));
+    let done: u64 = both.iter().map(|told| told["done"].as_u64().unwrap()).sum();
+    assert_eq!(usize::try_from(done), Ok(BATCH * BROKEN / EVENTS), "{both:?}");
+    wait_until("all are applied", || listed(&workspace, "APPLIED") == BATCH);
+    assert_eq!(times(&workspace), vec!["1".to_owned(); BATCH], "each once");
 }
 
 #[test]

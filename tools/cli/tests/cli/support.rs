@@ -118,7 +118,8 @@ impl Workspace {
         child.wait_with_output().unwrap()
     }
 
-    /// Starts a stack and waits until other commands can find it.
+    /// Starts a stack of this folder's own and waits until other commands can find it. Its servers are the embedded ones,
+    /// unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as `scripts/real-backends test` does.
     pub(crate) fn dev(&self, arguments: &[&str]) -> Running {
         self.dev_that_prints(arguments, Stdio::null(), Stdio::inherit())
     }
@@ -129,19 +130,31 @@ impl Workspace {
     }
 
     fn dev_that_prints(&self, arguments: &[&str], out: Stdio, err: Stdio) -> Running {
-        let running = Running(Some(self.command(arguments).stdout(out).stderr(err).spawn().unwrap()));
+        let mut dev = self.command(arguments);
+        dev.args(self.servers()).stdout(out).stderr(err);
+        let running = Running(Some(dev.spawn().unwrap()));
         let announced = self.0.path().join(".hookonce/stack.json");
         wait_until("the stack runs", || announced.exists());
         running
     }
-}
 
-impl Workspace {
+    /// The options by which `dev` uses the servers that the run names, with tables and queues of this folder's own.
+    fn servers(&self) -> Vec<String> {
+        #[expect(clippy::disallowed_methods, reason = "whoever runs the tests names the servers")]
+        let url = |name: &str| std::env::var(name).ok();
+        let prefix = format!("test-{}", self.0.path().file_name().unwrap().to_str().unwrap().trim_start_matches('.'));
+        match (url("TEST_DYNAMODB_URL"), url("TEST_SQS_URL")) {
+            (Some(dynamodb), Some(sqs)) => {
+                ["--dynamodb-url", &dynamodb, "--sqs-url", &sqs, "--prefix", &prefix].map(str::to_owned).into()
+            }
+            (None, None) => Vec::new(),
+            _ => panic!("TEST_DYNAMODB_URL and TEST_SQS_URL belong together; one is missing"),
+        }
+    }
+
     /// Starts a stack, waits until other commands can find it, and returns its standard output.
     pub(crate) fn dev_with_output(&self, arguments: &[&str]) -> (Child, ChildStdout) {
-        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-        let announced = self.0.path().join(".hookonce/stack.json");
-        wait_until("the stack runs", || announced.exists());
+        let mut child = self.dev_that_prints(arguments, Stdio::piped(), Stdio::inherit()).0.take().unwrap();
         let out = child.stdout.take().unwrap();
         (child, out)
     }
