@@ -257,22 +257,26 @@ async fn a_store_that_lies_is_found_out() {
     assert!(outcome.says("lost: 1"), "{:?}", outcome.wrong);
 }
 
+/// An effect of each class whose first call meets this fault.
+async fn called_under(fault: Fault) -> Vec<(&'static str, RunOutcome)> {
+    let (mut runner, mut outcomes) = (Runner::new(binaries()).await, Vec::new());
+    for class in CLASSES {
+        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, fault);
+        outcomes.push((class, runner.run(&scenarios::forwarded("one call", class), Some(point)).await));
+    }
+    outcomes
+}
+
 #[tokio::test]
 async fn a_callee_that_lies_is_found_out() {
-    let mut runner = Runner::new(binaries()).await;
-    for class in CLASSES {
-        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, Fault::FalseSuccess);
-        let outcome = runner.run(&scenarios::forwarded("it lies", class), Some(point)).await;
+    for (class, outcome) in called_under(Fault::FalseSuccess).await {
         assert!(outcome.says("after 0 calls"), "{class}: {:?}", outcome.wrong);
     }
 }
 
 #[tokio::test]
 async fn a_second_call_is_found_out_where_there_may_be_one_only() {
-    let mut runner = Runner::new(binaries()).await;
-    for class in CLASSES {
-        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, Fault::Repeated);
-        let outcome = runner.run(&scenarios::forwarded("it is called twice", class), Some(point)).await;
+    for (class, outcome) in called_under(Fault::Repeated).await {
         assert!(outcome.struck);
         assert_eq!(outcome.says("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
     }
