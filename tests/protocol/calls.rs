@@ -141,6 +141,22 @@ fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
     assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
 }
 
+/// The store carries it out after another process has called, and the callee has said that it did nothing. Otherwise it would
+/// look as if a process had died in the middle of a call.
+#[test]
+fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
+    let effect = an_effect();
+    let late = write(&asked(&effect, Class::AtMostOnce, "late", 1, START));
+    let in_vain = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
+    assert_eq!((part(&in_vain).not_done, &part(&in_vain).pass), (1, &None));
+    assert!(late.apply(Some(&in_vain.encode())).is_err());
+    let mut careless = late;
+    careless.condition.0.retain(|clause| clause.attribute() != "not_done");
+    assert!(careless.apply(Some(&in_vain.encode())).is_ok(), "nothing else tells");
+    let next = write(&asked(&in_vain, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
+    assert!(next.apply(Some(&in_vain.encode())).is_ok());
+}
+
 #[test]
 fn a_guard_whose_reply_was_lost_finds_itself() {
     let effect = an_effect();

@@ -2,19 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::call::{Call, Failure, Planned, Reply};
+use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{
     FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
 };
 use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
 use hookonce_protocol::key::{ClaimId, Tenant};
-use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status, Unreadable, attribute};
+use hookonce_protocol::message::Message;
+use hookonce_protocol::plan::PLAN_WRITES_MAX;
+use hookonce_protocol::record::{
+    DeadReason, Due, FailedAttempt, Found, Outcome, Record, Status, Unreadable, attribute,
+};
 use hookonce_protocol::time::{EpochMs, EpochSec};
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::worker::Worker;
+use hookonce_runtime::ingest::ITEM_BYTES_RESERVED;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::a_record;
+use super::dispatcher::{answered, at, call};
+use crate::support::clock::START;
 
 fn any_record() -> impl Strategy<Value = Record> {
     let tenant = option::of("[a-z0-9_-]{1,12}");
@@ -37,43 +47,47 @@ fn any_record() -> impl Strategy<Value = Record> {
     );
     let counters = (0_i64..20, 0_i64..20, 0_i64..4, 0_i64..90);
     let moments = (option::of(0_i64..9), option::of(0_i64..9), option::of(0_i64..9), option::of(0_i64..9));
-    (identity, content, course, counters, moments).prop_map(|(identity, content, course, counters, moments)| {
-        let base = a_record("in#a#x");
-        Record {
-            status: identity.0,
-            claim_id: ClaimId(identity.1),
-            generation: identity.2,
-            tenant: identity.6.map(|name| Tenant::parse(&name).unwrap()),
-            provider: identity.3,
-            event_type: identity.4,
-            body_sha256: identity.5,
-            body: content.0,
-            headers: content.1,
-            secret_index: content.2,
-            received_at: EpochMs(content.3),
-            due: course.0.map(|at| Due::pending(&base.key, 16, at)),
-            expires_at: course.1,
-            outcome: course.2,
-            dead_reason: course.3,
-            last_error: course.4,
-            accept_duplicate: course.5,
-            quarantine_mismatch: course.6,
-            retries: counters.2,
-            attempts: counters.0,
-            resends: counters.1,
-            dead_letters: counters.2,
-            dead_letter_at: moments.0.map(EpochMs),
-            handler_away_since: moments.1.map(EpochMs),
-            duplicate_count: counters.3,
-            last_seen_at: moments.0.map(EpochMs),
-            last_seen_by: moments.0.map(|by| ClaimId(by.to_string())),
-            processed_at: moments.1.map(EpochMs),
-            dead_at: moments.2.map(EpochMs),
-            discarded_at: moments.3.map(EpochMs),
-            parent: (counters.0 % 2 == 0).then(|| base.key.clone()),
-            ..base
-        }
-    })
+    let failures = proptest::collection::vec(("[A-Z_]{1,8}", 0_i64..9), 0..3);
+    (identity, content, course, counters, moments, failures).prop_map(
+        |(identity, content, course, counters, moments, failures)| {
+            let base = a_record("in#a#x");
+            Record {
+                status: identity.0,
+                claim_id: ClaimId(identity.1),
+                generation: identity.2,
+                tenant: identity.6.map(|name| Tenant::parse(&name).unwrap()),
+                provider: identity.3,
+                event_type: identity.4,
+                body_sha256: identity.5,
+                body: content.0,
+                headers: content.1,
+                secret_index: content.2,
+                received_at: EpochMs(content.3),
+                due: course.0.map(|at| Due::pending(&base.key, 16, at)),
+                expires_at: course.1,
+                outcome: course.2,
+                dead_reason: course.3,
+                last_error: course.4,
+                failures: failures.into_iter().map(|(code, at)| FailedAttempt { at: EpochMs(at), code }).collect(),
+                accept_duplicate: course.5,
+                quarantine_mismatch: course.6,
+                retries: counters.2,
+                attempts: counters.0,
+                resends: counters.1,
+                dead_letters: counters.2,
+                dead_letter_at: moments.0.map(EpochMs),
+                handler_away_since: moments.1.map(EpochMs),
+                duplicate_count: counters.3,
+                last_seen_at: moments.0.map(EpochMs),
+                last_seen_by: moments.0.map(|by| ClaimId(by.to_string())),
+                processed_at: moments.1.map(EpochMs),
+                dead_at: moments.2.map(EpochMs),
+                discarded_at: moments.3.map(EpochMs),
+                parent: (counters.0 % 2 == 0).then(|| base.key.clone()),
+                ..base
+            }
+        },
+    )
 }
 
 proptest! {
@@ -103,6 +117,53 @@ proptest! {
         let bytes: usize = item.values().filter_map(Value::as_bytes).map(<[u8]>::len).sum();
         prop_assert!(size_bytes(&item) >= text + bytes);
     }
+}
+
+/// Whatever happens to a record, it still fits one item.
+#[test]
+fn what_an_item_reserves_holds_all_that_later_updates_add() {
+    let claimed = a_record("in#a#x");
+    let names = |list: char| {
+        let name = |number| EffectName::parse(&format!("{list}{number:063}")).unwrap();
+        (0..PLAN_WRITES_MAX).map(name).collect::<Vec<_>>()
+    };
+    let (far, many, code) = (EpochMs(i64::MAX), i64::MAX, "C".repeat(64));
+    let mut busiest = Record {
+        status: Status::Discarded,
+        generation: many,
+        retries: many,
+        attempts: many,
+        resends: many,
+        dead_letters: many,
+        dead_letter_at: Some(far),
+        handler_away_since: Some(far),
+        outcome: Some(Outcome::FannedOut),
+        last_error: Some(code.clone()),
+        dead_reason: Some(DeadReason::AttemptsExhausted),
+        duplicate_count: many,
+        last_seen_at: Some(far),
+        last_seen_by: Some(ClaimId("c".repeat(64))),
+        processed_at: Some(far),
+        dead_at: Some(far),
+        discarded_at: Some(far),
+        accept_duplicate: true,
+        quarantine_mismatch: true,
+        effects: names('a'),
+        earlier_effects: names('b'),
+        ..claimed.clone()
+    };
+    for _ in 0..100 {
+        let step = Worker::start(Ok(Message::Ref { pk: claimed.key.clone() }), 1, Timing::standard(), at(START));
+        let pending = Record { status: Status::Pending, attempts: 0, ..busiest.clone() };
+        let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(pending.clone())))), START);
+        let step = answered(step, Reply::Planned(Planned::Failed(Failure::retryable(&code))), START);
+        let Call::Write(write) = call(&step) else { panic!("it counts the failure") };
+        let failed = Record::decode(&write.apply(Some(&pending.encode())).unwrap().unwrap()).unwrap();
+        busiest.failures = failed.failures;
+    }
+    assert_eq!(busiest.failures.len(), 10, "the last ones are kept");
+    let added = size_bytes(&busiest.encode()) - size_bytes(&claimed.encode());
+    assert!((ITEM_BYTES_RESERVED - 4 * 1024..ITEM_BYTES_RESERVED).contains(&added), "{added}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Callee {
             (Status::Processed, Some(Outcome::Delivered), None) if class == AT_MOST_ONCE => calls.len() == 1,
             (Status::Processed, Some(Outcome::Delivered), None) => !calls.is_empty(),
             (Status::Dead, None, Some(DeadReason::UnknownOutcome)) => {
-                let is_open = point.is_some_and(|point| leaves_it_open(scenario, point));
+                let is_open = point.is_some_and(leaves_it_open);
                 class == AT_MOST_ONCE && is_open && calls.len() <= 1
             }
             _ => false,
@@ -89,20 +89,14 @@ impl Callee {
     }
 }
 
-/// Whether nobody can tell after this fault if a call was done that may be made only once. A callee that refuses says that
-/// it did nothing.
-fn leaves_it_open(scenario: &Scenario, (call, fault): &(Call, Fault)) -> bool {
+/// Whether nobody can tell after this fault if a call was done that may be made only once.
+fn leaves_it_open((call, fault): &(Call, Fault)) -> bool {
     let has_no_answer = call.operation == CALL_DESTINATION
         && matches!(fault, Fault::CrashBefore | Fault::CrashAfter | Fault::ReplyLost | Fault::Late | Fault::LateAtRest);
     // The first write takes the right to call, the second one notes how the call ended.
-    let seems_to_die_between = call.operation == "UpdateItem"
-        && match (call.index, fault) {
-            (0, Fault::CrashAfter) | (1, Fault::CrashBefore) => true,
-            // It was taken by another write, and given back because the callee did nothing. Then the late one takes it.
-            (0, Fault::Late) => scenario.down.contains(&(Role::Dispatcher, CALL_DESTINATION)),
-            _ => false,
-        };
-    call.role == Role::Dispatcher && (has_no_answer || seems_to_die_between)
+    let dies_between = call.operation == "UpdateItem"
+        && matches!((call.index, fault), (0, Fault::CrashAfter) | (1, Fault::CrashBefore));
+    call.role == Role::Dispatcher && (has_no_answer || dies_between)
 }
 
 /// The document of a destination, without its address. Who may be called once only must say what was not done; elsewhere

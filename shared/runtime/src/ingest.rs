@@ -18,8 +18,9 @@ use crate::drive::{Driven, Remote, drive, duration};
 use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
 
-/// Space that later updates of a record may need, in bytes: error codes, counters, times.
-pub const ITEM_BYTES_RESERVED: usize = 2 * 1024;
+/// Space that later updates of a record may need, in bytes: the names of its effects, twice over, the last failed attempts,
+/// counters, times.
+pub const ITEM_BYTES_RESERVED: usize = 16 * 1024;
 
 /// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
 const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;

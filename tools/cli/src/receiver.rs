@@ -1,4 +1,4 @@
-//! A callee outside of the inbox, on loopback: it does the work of each key once, and loses answers.
+//! A callee outside of the inbox, on loopback: it does the work of each key once, loses answers, and has its callers killed.
 //!
 //! It keeps to what `docs/effects.md` asks of a callee. Its ledger counts works by the business fact in the body and not by
 //! the key, so a repeat under another key shows as a second work.
@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hookonce_local::is_local;
 use http_body_util::{BodyExt as _, Empty};
@@ -17,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// The header that holds the key.
@@ -24,6 +26,9 @@ pub(crate) const KEY_HEADER: &str = "idempotency-key";
 
 /// Of so many new keys, one loses its answer. More in a row would make the dispatcher leave the destination alone.
 const ANSWERED_OF: usize = 3;
+
+/// How long a caller that is killed waits for its answer at most.
+const DEATH: Duration = Duration::from_secs(5);
 
 /// A running receiver. Dropping it stops it.
 #[derive(Debug)]
@@ -38,6 +43,9 @@ pub(crate) struct Receiver {
 struct Ledger {
     calls: usize,
     answers_lost: usize,
+    /// Callers that are still to be killed.
+    kills_left: usize,
+    killed: usize,
     keys: BTreeSet<String>,
     works: BTreeMap<String, usize>,
 }
@@ -51,6 +59,8 @@ pub(crate) struct Outside {
     pub(crate) calls: usize,
     /// The calls whose work was done, and whose answer was lost.
     pub(crate) answers_lost: usize,
+    /// The calls whose work was done, and whose caller was killed before the answer.
+    pub(crate) killed: usize,
     /// The facts whose work was done.
     pub(crate) done: usize,
     /// Works beyond the first of a fact.
@@ -64,17 +74,25 @@ pub(crate) struct Outside {
 #[error("the answer is lost")]
 struct Lost;
 
+/// How a call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Answered,
+    Lost,
+    CallerKilled,
+}
+
 impl Receiver {
-    /// Starts it on a free port.
+    /// Starts it on a free port. `deaths` kills the callers, so often.
     ///
     /// # Errors
     /// The error of the operating system, if it gives no port.
-    pub(crate) async fn start() -> std::io::Result<Self> {
+    pub(crate) async fn start(kills: usize, deaths: Arc<Notify>) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let url = format!("http://{address}");
-        let ledger = Arc::default();
-        let server = tokio::spawn(serve(listener, address.port(), Arc::clone(&ledger))).abort_handle();
+        let ledger = Arc::new(Mutex::new(Ledger { kills_left: kills, ..Ledger::default() }));
+        let server = tokio::spawn(serve(listener, address.port(), Arc::clone(&ledger), deaths)).abort_handle();
         Ok(Self { url, ledger, server })
     }
 
@@ -91,6 +109,7 @@ impl Receiver {
             expected: expected.len(),
             calls: ledger.calls,
             answers_lost: ledger.answers_lost,
+            killed: ledger.killed,
             done,
             done_twice: ledger.works.values().map(|works| works.saturating_sub(1)).sum(),
             lost: expected.len() - done,
@@ -111,14 +130,14 @@ impl Outside {
     }
 }
 
-async fn serve(listener: TcpListener, port: u16, ledger: Arc<Mutex<Ledger>>) {
+async fn serve(listener: TcpListener, port: u16, ledger: Arc<Mutex<Ledger>>, deaths: Arc<Notify>) {
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(connection(stream, port, Arc::clone(&ledger)));
+        tokio::spawn(connection(stream, port, Arc::clone(&ledger), Arc::clone(&deaths)));
     }
 }
 
-async fn connection(stream: TcpStream, port: u16, ledger: Arc<Mutex<Ledger>>) {
-    let service = service_fn(move |request| answer(request, port, Arc::clone(&ledger)));
+async fn connection(stream: TcpStream, port: u16, ledger: Arc<Mutex<Ledger>>, deaths: Arc<Notify>) {
+    let service = service_fn(move |request| answer(request, port, Arc::clone(&ledger), Arc::clone(&deaths)));
     // It fails when an answer is lost.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
@@ -128,6 +147,7 @@ async fn answer(
     request: Request<Incoming>,
     port: u16,
     ledger: Arc<Mutex<Ledger>>,
+    deaths: Arc<Notify>,
 ) -> Result<Response<Empty<Bytes>>, Lost> {
     if !is_local(request.headers(), port) {
         let mut refused = Response::new(Empty::new());
@@ -136,7 +156,17 @@ async fn answer(
     }
     let key = request.headers().get(KEY_HEADER).and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
     let body = request.into_body().collect().await.map_err(|_| Lost)?.to_bytes();
-    if locked(&ledger).take(key, &fact(&body)) { Err(Lost) } else { Ok(Response::new(Empty::new())) }
+    let ended = locked(&ledger).take(key, &fact(&body));
+    match ended {
+        Ended::Answered => Ok(Response::new(Empty::new())),
+        Ended::Lost => Err(Lost),
+        Ended::CallerKilled => {
+            deaths.notify_waiters();
+            // It is gone before a connection without an answer could tell it anything.
+            tokio::time::sleep(DEATH).await;
+            Err(Lost)
+        }
+    }
 }
 
 /// The business fact: the id of Stripe's object.
@@ -146,16 +176,23 @@ fn fact(body: &[u8]) -> String {
 }
 
 impl Ledger {
-    /// Does the work, unless its key is known. True if the answer is lost.
-    fn take(&mut self, key: String, fact: &str) -> bool {
+    /// Does the work, unless its key is known.
+    fn take(&mut self, key: String, fact: &str) -> Ended {
         self.calls += 1;
         if !self.keys.insert(key) {
-            return false;
+            return Ended::Answered;
         }
         *self.works.entry(fact.to_owned()).or_default() += 1;
-        let loses = self.keys.len().is_multiple_of(ANSWERED_OF);
-        self.answers_lost += usize::from(loses);
-        loses
+        if self.keys.len().is_multiple_of(ANSWERED_OF) {
+            self.answers_lost += 1;
+            Ended::Lost
+        } else if self.kills_left > 0 {
+            self.kills_left -= 1;
+            self.killed += 1;
+            Ended::CallerKilled
+        } else {
+            Ended::Answered
+        }
     }
 }
 
@@ -170,7 +207,7 @@ mod tests {
     #[tokio::test]
     async fn a_web_page_does_no_work() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let receiver = Receiver::start().await.unwrap();
+        let receiver = Receiver::start(0, Arc::default()).await.unwrap();
         let address = receiver.url().strip_prefix("http://").unwrap();
         for (headers, expected) in [
             (format!("host: {address}"), "200"),
@@ -190,8 +227,8 @@ mod tests {
     #[test]
     fn a_key_is_worked_once_and_another_key_of_its_fact_shows() {
         let mut ledger = Ledger::default();
-        let lost = ["a", "b", "c", "c", "d"].map(|key| ledger.take(key.to_owned(), key));
-        assert_eq!(lost, [false, false, true, false, false]);
+        let ended = ["a", "b", "c", "c", "d"].map(|key| ledger.take(key.to_owned(), key));
+        assert_eq!(ended, [Ended::Answered, Ended::Answered, Ended::Lost, Ended::Answered, Ended::Answered]);
         assert_eq!((ledger.calls, ledger.answers_lost), (5, 1));
         assert!(ledger.works.values().all(|works| *works == 1));
         ledger.take("e".to_owned(), "a");

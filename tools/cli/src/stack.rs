@@ -46,6 +46,7 @@ use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::WorkerFunction;
 use serde_json::json;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::capture::Capturer;
@@ -152,7 +153,14 @@ pub(crate) struct StackConfig {
     pub(crate) capturer: Option<Arc<Capturer>>,
     /// Handlers in other languages.
     pub(crate) handlers: HandlerCommands,
+    /// Ends the invocations of the dispatcher in this process that run, as the death of its process would.
+    pub(crate) dispatcher_deaths: Arc<Notify>,
 }
+
+/// A function was killed.
+#[derive(Debug, thiserror::Error)]
+#[error("killed")]
+struct Killed;
 
 impl std::fmt::Debug for StackConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -510,13 +518,17 @@ impl Parts<'_> {
         };
         let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));
         let time = self.config.timing.dispatcher_timeout;
+        let deaths = Arc::clone(&self.config.dispatcher_deaths);
         invoke_fn(move |event| {
-            let dispatcher = Arc::clone(&dispatcher);
+            let (dispatcher, deaths) = (Arc::clone(&dispatcher), Arc::clone(&deaths));
             let deadline = System.moment().now.plus(time);
             async move {
                 let batch: Batch =
                     serde_json::from_value(event).map_err(|error| InvokeError::failed("NotABatch", &error))?;
-                Ok(json!(dispatcher.handle(batch, deadline).await))
+                tokio::select! {
+                    response = dispatcher.handle(batch, deadline) => Ok(json!(response)),
+                    () = deaths.notified() => Err(InvokeError::failed("Killed", &Killed)),
+                }
             }
         })
     }

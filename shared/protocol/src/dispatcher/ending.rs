@@ -63,8 +63,9 @@ impl Dispatcher {
         let sends = effect.record.resends.saturating_add(self.receives.saturating_sub(1));
         let backoff = self.timing.backoff_bound(sends);
         let wait = pause(retry_after.map_or(backoff, |asked| asked.max(backoff)), &self.timing, moment);
-        let mut changes = self.due_again(wait, DESTINATION_UNAVAILABLE, moment);
-        changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
+        let mut changes = self.due_again(wait, moment);
+        changes.push(set(attribute::LAST_ERROR, DESTINATION_UNAVAILABLE));
+        changes.push(set(attribute::NOT_DONE, effect.part.not_done + 1));
         if first {
             changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
         }
@@ -77,17 +78,16 @@ impl Dispatcher {
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
         let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
         let wait = backoff.max(asked);
-        let mut changes = self.due_again(wait, CALL_UNCLEAR, moment);
-        changes.push(set(attribute::ATTEMPTS, effect.record.attempts + 1));
-        changes.extend([remove(attribute::PASS), remove(attribute::PASS_AT)]);
+        let mut changes = self.due_again(wait, moment);
+        changes.extend(effect.record.failed_again(CALL_UNCLEAR, moment.now));
         let condition = effect.unchanged();
         self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
-    /// The message returns first. The relay is the fallback if it does not.
-    fn due_again(&self, wait: Millis, code: &str, moment: Moment) -> Vec<Change> {
+    /// Gives the pass back. The message returns first. The relay is the fallback if it does not.
+    fn due_again(&self, wait: Millis, moment: Moment) -> Vec<Change> {
         let due_at = moment.now.plus(wait).plus(self.timing.effects_visibility_timeout);
-        vec![set(attribute::DUE_AT, due_at.0), set(attribute::LAST_ERROR, code)]
+        vec![set(attribute::DUE_AT, due_at.0), remove(attribute::PASS), remove(attribute::PASS_AT)]
     }
 
     fn end(

@@ -26,7 +26,7 @@ use crate::destination::{Called, Class, Delivery, Terms};
 use crate::key::RecordKind;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, equals, set};
+use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::worker::{Done, HOPS, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
@@ -108,14 +108,15 @@ struct Ending {
 type DispatcherStep = Step<Dispatcher, Settled>;
 
 impl Effect {
-    /// It is still so, with its pass and its first call.
+    /// It is still so, with its pass, its first call and its calls that did nothing.
     fn unchanged(&self) -> Condition {
         let pass = match &self.part.pass {
             Some(pass) => equals(attribute::PASS, pass.id.as_str()),
             None => Clause::Absent(attribute::PASS.into()),
         };
         let attempts = equals(attribute::ATTEMPTS, self.record.attempts);
-        self.record.guard().condition([attempts, pass, self.part.first_call_as_read()])
+        let not_done = counted(attribute::NOT_DONE, self.part.not_done);
+        self.record.guard().condition([attempts, pass, self.part.first_call_as_read(), not_done])
     }
 
     /// Since when it has been tried: its commit, or when an operator brought it back.

@@ -26,6 +26,7 @@ pub const PARENT: &str = "parent";
 pub const EXPIRES_AT: &str = "expires_at";
 pub const OUTCOME: &str = "outcome";
 pub const LAST_ERROR: &str = "last_error";
+pub const FAILURES: &str = "failures";
 pub const DEAD_REASON: &str = "dead_reason";
 pub const DUPLICATE_COUNT: &str = "duplicate_count";
 pub const LAST_SEEN_AT: &str = "last_seen_at";
@@ -46,13 +47,14 @@ pub const PASS: &str = "pass";
 pub const PASS_AT: &str = "pass_at";
 pub const FIRST_CALL_AT: &str = "first_call_at";
 pub const CALLEE: &str = "callee";
+pub const NOT_DONE: &str = "not_done";
 pub const KEY_EPOCH: &str = "key_epoch";
 pub const RETRIED_AT: &str = "retried_at";
 pub const STATUS_CODE: &str = "status_code";
 pub const DURATION_MS: &str = "duration_ms";
 
 /// The head of a record: all attributes except the key and the body.
-pub const HEAD: [&str; 48] = [
+pub const HEAD: [&str; 50] = [
     SCHEMA_VERSION,
     STATUS,
     CLAIM_ID,
@@ -77,6 +79,7 @@ pub const HEAD: [&str; 48] = [
     EXPIRES_AT,
     OUTCOME,
     LAST_ERROR,
+    FAILURES,
     DEAD_REASON,
     DUPLICATE_COUNT,
     LAST_SEEN_AT,
@@ -97,6 +100,7 @@ pub const HEAD: [&str; 48] = [
     PASS_AT,
     FIRST_CALL_AT,
     CALLEE,
+    NOT_DONE,
     KEY_EPOCH,
     RETRIED_AT,
     STATUS_CODE,

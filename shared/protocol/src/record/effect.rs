@@ -25,6 +25,9 @@ pub struct EffectPart {
     pub first_call_at: Option<EpochMs>,
     /// Who was called then.
     pub callee: Option<String>,
+    /// How often a call ended without that the callee did anything. A guard that the store carries out only after such a call
+    /// finds another number, and takes no pass.
+    pub not_done: i64,
     /// How often an operator replaced its key, because the callee had refused it.
     pub key_epoch: i64,
     /// When an operator last brought it back.
@@ -65,6 +68,7 @@ impl EffectPart {
             (attribute::PASS_AT, self.pass.as_ref().map(|pass| pass.at.0.into())),
             (attribute::FIRST_CALL_AT, self.first_call_at.map(|at| at.0.into())),
             (attribute::CALLEE, self.callee.as_deref().map(Value::from)),
+            (attribute::NOT_DONE, (self.not_done > 0).then(|| self.not_done.into())),
             (attribute::KEY_EPOCH, (self.key_epoch > 0).then(|| self.key_epoch.into())),
             (attribute::RETRIED_AT, self.retried_at.map(|at| at.0.into())),
             (attribute::STATUS_CODE, self.status_code.map(|status| i64::from(status).into())),
@@ -86,6 +90,7 @@ impl EffectPart {
             pass: pass.map(|(id, at)| Pass { id: id.to_owned(), at: EpochMs(at) }),
             first_call_at: number(attribute::FIRST_CALL_AT).map(EpochMs),
             callee: text(attribute::CALLEE).map(str::to_owned),
+            not_done: number(attribute::NOT_DONE).unwrap_or(0),
             key_epoch: number(attribute::KEY_EPOCH).unwrap_or(0),
             retried_at: number(attribute::RETRIED_AT).map(EpochMs),
             status_code: number(attribute::STATUS_CODE).and_then(|status| u16::try_from(status).ok()),

@@ -2,6 +2,7 @@
 
 pub mod attribute;
 mod effect;
+mod failed;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use crate::write::{AttributeName, Change, Clause, Condition};
 pub(crate) use effect::encode_names;
 pub use effect::{EffectPart, Pass};
 use effect::{decode_names, insert};
+pub use failed::FailedAttempt;
+use failed::{FAILURES_KEPT, decode_failures, encode_failures};
 
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
@@ -177,6 +180,8 @@ pub struct Record {
     pub outcome: Option<Outcome>,
     /// The code of the last failure.
     pub last_error: Option<String>,
+    /// The last attempts that failed, oldest first, also from before an operator brought it back.
+    pub failures: Vec<FailedAttempt>,
     /// Why it is DEAD.
     pub dead_reason: Option<DeadReason>,
     /// How many further deliveries came.
@@ -314,6 +319,7 @@ impl Record {
             expires_at: Some(timing.expiry(key.kind(), now)),
             outcome: None,
             last_error: None,
+            failures: Vec::new(),
             dead_reason: None,
             duplicate_count: 0,
             last_seen_at: None,
@@ -377,6 +383,18 @@ impl Record {
         effects.iter().map(key).collect()
     }
 
+    /// The changes that count one more failed attempt. They name the numbers and the list that they leave, so the write needs
+    /// the attempts in its condition.
+    pub(crate) fn failed_again(&self, code: &str, now: EpochMs) -> Vec<Change> {
+        let earlier = self.failures.iter().skip((self.failures.len() + 1).saturating_sub(FAILURES_KEPT)).cloned();
+        let failures: Vec<_> = earlier.chain([FailedAttempt { at: now, code: code.to_owned() }]).collect();
+        vec![
+            set(attribute::ATTEMPTS, self.attempts + 1),
+            set(attribute::LAST_ERROR, code),
+            set(attribute::FAILURES, encode_failures(&failures)),
+        ]
+    }
+
     /// Whether it is not settled: it waits to run, or a person may let it run again.
     pub fn may_run(&self) -> bool {
         matches!(self.status, Status::Pending | Status::Dead)
@@ -419,6 +437,7 @@ impl Record {
             (attribute::EXPIRES_AT, self.expires_at.map(|at| at.0.into())),
             (attribute::OUTCOME, self.outcome.map(|outcome| outcome.as_str().into())),
             (attribute::LAST_ERROR, self.last_error.as_deref().map(Value::from)),
+            (attribute::FAILURES, (!self.failures.is_empty()).then(|| encode_failures(&self.failures))),
             (attribute::DEAD_REASON, self.dead_reason.map(|reason| reason.as_str().into())),
             (attribute::LAST_SEEN_AT, self.last_seen_at.map(|at| at.0.into())),
             (attribute::LAST_SEEN_BY, self.last_seen_by.as_ref().map(|by| by.0.as_str().into())),
@@ -496,6 +515,7 @@ impl Record {
             expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
             outcome: text(attribute::OUTCOME).and_then(Outcome::parse),
             last_error: text(attribute::LAST_ERROR).map(str::to_owned),
+            failures: item.get(attribute::FAILURES).map_or(Some(Vec::new()), decode_failures)?,
             dead_reason: text(attribute::DEAD_REASON).and_then(DeadReason::parse),
             duplicate_count: number(attribute::DUPLICATE_COUNT).unwrap_or(0),
             last_seen_at: moment(attribute::LAST_SEEN_AT),

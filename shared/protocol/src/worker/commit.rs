@@ -93,6 +93,7 @@ fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -
         pass: None,
         first_call_at: None,
         callee: None,
+        not_done: 0,
         key_epoch: 0,
         retried_at: None,
         status_code: None,

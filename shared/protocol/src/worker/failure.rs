@@ -78,8 +78,7 @@ impl Worker {
             (true, false) => None,
         };
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
-        let mut changes =
-            vec![set(attribute::ATTEMPTS, record.attempts + 1), set(attribute::LAST_ERROR, failure.code.as_str())];
+        let mut changes = record.failed_again(&failure.code, moment.now);
         if ![HANDLER_UNAVAILABLE, CONDITION_FAILED].contains(&failure.code.as_str()) {
             changes.push(remove(attribute::HANDLER_AWAY_SINCE));
         }

@@ -93,7 +93,7 @@ impl ItemView {
 /// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them; and when
 /// a dead letter was counted, which is before any message but a copy was sent. They are the same in every state, so that states that differ only
 /// in them are equal.
-const UNREAD: [&str; 9] = [
+const UNREAD: [&str; 10] = [
     attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,
     attribute::LAST_SEEN_BY,
@@ -103,6 +103,7 @@ const UNREAD: [&str; 9] = [
     attribute::STATUS_CODE,
     attribute::DURATION_MS,
     attribute::LAST_ERROR,
+    attribute::FAILURES,
 ];
 
 /// The item without the attributes that nothing reads.
@@ -115,7 +116,11 @@ pub(super) fn plain(mut item: Item) -> Item {
 
 fn forget(name: &str, value: &mut Value) {
     if UNREAD.contains(&name) {
-        *value = if name == attribute::LAST_ERROR { "E".into() } else { 0.into() };
+        *value = match name {
+            attribute::LAST_ERROR => "E".into(),
+            attribute::FAILURES => Value::List(Vec::new()),
+            _ => 0.into(),
+        };
     }
 }
 

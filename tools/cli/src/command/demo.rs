@@ -1,5 +1,5 @@
 //! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results: in
-//! the tables, and outside at a receiver that loses answers.
+//! the tables, and outside at a receiver that loses answers and kills its callers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,9 @@ const WAIT_MINUTES: u64 = 8;
 /// How often it counts meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
 
+/// How many calls the demo may end with the death of the dispatcher. More have nothing else to show.
+const KILLS_MAX: i64 = 10;
+
 /// The age of a stale request's signature, outside every provider's tolerance.
 const STALE_SECONDS: i64 = -3_600;
 
@@ -63,6 +66,10 @@ pub(crate) struct Arguments {
     /// Minutes to wait for the last event. If a handler is away for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
+    /// Kill the dispatcher so often, right after the receiver has booked an invoice. The messages that it held come back after
+    /// six minutes.
+    #[arg(long, default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
+    kill: u32,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -128,6 +135,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let ground = Ground::prepare(&arguments).await?;
     let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
     let delivered = deliver(&ground, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
+    if arguments.kill > 0 {
+        output::note("What the killed dispatcher held comes back after six minutes: wait for it.");
+    }
     let census = settle(&ground.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
     let calls = ground.own.as_ref().map(|own| own.stack.calls().clone()).unwrap_or_default();
     let outside = ground.own.as_ref().map(|own| own.receiver.outside(&plan.invoices));
@@ -169,7 +179,9 @@ impl Ground {
             let what = error_reporter::Report::new(error).to_string();
             Failure::unavailable(what, "check that this machine may open ports on 127.0.0.1")
         };
-        let receiver = Receiver::start().await.map_err(|error| no_port(&error))?;
+        let dispatcher_deaths = Arc::default();
+        let kills = usize::try_from(arguments.kill).unwrap_or(usize::MAX);
+        let receiver = Receiver::start(kills, Arc::clone(&dispatcher_deaths)).await.map_err(|error| no_port(&error))?;
         forward(&folder, receiver.url())?;
         let config = StackConfig {
             servers: Servers::Embedded(DataLocation::Memory),
@@ -182,6 +194,7 @@ impl Ground {
             feed: life::feed(false).0,
             capturer: None,
             handlers: HandlerCommands::default(),
+            dispatcher_deaths,
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| no_port(&error))?;
@@ -363,6 +376,9 @@ fn print(report: &Report, good: bool) {
     if let Some(outside) = &report.outside {
         row("forwarded", outside.expected, "invoices to be booked outside, by a receiver that honours keys");
         row("answers lost", outside.answers_lost, "booked, but the answer was lost: called again with the same key");
+        if outside.killed > 0 {
+            row("killed", outside.killed, "booked, but the dispatcher died: called again with the same key");
+        }
         row("booked", outside.done, "invoices booked outside");
         row("booked twice", outside.done_twice, "invoices booked again");
         row("not booked", outside.lost, "invoices missing outside");

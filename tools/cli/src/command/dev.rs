@@ -131,6 +131,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let capturer = arguments.capture.map(|dir| Capturer::new(dir, folder.clone(), public_url.clone())).transpose()?;
     let capturer = capturer.map(Arc::new);
     let config = StackConfig {
+        dispatcher_deaths: Arc::default(),
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url, prefix: arguments.prefix },
             _ => Servers::Embedded(DataLocation::Directory(folder.tables())),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, FailedAttempt, Outcome, Record, Status};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use serde_json::{Value, json};
 
@@ -143,10 +143,15 @@ pub(crate) fn summary(record: &Record) -> Value {
         "duplicates": record.duplicate_count,
         "generation": record.generation,
         "last_error": record.last_error,
+        "failures": record.failures.iter().map(failure).collect::<Vec<_>>(),
         "effect": record.effect.as_ref().map(|effect| effect.name.as_str()),
         "destination": record.effect.as_ref().map(|effect| effect.destination.as_str()),
         "parent": record.parent.as_ref().map(|parent| parent.parts().1.to_owned()),
     })
+}
+
+fn failure(failed: &FailedAttempt) -> Value {
+    json!({ "at_ms": failed.at.0, "code": failed.code })
 }
 
 /// How often a worker tried it in this generation: each failure, and the one that settled it.

@@ -234,6 +234,8 @@ impl Story {
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
             events.push((at, "first call: from here on, the callee may have done it".to_owned()));
         }
+        let attempts = record.failures.iter().map(|failed| (failed.at, format!("attempt failed: {}", failed.code)));
+        events.extend(attempts);
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
         }
@@ -267,6 +269,9 @@ impl Story {
         let mut facts = Vec::new();
         if let Some(effect) = &record.effect {
             facts.push(("effect", format!("{} to the destination {}", effect.name, effect.destination)));
+            if effect.not_done > 0 {
+                facts.push(("called in vain", format!("{} time(s): the callee did nothing", effect.not_done)));
+            }
             facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
         }
         if record.attempts > 0 {

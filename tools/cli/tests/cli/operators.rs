@@ -172,9 +172,11 @@ fn show_tells_the_story_of_a_record() {
         assert!(story.contains(expected), "{expected} in {story}");
     }
     let story = text(&stack.run(&["show", "stripe", "evt_1"]));
-    for expected in
-        ["dead: PERMANENT, after 1 attempt(s); see docs/errors/INVOICE_UNREADABLE.md", "fails with INVOICE_UNREADABLE"]
-    {
+    for expected in [
+        "attempt failed: INVOICE_UNREADABLE",
+        "dead: PERMANENT, after 1 attempt(s); see docs/errors/INVOICE_UNREADABLE.md",
+        "fails with INVOICE_UNREADABLE",
+    ] {
         assert!(story.contains(expected), "{expected} in {story}");
     }
 }
