@@ -227,6 +227,9 @@ fn second_nets() -> Vec<Mutant> {
         "guard-any-first-call", "D4: the guard requires the first call that was read", &["at most once: crashes and zombies"],
             "second net: whoever has changed it has the pass",
             rewrite!(Dispatcher, GUARD, any_first_call);
+        "guard-any-not-done", "D4: the guard requires the number of calls that were not done", &["at most once: answers"],
+            "cost: an effect may end as unknown although its callee said each time that it did nothing",
+            rewrite!(Dispatcher, GUARD, |write| without_clause(write, attribute::NOT_DONE));
         "crash-does-not-wait", "D4, D6: after a crash the pass stays for the visibility timeout", &["keyed: crashes and zombies", "at most once: crashes and zombies"],
             "cost: an effect may end as unknown, or be called with the same key, while its call is under way",
             Mutation { timing: Some(|timing| timing.effects_visibility_timeout = Millis(0)), ..NOTHING };
