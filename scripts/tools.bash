@@ -30,3 +30,40 @@ python_tool() {
 need_cargo_lambda() {
     python_tool cargo-lambda
 }
+
+# Says where a command line of AWS of version 2 is, which PyPI does not have: on this machine, or unpacked below target/tools
+# where apt has it. Says nothing if there is none.
+aws_two() {
+    local candidate place="$tools/aws-two"
+    for candidate in $(type -ap aws) "$place/aws"; do
+        if [[ $("$candidate" --version 2>/dev/null) == aws-cli/2.* ]]; then
+            echo "$candidate"
+            return
+        fi
+    done
+    if unpack_aws_two "$place" >/dev/null 2>&1; then
+        echo "$place/aws"
+    fi
+}
+
+# Debian has it, with what it needs of Python. apt checks what it downloads.
+unpack_aws_two() {
+    local place=$1 new="$1.new" packages package
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || return
+    [[ $(apt-cache policy awscli) == *Candidate:* ]] || apt-get update -qq || return
+    [[ $(apt-cache policy awscli) == *"Candidate: 2."* ]] || return
+    mapfile -t packages < <(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+        --no-enhances awscli | grep -E '^(awscli|python3-[a-z])')
+    rm -rf "$place" "$new"
+    mkdir -p "$new/packages"
+    (cd "$new/packages" && apt-get download -qq "${packages[@]}") || return
+    for package in "$new/packages"/*.deb; do
+        dpkg --extract "$package" "$new" || return
+    done
+    rm -r "$new/packages"
+    # shellcheck disable=SC2016 # The wrapper's own words.
+    printf '%s\n' '#!/bin/sh' 'here=$(dirname "$0")' \
+        'PYTHONPATH="$here/usr/lib/python3/dist-packages" exec /usr/bin/python3 "$here/usr/bin/aws" "$@"' >"$new/aws"
+    chmod +x "$new/aws"
+    "$new/aws" --version && mv "$new" "$place"
+}

@@ -1,0 +1,294 @@
+"""What the `aws` commands of the pages find on the mock of AWS, and what each of them must print or change there."""
+
+import datetime
+import fnmatch
+import json
+import pathlib
+import re
+import time
+from typing import NamedTuple
+
+import moto.awslambda.models
+import moto.logs.models
+from mock import ANSWERS, STACK, client
+
+SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
+EMPTY = "0\t0\t0\n"
+DIED, WAIT = (f"hookonce/{STACK}/{name}" for name in ("page/RecordsDied", "notice/DeadRecordsWait"))
+SPARE = "a-table-to-delete"
+
+
+class Row(NamedTuple):
+    """What is expected of a command."""
+
+    # What it prints, with the page's placeholders.
+    say: str = ""
+    # What must hold on the stack afterwards.
+    so: object = None
+    # Why the mock cannot carry it out. Then its words and its query are checked on an answer that the command line invents.
+    cannot: str = ""
+    # Why nothing of it is run. Its text is the whole command: with one word more it needs a row of its own.
+    mention: str = ""
+    # Whether only version 2 of the command line knows it.
+    two: bool = False
+
+
+def memory(stack):
+    return client("lambda").get_function_configuration(FunctionName=stack.ids["WebhookFunction"])["MemorySize"]
+
+
+def event_source(stack):
+    return client("lambda").list_event_source_mappings(FunctionName=stack.ids["WorkerFunction"])["EventSourceMappings"][0]
+
+
+def alarm(name):
+    return client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["StateValue"]
+
+
+def policy(stack):
+    found = client("sqs").get_queue_attributes(QueueUrl=stack.ids["HintQueue"], AttributeNames=["Policy"])
+    return found.get("Attributes", {}).get("Policy", "")
+
+
+def subscriptions(name, value):
+    """Whether a topic has a subscription with this attribute."""
+    found = client("sns").list_subscriptions()["Subscriptions"]
+    kept = [client("sns").get_subscription_attributes(SubscriptionArn=one["SubscriptionArn"])["Attributes"] for one in found]
+    return any(one.get(name) == value for one in kept)
+
+
+def parameters(below):
+    return client("ssm").get_parameters_by_path(Path=f"/hookonce/{STACK}/{below}", Recursive=True)["Parameters"]
+
+
+def reserved(stack):
+    return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"])["ReservedConcurrentExecutions"]
+
+
+def table_names():
+    return client("dynamodb").list_tables()["TableNames"]
+
+
+NO_LIMITS = "the mock has no limits of accounts"
+NO_SETTINGS = "the mock has no settings of Parameter Store"
+
+# A command of a page belongs to the first row whose words it has.
+ROWS = {
+    "aws --version": Row("aws-cli/2", two=True),
+    "aws configure get region": Row(),
+    "aws sso login": Row(mention="it opens a browser"),
+    "aws login": Row(mention="it opens a browser"),
+    "aws sts get-caller-identity --query Arn": Row("arn:aws:"),
+    "account=$(aws sts get-caller-identity": Row(),
+    "aws sts get-caller-identity": Row('"Account"'),
+    "output() {": Row(),
+    "inbox=$(output InboxTable) domain=$(output DomainTable)": Row(),
+    "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
+    "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
+    "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
+    "aws logs tail LOG_GROUP": Row(SEEN, two=True),
+    "aws logs tail WORKER_LOGS": Row(f"{SEEN} in WorkerLogs", two=True),
+    "aws logs tail WEBHOOK_LOGS --since 15m": Row(f"{SEEN} in WebhookLogs", two=True),
+    "aws logs tail WEBHOOK_LOGS --since 1h": Row("of the body", two=True),
+    "aws logs tail DISPATCHER_LOGS": Row("Task timed out", two=True),
+    "aws logs tail GATEWAY_LOGS --since 15m": Row('"401"', two=True),
+    "aws logs tail GATEWAY_LOGS --since 1h": Row('"401"', two=True),
+    'aws logs tail "$(output WebhookLogs)"': Row(f"{SEEN} in WebhookLogs", two=True),
+    'aws logs tail "$(output WorkerLogs)"': Row(f"{SEEN} in WorkerLogs", two=True),
+    'aws logs tail "$(output DispatcherLogs)"': Row(f"{SEEN} in DispatcherLogs", two=True),
+    'aws logs tail "$(output RelayLogs)"': Row(f"{SEEN} in RelayLogs", two=True),
+    "aws logs tail": Row(mention="the sentence names it only"),
+    "aws logs start-query": Row('"queryId"'),
+    "aws logs get-query-results": Row('"status"'),
+    "aws lambda list-event-source-mappings --function-name WORKER --query 'EventSourceMappings[].UUID'": Row('"UUID"'),
+    # The runbook has switched it off by then.
+    "aws lambda list-event-source-mappings": Row("UUID\tDisabled"),
+    "aws lambda update-event-source-mapping": Row('"State": "Disabled"', so=lambda stack: event_source(stack)["State"] == "Disabled"),
+    "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300),
+    "--memory-size 576": Row(so=lambda stack: memory(stack) == 576),
+    "aws lambda wait function-updated-v2": Row(),
+    "--memory-size 512": Row(so=lambda stack: memory(stack) == stack.properties("WebhookFunction")["MemorySize"]),
+    "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),
+    "aws lambda get-account-settings": Row('"ConcurrentExecutions"', cannot=NO_LIMITS),
+    "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True),
+    "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),
+    "aws service-quotas request-service-quota-increase": Row('"Status"', cannot=NO_LIMITS),
+    "aws ssm get-service-setting": Row('"SettingValue"', cannot=NO_SETTINGS),
+    "aws ssm update-service-setting": Row(cannot=NO_SETTINGS),
+    'aws ssm delete-parameter --name "/hookonce/$stack/endpoints/stripe"': Row(so=lambda stack: not parameters("endpoints/stripe")),
+    "xargs -r -n 10 aws ssm delete-parameters": Row("DeletedParameters", so=lambda stack: not parameters("")),
+    "aws cloudwatch get-metric-statistics --namespace hookonce/NAME": Row('"Sum": 5.0'),
+    "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),
+    "aws cloudwatch get-metric-statistics": Row("5.0"),
+    "aws cloudwatch list-metrics": Row('"store_unavailable"'),
+    "aws cloudwatch describe-alarms": Row(f"{DIED}\t"),
+    "aws cloudwatch set-alarm-state --alarm-name hookonce/inbox/notice/DeadRecordsWait": Row(so=lambda stack: alarm(WAIT) == "ALARM"),
+    "aws cloudwatch set-alarm-state": Row(so=lambda stack: alarm(DIED) == "ALARM"),
+    "aws sns create-topic": Row(so=lambda stack: client("sns").list_topics()["Topics"]),
+    "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email")),
+    "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody")),
+    # The first queue may have the message that AWS would have refused.
+    "for name in QueueUrl EffectsQueueUrl DeadLetterQueueUrl": Row((3 * EMPTY)[1:]),
+    "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
+    "--attributes Policy=": Row(so=lambda stack: not policy(stack)),
+    "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"]),
+    "aws sqs get-queue-attributes": Row(EMPTY),
+    # On AWS it is denied. The mock asks no policy.
+    "aws sqs send-message": Row('"MessageId"'),
+    "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
+    "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-'),
+    "aws dynamodb scan": Row('"a domain key"'),
+    "aws dynamodb wait table-exists": Row(so=lambda stack: table_names() == []),
+    "aws dynamodb update-table": Row('"DeletionProtectionEnabled": false'),
+    "aws dynamodb delete-table": Row(so=lambda stack: SPARE not in table_names()),
+}
+
+# What a command may write in capitals.
+WORDS = {"ALARM", "AWS", "ERROR", "EXIT", "JSON", "WARN"}
+
+
+def moment(minutes):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return f"{now + datetime.timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# What a person puts in place of these words.
+PLACEHOLDERS = {
+    "NAME": lambda stack: STACK,
+    "WORKER": lambda stack: stack.ids["WorkerFunction"],
+    "WEBHOOK": lambda stack: stack.ids["WebhookFunction"],
+    "FUNCTION": lambda stack: stack.ids["WebhookFunction"],
+    "LOG_GROUP": lambda stack: stack.ids["RelayLogs"],
+    "WORKER_LOGS": lambda stack: stack.ids["WorkerLogs"],
+    "WEBHOOK_LOGS": lambda stack: stack.ids["WebhookLogs"],
+    "DISPATCHER_LOGS": lambda stack: stack.ids["DispatcherLogs"],
+    "GATEWAY_LOGS": lambda stack: stack.ids["GatewayLogs"],
+    "URL": lambda stack: stack.ids["HintQueue"],
+    "UUID": lambda stack: event_source(stack)["UUID"],
+    "QUERY": lambda stack: client("logs").describe_queries(logGroupName=stack.ids["RelayLogs"])["queries"][-1]["queryId"],
+    "FROM": lambda stack: moment(-60),
+    "TO": lambda stack: moment(1),
+}
+
+
+def variables(stack):
+    """What the shell of each page knows, because a sentence of the page says so."""
+    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "pager_url": "https://pager.example.com/alarms"}
+
+
+def event_file():
+    """The event of docs/submit.md."""
+    page = pathlib.Path("docs/submit.md").read_text("utf-8")
+    return page.split("## Without the gateway\n", 1)[1].split("```json\n", 1)[1].split("```", 1)[0]
+
+
+class Pattern:
+    """The two kinds of filter patterns that the pages have: fields of a JSON line, and words of which one is in the line."""
+
+    def __init__(self, pattern):
+        fields = re.fullmatch(r"\{ (.+) \}", pattern or "")
+        self.fields = [re.fullmatch(r'\$\.([\w.]+) = "([^"]*)"', one).groups() for one in fields[1].split(" || ")] if fields else []
+        self.words = [] if fields else [quoted or word for quoted, word in re.findall(r'\?(?:"([^"]+)"|(\w+))', pattern or "")]
+        if pattern and not self.fields and " ".join(f'?"{word}"' if " " in word else f"?{word}" for word in self.words) != pattern:
+            raise ValueError(f"no such pattern: {pattern}")
+
+    def matches(self, line):
+        if self.fields:
+            read = json.loads(line) if line.startswith("{") else {}
+            return any(isinstance(read.get(name), str) and fnmatch.fnmatchcase(read[name], value) for name, value in self.fields)
+        return not self.words or any(word in line for word in self.words)
+
+
+INVOKED = []
+
+
+def invoke(backend, function_name, qualifier, body, headers, response_headers):
+    """What the mock would run in Docker, for a call and for each message of a queue."""
+    INVOKED.append(json.loads(body))
+    return b'{"statusCode": 200}'
+
+
+moto.awslambda.models.LambdaBackend.invoke = invoke
+# The mock lets every line through a pattern that begins with a brace or a question mark.
+moto.logs.models.EventMessageFilter = Pattern
+
+
+def prepare(stack):
+    """What the commands find on the stack."""
+    with_outputs(stack)
+    for logical in stack.resources("AWS::Logs::LogGroup"):
+        write_lines(stack.ids[logical], lines(stack, logical))
+    count(f"hookonce/{STACK}", "relay_due", {"function": "relay"}, 5 * [1])
+    count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
+    count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
+    client("ssm").put_parameter(Name=f"/hookonce/{STACK}/endpoints/stripe", Value="{}", Type="SecureString")
+    client("dynamodb").put_item(TableName=stack.ids["DomainTable"], Item={"pk": {"S": "a domain key"}})
+    client("dynamodb").create_table(
+        TableName=SPARE, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
+
+
+def with_outputs(stack):
+    """The mock could not take the outputs before every resource had its name."""
+    outputs = {name: {"Value": stack.resolve(body["Value"])} for name, body in stack.template["Outputs"].items()}
+    client("cloudformation").update_stack(
+        StackName=STACK, TemplateBody=json.dumps({**stack.template, "Outputs": outputs}), Capabilities=["CAPABILITY_IAM"],
+        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
+
+
+def lines(stack, logical):
+    """Lines as the gateway and the functions write them."""
+    if logical == "GatewayLogs":
+        form = stack.properties("GatewayApiGatewayDefaultStage")["AccessLogSettings"]["Format"]
+        answered = lambda status: re.sub(r"\$context\.\w+", "-", form.replace("$context.status", status).replace("$context.path", "PATH"))
+        return [answered("401").replace("PATH", SEEN), answered("200").replace("PATH", UNSEEN)]
+    written = [{"level": "WARN", "message": f"{SEEN} in {logical}"}, {"level": "INFO", "message": UNSEEN}]
+    if logical == "WebhookLogs":
+        written.append({"level": "INFO", "message": "no secret fits", "body.sha256": "of the body"})
+    stopped = ["a request: Task timed out after 60.00 seconds"] if logical == "DispatcherLogs" else []
+    return [json.dumps(line) for line in written] + stopped
+
+
+def write_lines(group, some):
+    client("logs").create_log_stream(logGroupName=group, logStreamName="an instance")
+    now = int(time.time() * 1000)
+    client("logs").put_log_events(
+        logGroupName=group, logStreamName="an instance", logEvents=[{"timestamp": now - 1_000, "message": line} for line in some])
+
+
+def count(namespace, metric, dimensions, values):
+    when = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=3)
+    named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+    data = [{"MetricName": metric, "Dimensions": named, "Timestamp": when, "Value": float(value)} for value in values]
+    client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
+
+
+NOT_ON_THE_MOCK = ("rights: `aws sqs send-message` is not denied; how AWS reads a filter pattern: expected.py reads it in its place; "
+                   "what a query of log lines finds")
+
+
+class Break(NamedTuple):
+    """A change of a page, and what must then be found."""
+
+    page: str
+    old: str
+    new: str
+    expected: str
+    two: bool = False
+
+
+BREAKS = (
+    Break("docs/runbook.md", "--no-enabled", "--not-enabled", "Unknown options"),
+    Break("docs/runbook.md", "'EventSourceMappings[].UUID'", "'EventSourceMappings[].Uuid'", "no '"),
+    Break("docs/runbook.md", "[QuotaName,Value]", "[Name,Value]", "no 'QuotaName"),
+    Break("docs/runbook.md", "--service-code dynamodb", "--code dynamodb", "it fails"),
+    Break("docs/runbook.md", "--uuid UUID", "--uuid IDENTITY", "nothing is known for IDENTITY"),
+    Break("docs/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
+    Break("docs/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
+    Break("docs/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
+    Break("docs/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),
+    Break("docs/deploy.md", "aws dynamodb delete-table --table", "aws dynamodb drop-table --table", "has no row for it"),
+    Break("docs/deploy.md", "-concurrent-executions 300", "-concurrent-executions 30", "the stack is not as it should be"),
+    Break("docs/first-deployment.md", '"hookonce/$stack/" --query', '"hookonce/$stack/ --query', "a shell cannot read it"),
+    Break("docs/first-deployment.md", "  aws sqs send-message", "  hookonce send", "has a row for 'aws sqs send-message'"),
+)
