@@ -4,6 +4,11 @@ use hookonce_runtime::destination::{Answer, DestinationKind, Trouble};
 
 use crate::credentials::{SIGN_IN, are_rejected};
 
+const DENIED_BY_QUEUE: &str = "your credentials need sqs:SendMessage on this queue; a queue of another account needs a \
+                               policy that lets them, too";
+const DENIED_BY_FUNCTION: &str =
+    "your credentials need lambda:InvokeFunction on this function, with its version or alias if the document names one";
+
 /// What to do about an answer, or about its absence. `is_probe` says that the payload was not the user's own.
 pub(super) fn advice(kind: DestinationKind, answer: &Result<Answer, Trouble>, is_probe: bool) -> Option<String> {
     let advice = match (kind, answer) {
@@ -49,9 +54,8 @@ fn of_queue(status: u16, code: &str) -> Option<&'static str> {
             "there is no such queue: check account, Region and name in the document's url; `aws sqs get-queue-url --queue-name \
              NAME` prints the URL of a queue"
         }
-        "AccessDenied" | "AccessDeniedException" => {
-            "your credentials need sqs:SendMessage on this queue; a queue of another account needs a policy that lets them, too"
-        }
+        "AccessDenied" | "AccessDeniedException" => DENIED_BY_QUEUE,
+        "" if status == 403 => DENIED_BY_QUEUE,
         "KMS.AccessDeniedException" | "KmsAccessDenied" => {
             "the queue's KMS key refuses your credentials: they need kms:GenerateDataKey and kms:Decrypt on it"
         }
@@ -76,9 +80,8 @@ fn of_function(status: u16, code: &str) -> Option<&'static str> {
             "there is no such function, version or alias: check the document's function, which must be in the stack's Region; \
              `aws lambda get-function --function-name NAME` shows one"
         }
-        "AccessDeniedException" => {
-            "your credentials need lambda:InvokeFunction on this function, with its version or alias if the document names one"
-        }
+        "AccessDeniedException" => DENIED_BY_FUNCTION,
+        "" if status == 403 => DENIED_BY_FUNCTION,
         "TooManyRequestsException" | "EC2ThrottledException" => "Lambda is throttled: wait a moment, then try again",
         "InvalidRequestContentException"
         | "RequestTooLargeException"
@@ -160,6 +163,7 @@ mod tests {
         }
         assert_eq!(said(DestinationKind::Sqs, 200, ""), "");
         assert!(said(DestinationKind::Sqs, 503, "ServiceUnavailable").contains("try again"));
+        assert!(said(DestinationKind::Sqs, 403, "").contains("sqs:SendMessage"));
     }
 
     #[test]
@@ -174,6 +178,7 @@ mod tests {
             (502, "ENILimitReachedException", "network"),
             (403, "UnrecognizedClientException", "sign in again"),
             (500, "ServiceException", "try again"),
+            (403, "", "lambda:InvokeFunction"),
             (502, "", "on the way"),
             (200, "", "no such calls"),
         ] {
