@@ -1,6 +1,7 @@
 """Runs the command line on a stack that the mock of AWS has: what the project's own stand-ins take for granted, another
 implementation of the services has to bear out. `HOOKONCE` names the binary."""
 
+import hashlib
 import json
 import logging
 import os
@@ -12,7 +13,9 @@ import time
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
 import boto3  # noqa: E402
-from mock import REGION, STACK, client, deployed  # noqa: E402
+from mock import ACCOUNT, CODE, REGION, STACK, client, deployed  # noqa: E402
+from moto.awslambda.models import LambdaFunction  # noqa: E402
+from moto.core.authorization import enable_iam_authentication  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 
 # It prints a line for each request.
@@ -42,6 +45,10 @@ class Commands:
         if ran.returncode != code or say not in printed:
             self.found.append(f"{' '.join(words)}: exit {ran.returncode} instead of {code}, or no {say!r} in:\n{printed}")
         return ran.stdout
+
+    def expect(self, what, found, expected):
+        if found != expected:
+            self.found.append(f"{what} are {found!r} and should be {expected!r}")
 
 
 def endpoints(commands):
@@ -90,6 +97,67 @@ def destinations(commands):
     run("destination", "remove", "own", code=USAGE, say="pass --yes")
     run("destination", "remove", "own", "--yes", say="is removed")
     run("list", "--kind", "effect", say="0 record(s)")
+
+
+def queues(commands):
+    """One probe reaches a queue, exactly as the dispatcher sends an effect."""
+    run, sqs = commands.run, client("sqs")
+    for destination, name, kind in (("jobs", "jobs", {}), ("ordered", "jobs.fifo", {"FifoQueue": "true"})):
+        run("destination", "add", destination, "--queue", f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", say="at least once")
+        run("destination", "test", destination, "--yes", code=NO, say="there is no such queue")
+        queue = sqs.create_queue(QueueName=name, Attributes=kind)["QueueUrl"]
+        said = json.loads(run("destination", "test", destination, "--yes", "--json", say='"outcome": "done"'))
+        taken = [found for _ in range(2) for found in sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]).get("Messages", [])]
+        event = f"in#hookonce-test#{said['key']}"
+        attributes = {"hookonce-key": said["key"], "hookonce-event": event, "hookonce-hops": "1", "content-type": "application/json"}
+        place = {"MessageGroupId": hashlib.sha256(event.encode()).hexdigest(), "MessageDeduplicationId": said["key"]} if kind else {}
+        expected = [(said["answer_id"], '{"hookonce":"test"}', attributes, place)]
+        found = [(message["MessageId"], message["Body"], texts(message["MessageAttributes"]),
+                  {part: message["Attributes"].get(part) for part in place}) for message in taken]
+        commands.expect(f"the messages of {name}", found, expected)
+        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MaximumMessageSize": "1024"})
+        run("destination", "test", destination, "--yes", "--file", "long.json", code=NO, say="MaximumMessageSize")
+
+
+def texts(attributes):
+    return {name: value["StringValue"] for name, value in attributes.items() if value["DataType"] == "String"}
+
+
+def function(commands, stack):
+    """One asynchronous invocation reaches a function. The mock would run it in a container, so what it gets is noted instead."""
+    run, invoked = commands.run, []
+    LambdaFunction.invoke = lambda made, body, headers, _: invoked.append(
+        (made.function_name, headers["X-Amz-Invocation-Type"], json.loads(body))) or ""
+    run("destination", "add", "billing", "--function", "billing:live")
+    run("destination", "test", "billing", "--yes", code=NO, say="there is no such function")
+    role = client("iam").get_role(RoleName=stack.ids["DispatcherRole"])["Role"]["Arn"]
+    client("lambda").create_function(FunctionName="billing", Runtime="python3.12", Role=role, Handler="billing.handle",
+                                     Code={"S3Bucket": CODE, "S3Key": "function.zip"}, Publish=True)
+    run("destination", "test", "billing", "--yes", code=NO, say="there is no such function, version or alias")
+    client("lambda").create_alias(FunctionName="billing", Name="live", FunctionVersion="1")
+    said = json.loads(run("destination", "test", "billing", "--yes", "--json", say='"status": 202'))
+    event = {"key": said["key"], "event": f"in#hookonce-test#{said['key']}", "hops": 1, "content_type": "application/json",
+             "payload": {"hookonce": "test"}}
+    commands.expect("the invocations", invoked, [("billing", "Event", event)])
+
+
+def rights(commands):
+    """The mock verifies signatures and rights, too: those of a person who may read the documents and nothing else, at first."""
+    iam = client("iam")
+    iam.create_user(UserName="ada")
+    key = iam.create_access_key(UserName="ada")["AccessKey"]
+    before = commands.environment
+    for name, actions, code, of_queue, of_function in (
+            ("read", ["ssm:*"], NO, "need sqs:SendMessage", "need lambda:InvokeFunction"),
+            ("send", ["sqs:SendMessage", "lambda:InvokeFunction", "lambda:Invoke"], DONE, "is DELIVERED", "is DELIVERED")):
+        policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}
+        iam.put_user_policy(UserName="ada", PolicyName=name, PolicyDocument=json.dumps(policy))
+        commands.environment = {**before, "AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        with enable_iam_authentication():
+            commands.run("destination", "test", "jobs", "--yes", code=code, say=of_queue)
+            commands.run("destination", "test", "billing", "--yes", code=code, say=of_function)
+        commands.environment = before
 
 
 def routes(commands):
@@ -156,10 +224,15 @@ def look(stack):
         with tempfile.TemporaryDirectory() as folder:
             commands = Commands(folder, f"http://{host}:{port}")
             os.symlink(os.path.abspath("events"), os.path.join(folder, "events"))
+            with open(os.path.join(folder, "long.json"), "w", encoding="utf-8") as file:
+                json.dump(2_000 * "a", file)
             commands.run("list", say="0 record(s)")
             commands.run("doctor", say="it lists every endpoint")
             endpoints(commands)
             destinations(commands)
+            queues(commands)
+            function(commands, stack)
+            rights(commands)
             records(commands, stack, record(commands))
             routes(commands)
             # No function runs on the mock, and its alarms have no data: a person is needed.

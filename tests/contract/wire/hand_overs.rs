@@ -4,7 +4,7 @@ use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
 use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body::compress;
-use hookonce_runtime::destination::{Caller as _, Destination, MESSAGE_BYTES_MAX};
+use hookonce_runtime::destination::{Answer, Caller as _, Destination, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};
 
 use super::{Case, error, hold};
@@ -243,6 +243,82 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
     ]);
     let function = function("jobs");
     hold(async |server: &ScriptedServer| called(server, &function, &plain()).await, cases).await;
+}
+
+/// What `hookonce destination test` tells a person.
+#[tokio::test]
+async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_call() {
+    let (queue, function) = (queue("jobs", &json!({"timeout_ms": 30_000})), function("jobs"));
+    let hurried = json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": 2_000});
+    let hurried = destination(&hurried).unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    let named = |status: &str, body: &str| {
+        HttpMessage::reply((status, body))
+            .with_header("x-amzn-requestid", "r-1")
+            .with_header("x-amzn-errortype", "Gone:")
+    };
+    let gone = |message: Option<String>| Answer { message, code: text("Gone"), id: text("r-1"), ..Answer::of(404) };
+    for (destination, reaction, called, answer) in [
+        (&queue, TAKEN.into(), Called::Done { status: None }, Answer { id: text("1"), ..Answer::of(200) }),
+        (
+            &queue,
+            error(400, &format!("{SERVICE}#QueueDoesNotExist")),
+            NOT_DONE,
+            Answer { code: text("QueueDoesNotExist"), message: text("a message"), ..Answer::of(400) },
+        ),
+        (&queue, (200, "<html>").into(), UNCLEAR, Answer::of(200)),
+        (
+            &function,
+            Reaction::Answer(HttpMessage::reply(("202 -", "")).with_header("x-amzn-requestid", "r-1")),
+            Called::Done { status: Some(202) },
+            Answer { id: text("r-1"), ..Answer::of(202) },
+        ),
+        (&function, Reaction::Answer(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(text("no"))),
+        (&function, Reaction::Answer(named("404 -", "<html>")), NOT_DONE, gone(None)),
+        // Its head has said how it ended.
+        (&function, Reaction::Break(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(None)),
+        (&hurried, Reaction::Stall(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(None)),
+    ] {
+        let reaction: Reaction = reaction;
+        let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
+        let caller = AccountCaller::new(&config_at(server.url()));
+        let attempt = caller.attempt(destination, &plain(), MOMENT).await;
+        assert_eq!((attempt.called, attempt.answer.unwrap(), attempt.sent), (called, answer, true));
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_without_an_answer_tells_the_cause() {
+    let of = |name: &str, timeout: u32| match name {
+        "a queue" => queue("jobs", &json!({"timeout_ms": timeout})),
+        _ => {
+            destination(&json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": timeout}))
+                .unwrap()
+        }
+    };
+    for name in ["a queue", "a function"] {
+        for (reaction, timeout, cause) in [(Reaction::Close, 30_000, "no_answer"), (Reaction::Silence, 200, "timeout")]
+        {
+            let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
+            let caller = AccountCaller::new(&config_at(server.url()));
+            let attempt = caller.attempt(&of(name, timeout), &plain(), MOMENT).await;
+            assert_eq!(
+                (attempt.called, attempt.answer.unwrap_err().word(), attempt.sent),
+                (UNCLEAR, cause, true),
+                "{name}"
+            );
+        }
+        let server = ScriptedServer::start(|_, _| TAKEN).await;
+        let caller = AccountCaller::new(&config_at(server.url()));
+        let with_a_path = Delivery { path: "/x".to_owned(), ..plain() };
+        let attempt = caller.attempt(&of(name, 200), &with_a_path, MOMENT).await;
+        assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), ("unsendable", false), "{name}");
+    }
+    let mut unsigned = config_at(&nowhere().await).into_builder();
+    unsigned.set_credentials_provider(None);
+    let caller = AccountCaller::new(&unsigned.build());
+    let attempt = caller.attempt(&function("jobs"), &plain(), MOMENT).await;
+    assert_eq!((attempt.called, attempt.answer.unwrap_err().word(), attempt.sent), (NOT_DONE, "unsigned", false));
 }
 
 #[tokio::test]

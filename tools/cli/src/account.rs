@@ -14,13 +14,11 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
 use hookonce_runtime::remote::Cause;
 
+use crate::credentials::{SIGN_IN, are_rejected};
 use crate::failure::Failure;
 
 /// How long one call may take, with its retries.
 pub(crate) const CALL_MAX: Millis = Millis::seconds(20);
-
-/// What to do when AWS does not take the credentials.
-const SIGN_IN: &str = "sign in again (`aws sso login`, `aws login`), or set AWS_PROFILE to a profile that works";
 
 /// The account's configuration, with a region and credentials. Without them every call would fail, each with a page of
 /// causes.
@@ -90,14 +88,7 @@ pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Di
         Some("AccessDenied" | "AccessDeniedException") => {
             format!("ask for the permission {action}, or use other credentials (AWS_PROFILE)")
         }
-        Some(
-            "ExpiredToken"
-            | "ExpiredTokenException"
-            | "InvalidClientTokenId"
-            | "InvalidSignatureException"
-            | "SignatureDoesNotMatch"
-            | "UnrecognizedClientException",
-        ) => format!("AWS rejected the credentials: {SIGN_IN}"),
+        Some(code) if are_rejected(code) => format!("AWS rejected the credentials: {SIGN_IN}"),
         Some("InvalidKeyId") => {
             "check that the key in the stack's parameter EndpointKeyArn exists, is enabled and is in this region"
                 .to_owned()

@@ -21,6 +21,7 @@ mod census;
 #[cfg(feature = "aws")]
 mod cloudwatch;
 mod command;
+mod credentials;
 mod destinations;
 mod documents;
 mod endpoints;

@@ -14,10 +14,14 @@ use error_reporter::Report;
 use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::timing::Moment;
-use tokio::time::timeout;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
+use super::https::read;
 use super::lambda::{Invocation, LambdaClient, NotInvoked};
-use crate::destination::{Caller, Destination, HttpCaller, QueueTarget, Target, function_event, queue_message};
+use crate::destination::{
+    Answer, Attempt, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble, function_event, queue_message,
+};
 use crate::drive::duration;
 
 /// What SQS says about the message itself: its characters, or that it is longer than the queue takes.
@@ -28,6 +32,15 @@ const EVENT_FAULT: &str = "InvalidRequestContentException";
 
 /// The header in which Lambda names an error, perhaps with an address after a colon.
 const ERROR_TYPE: &str = "x-amzn-errortype";
+
+/// The header in which Lambda names an invocation. The function's log has the same id.
+const REQUEST_ID: &str = "x-amzn-requestid";
+
+/// The most of an answer of Lambda that is read, in bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The status with which SQS confirms a message.
+const OK: u16 = 200;
 
 const NOT_DONE: Called = Called::NotDone { retry_after: None };
 const UNCLEAR: Called = Called::Unclear { retry_after: None };
@@ -47,15 +60,25 @@ impl AccountCaller {
         Self { http: HttpCaller::new(), sqs: Client::from_conf(sqs), lambda: LambdaClient::new(config) }
     }
 
-    async fn send(&self, destination: &Destination, queue: &QueueTarget, delivery: &Delivery) -> Called {
+    /// Makes one call, and tells of it all that is known.
+    pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
+        let end = Instant::now() + duration(destination.terms().timeout);
+        match &destination.target {
+            Target::Http(_) => self.http.attempt(destination, delivery, moment).await,
+            Target::Queue(queue) => timeout_at(end, self.send(queue, delivery)).await.unwrap_or_else(|_| late()),
+            Target::Function(function) => self.invoke(function, delivery, end).await,
+        }
+    }
+
+    async fn send(&self, queue: &QueueTarget, delivery: &Delivery) -> Attempt {
         let message = match queue_message(queue, delivery) {
             Ok(message) => message,
-            Err(reason) => return unsendable(destination, reason),
+            Err(reason) => return Attempt::unsendable(reason),
         };
         let mut send = self.sqs.send_message().queue_url(&queue.url).message_body(message.body);
         for (name, text) in message.attributes {
             let Ok(value) = MessageAttributeValue::builder().data_type("String").string_value(text).build() else {
-                return unsendable(destination, "attribute");
+                return Attempt::unsendable("attribute");
             };
             send = send.message_attributes(name, value);
         }
@@ -63,50 +86,61 @@ impl AccountCaller {
             send = send.message_group_id(group).message_deduplication_id(id);
         }
         match send.send().await {
-            Ok(_) => Called::Done { status: None },
-            Err(error) => {
-                // Not the whole error: it prints the response.
-                let code = error.code().unwrap_or_default().to_owned();
-                let called = of_queue(&error);
-                tracing::warn!(destination.id = %destination.id, code, "SQS did not confirm a message");
-                called
+            Ok(taken) => {
+                let answer = Answer { id: taken.message_id, ..Answer::of(OK) };
+                Attempt { called: Called::Done { status: None }, answer: Ok(answer), sent: true }
             }
+            Err(error) => Attempt {
+                called: of_queue(&error),
+                sent: !matches!(error, SdkError::ConstructionFailure(_)),
+                answer: answer_of_queue(error),
+            },
         }
     }
 
-    async fn invoke(&self, destination: &Destination, function: &str, delivery: &Delivery) -> Called {
+    async fn invoke(&self, function: &str, delivery: &Delivery, end: Instant) -> Attempt {
         let event = match function_event(delivery) {
             Ok(event) => event,
-            Err(reason) => return unsendable(destination, reason),
+            Err(reason) => return Attempt::unsendable(reason),
         };
-        match self.lambda.invoke(function, Invocation::Event, event).await {
+        let Ok(invoked) = timeout_at(end, self.lambda.invoke(function, Invocation::Event, event)).await else {
+            return late();
+        };
+        match invoked {
             Ok(response) => {
-                let code = response.headers().get(ERROR_TYPE).and_then(|named| named.split(':').next());
-                let (status, called) = (response.status().as_u16(), of_function(response.status().as_u16(), code));
-                if !matches!(called, Called::Done { .. }) {
-                    tracing::warn!(destination.id = %destination.id, status, code, "Lambda did not take an event");
-                }
-                called
+                let (status, header) = (response.status().as_u16(), |name: &str| response.headers().get(name));
+                let code = header(ERROR_TYPE).and_then(|named| named.split(':').next()).map(str::to_owned);
+                let (called, id) = (of_function(status, code.as_deref()), header(REQUEST_ID).map(str::to_owned));
+                // How it ended is known by now, also if the rest of the answer never comes.
+                let body = timeout_at(end, read(response.into_body(), ANSWER_BYTES_MAX)).await;
+                let message = body.ok().and_then(Result::ok).and_then(|body| message(&body));
+                Attempt { called, answer: Ok(Answer { status, code, message, id }), sent: true }
             }
-            Err(error) => {
-                tracing::warn!(destination.id = %destination.id, error = %Report::new(&error), "Lambda did not answer");
-                match error {
-                    NotInvoked::Unsigned(_) => NOT_DONE,
-                    NotInvoked::Unanswered(_) => UNCLEAR,
-                }
+            Err(NotInvoked::Unsigned(cause)) => {
+                Attempt { called: NOT_DONE, answer: Err(Trouble::Unsigned(cause)), sent: false }
+            }
+            Err(NotInvoked::Unanswered(error)) => {
+                Attempt { called: UNCLEAR, answer: Err(Trouble::Unanswered(error.into())), sent: true }
             }
         }
     }
 
-    async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
-        let length = duration(destination.terms().timeout);
-        match &destination.target {
-            Target::Http(_) => self.http.call(destination, delivery, moment).await,
-            Target::Queue(queue) => timeout(length, self.send(destination, queue, delivery)).await.unwrap_or(UNCLEAR),
-            Target::Function(function) => {
-                timeout(length, self.invoke(destination, function, delivery)).await.unwrap_or(UNCLEAR)
+    async fn hand_over(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+        let Attempt { called, answer, .. } = self.attempt(destination, delivery, moment).await;
+        match answer {
+            Ok(_) if matches!(called, Called::Done { .. }) => {}
+            // Not what it says: it may repeat what was sent.
+            Ok(Answer { status, code, .. }) => {
+                tracing::warn!(destination.id = %destination.id, status, code, "a hand-over was not confirmed");
+            }
+            Err(Trouble::Unsendable(reason)) => {
+                tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
+            }
+            Err(trouble) => {
+                tracing::warn!(destination.id = %destination.id, error = %Report::new(&trouble), "a hand-over has no answer");
             }
         }
+        called
     }
 }
 
@@ -117,13 +151,17 @@ impl Caller for AccountCaller {
         delivery: &'a Delivery,
         moment: Moment,
     ) -> BoxFuture<'a, Called> {
-        Box::pin(self.called(destination, delivery, moment))
+        match &destination.target {
+            // It logs on its own.
+            Target::Http(_) => self.http.call(destination, delivery, moment),
+            Target::Queue(_) | Target::Function(_) => Box::pin(self.hand_over(destination, delivery, moment)),
+        }
     }
 }
 
-fn unsendable(destination: &Destination, reason: &'static str) -> Called {
-    tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
-    Called::Refused { status: None }
+/// The time is over. Nobody can tell how far it came.
+fn late() -> Attempt {
+    Attempt { called: UNCLEAR, answer: Err(Trouble::Time), sent: true }
 }
 
 /// How a send ended that SQS did not confirm.
@@ -142,6 +180,29 @@ fn of_queue(error: &SdkError<SendMessageError>) -> Called {
         // Timed out, broken, unreadable.
         _ => UNCLEAR,
     }
+}
+
+/// What SQS says of a send that it did not confirm.
+fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<Answer, Trouble> {
+    match error {
+        SdkError::ServiceError(answer) => {
+            let (status, error) = (answer.raw().status().as_u16(), answer.into_err());
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            Ok(Answer { code: text(error.code()), message: text(error.message()), ..Answer::of(status) })
+        }
+        SdkError::ResponseError(answer) => Ok(Answer::of(answer.raw().status().as_u16())),
+        error => {
+            let trouble =
+                if matches!(error, SdkError::ConstructionFailure(_)) { Trouble::Unsigned } else { Trouble::Unanswered };
+            Err(trouble(error.into_source().unwrap_or_else(|error| error.to_string().into())))
+        }
+    }
+}
+
+/// What Lambda says in the body of an error.
+fn message(body: &[u8]) -> Option<String> {
+    let said: Value = serde_json::from_slice(body).ok()?;
+    ["Message", "message"].iter().find_map(|field| said.get(field)?.as_str()).map(str::to_owned)
 }
 
 /// How an asynchronous invocation ended, by the status and the error that Lambda names.

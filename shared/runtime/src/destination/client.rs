@@ -28,6 +28,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Caller;
 use super::address::{Zone, zone};
 use super::answer::judge;
+use super::attempt::{Answer, Attempt, Trouble};
 use super::checked::{Destination, HttpTarget};
 use super::request::request;
 use crate::drive::duration;
@@ -51,65 +52,6 @@ impl fmt::Debug for HttpCaller {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("HttpCaller").field("loopback", &self.loopback).finish_non_exhaustive()
     }
-}
-
-/// Why a call has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The effect does not fit the destination, so there is no request.
-    #[error("an effect cannot be sent as it is: {0}")]
-    Unsendable(&'static str),
-    /// A queue or a function.
-    #[error("this process calls URLs only; queues and functions are reached by the dispatcher of a deployed stack")]
-    NoUrl,
-    /// The name of the host.
-    #[error("looking up the host failed")]
-    Lookup(#[source] io::Error),
-    /// Every address of the host is one that no destination may have.
-    #[error("the host has no address that a destination may have; a private one needs `allow_private`")]
-    Address,
-    /// Nobody takes the connection.
-    #[error("connecting failed")]
-    Connect(#[source] io::Error),
-    /// A certificate that is not trusted, or a peer that speaks no TLS.
-    #[error("the TLS handshake failed")]
-    Tls(#[source] io::Error),
-    /// The build.
-    #[error("this build has no TLS")]
-    NoTls,
-    /// The peer broke off.
-    #[error("the connection broke")]
-    Exchange(#[source] hyper::Error),
-    /// The destination's timeout.
-    #[error("the call timed out")]
-    Time,
-}
-
-impl Trouble {
-    /// The cause, as a fixed word.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Unsendable(_) => "unsendable",
-            Self::NoUrl => "no_url",
-            Self::Lookup(_) => "dns",
-            Self::Address => "address_refused",
-            Self::Connect(_) => "connect",
-            Self::Tls(_) | Self::NoTls => "tls",
-            Self::Exchange(_) => "connection_broke",
-            Self::Time => "timeout",
-        }
-    }
-}
-
-/// One call, with what a person wants to know of it beside how it ended.
-#[derive(Debug)]
-pub struct Attempt {
-    /// How it ended.
-    pub called: Called,
-    /// The status of the answer, or why there is none.
-    pub answer: Result<u16, Trouble>,
-    /// Whether a byte of the request may have left.
-    pub sent: bool,
 }
 
 impl HttpCaller {
@@ -194,10 +136,7 @@ impl HttpCaller {
         };
         let request = match request(target, delivery, moment.now) {
             Ok(request) => request,
-            Err(reason) => {
-                let called = Called::Refused { status: None };
-                return Attempt { called, answer: Err(Trouble::Unsendable(reason)), sent: false };
-            }
+            Err(reason) => return Attempt::unsendable(reason),
         };
         let end = Instant::now() + duration(destination.terms().timeout);
         let gate = Gate::default();
@@ -209,7 +148,7 @@ impl HttpCaller {
                 drop(driver);
                 let status = head.status.as_u16();
                 let called = judge(target, status, &head.headers, body.as_deref(), moment.now);
-                Attempt { called, answer: Ok(status), sent: true }
+                Attempt { called, answer: Ok(Answer::of(status)), sent: true }
             }
             Err(trouble) => {
                 let sent = !gate.close();

@@ -8,6 +8,8 @@
 mod address;
 #[cfg(feature = "aws")]
 mod answer;
+#[cfg(feature = "aws")]
+mod attempt;
 mod cache;
 mod checked;
 #[cfg(feature = "aws")]
@@ -28,12 +30,14 @@ use hookonce_protocol::timing::Moment;
 
 #[cfg(feature = "aws")]
 pub use address::{Zone, zone};
+#[cfg(feature = "aws")]
+pub use attempt::{Answer, Attempt, Trouble};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
 pub use checked::{
     Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
 };
 #[cfg(feature = "aws")]
-pub use client::{Attempt, HttpCaller, Trouble};
+pub use client::HttpCaller;
 pub use document::{
     ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
 };

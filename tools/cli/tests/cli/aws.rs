@@ -1,4 +1,5 @@
-//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch and Lambda.
+//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch, Lambda, and
+//! the queues of destinations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -189,6 +190,24 @@ impl Account {
         }
     }
 
+    fn lambda(&self, operation: &str, function: &str) -> (&'static str, &'static str, Vec<u8>) {
+        let kind = "application/json";
+        if operation == "ListEventSourceMappings" {
+            let state = if self.worker_is_off { "Disabled" } else { "Enabled" };
+            let answer = object!({ "EventSourceMappings": [{ "UUID": "1", "State": state }] });
+            return ("200 OK", kind, answer.to_string().into_bytes());
+        }
+        if !self.functions.contains(&function) {
+            return refusal(operation, &format!("ResourceNotFoundException: Function not found: {function}"));
+        }
+        if operation == "Invoke" {
+            return (INVOKED, kind, Vec::new());
+        }
+        let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
+        let answer = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash });
+        ("200 OK", kind, answer.to_string().into_bytes())
+    }
+
     fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
         match operation {
             "DescribeAlarms" => {
@@ -234,12 +253,19 @@ impl Account {
 /// Where Lambda lists the event sources of a function.
 const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 
-/// The function that a request to Lambda asks about.
-fn function_asked(path: &str) -> Option<String> {
-    let of_path = || path.strip_prefix("/2015-03-31/functions/")?.strip_suffix("/configuration");
-    let name = path.strip_prefix(MAPPINGS).or_else(of_path)?;
-    Some(name.replace("%3A", ":").replace("%24", "$"))
+/// The operation that a request to Lambda is for, and its function.
+fn function_asked(path: &str) -> Option<(&'static str, String)> {
+    let of_path = |end| path.strip_prefix("/2015-03-31/functions/")?.strip_suffix(end);
+    let (operation, name) = (path.strip_prefix(MAPPINGS).map(|name| ("ListEventSourceMappings", name)))
+        .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
+        .or_else(|| Some(("Invoke", of_path("/invocations")?)))?;
+    Some((operation, name.replace("%3A", ":").replace("%24", "$")))
 }
+
+/// The ids that SQS gives to a message, and Lambda to an invocation.
+pub(crate) const MESSAGE_ID: &str = "5fea7756-0ea4-451a-a703-a558b933e274";
+pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
+const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
 fn described(name: &str, version: &Version, number: usize) -> Value {
     object!({
@@ -319,6 +345,7 @@ pub(crate) struct Request {
     path: String,
     target: String,
     authorization: String,
+    invocation: String,
     pub(crate) body: Vec<u8>,
 }
 
@@ -333,37 +360,42 @@ impl Request {
         // The client may open a connection and not use it.
         stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
         let path = line.split(' ').nth(1)?.to_owned();
-        let (mut length, mut authorization, mut target) = (0, String::new(), String::new());
+        let (mut length, mut authorization, mut target, mut invocation) =
+            (0, String::new(), String::new(), String::new());
         line.clear();
         while stream.read_line(&mut line).ok()? > 2 {
             match line.trim_end().split_once(": ") {
                 Some(("content-length", value)) => length = value.parse().unwrap(),
                 Some(("authorization", value)) => value.clone_into(&mut authorization),
                 Some(("x-amz-target", value)) => value.clone_into(&mut target),
+                Some(("x-amz-invocation-type", value)) => value.clone_into(&mut invocation),
                 Some(_) | None => {}
             }
             line.clear();
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        Some(Self { path, target, authorization, body })
+        Some(Self { path, target, authorization, invocation, body })
     }
 }
 
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
     let mut account = account.lock().unwrap();
-    let function = function_asked(&request.path);
-    let operation = match request.operation() {
-        "" if request.path.starts_with(MAPPINGS) => "ListEventSourceMappings",
-        "" if function.is_some() => "GetFunctionConfiguration",
-        "" => "GetCallerIdentity",
-        operation => operation,
+    let of_function = function_asked(&request.path);
+    let operation = match (request.operation(), &of_function) {
+        ("", Some((operation, _))) => operation,
+        ("", None) => "GetCallerIdentity",
+        (operation, _) => operation,
     };
-    let operation = operation.to_owned();
-    let body: Value = match &function {
+    let (operation, function) = (operation.to_owned(), of_function.map(|(_, function)| function));
+    let sent: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let body = match &function {
+        Some(function) if operation == "Invoke" => {
+            object!({ "FunctionName": function, "InvocationType": request.invocation, "Payload": sent })
+        }
         Some(function) => object!({ "FunctionName": function }),
-        None => serde_json::from_slice(&request.body).unwrap_or_default(),
+        None => sent,
     };
     let is_cloudwatch = request.target.starts_with("Granite");
     let Request { authorization, .. } = request;
@@ -380,19 +412,11 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
         refusal(&operation, code)
     } else if let Some(function) = function {
-        if operation == "ListEventSourceMappings" {
-            let state = if account.worker_is_off { "Disabled" } else { "Enabled" };
-            let answer = object!({ "EventSourceMappings": [{ "UUID": "1", "State": state }] });
-            ("200 OK", "application/json", answer.to_string().into_bytes())
-        } else if account.functions.contains(&function.as_str()) {
-            let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-            let answer = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash });
-            ("200 OK", "application/json", answer.to_string().into_bytes())
-        } else {
-            refusal(&operation, "ResourceNotFoundException")
-        }
+        account.lambda(&operation, &function)
     } else if is_cloudwatch {
         ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation, &body).to_string().into_bytes())
+    } else if operation == "SendMessage" {
+        ("200 OK", "application/x-amz-json-1.0", object!({ "MessageId": MESSAGE_ID }).to_string().into_bytes())
     } else if operation == "GetCallerIdentity" {
         let result = format!("<GetCallerIdentityResult><Arn>{CALLER}</Arn></GetCallerIdentityResult>");
         let whole = format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>");
@@ -417,10 +441,13 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u8>) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    if ["GetFunctionConfiguration", "ListEventSourceMappings"].contains(&operation) {
+    if ["GetFunctionConfiguration", "Invoke", "ListEventSourceMappings"].contains(&operation) {
+        // As Lambda names it: in a header.
         let status = match code {
-            "ResourceNotFoundException" => "404 Not Found",
-            // As Lambda names it: in a header.
+            "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",
+            "TooManyRequestsException" => "429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException",
+            "KMSDisabledException" => "502 Bad Gateway\r\nx-amzn-errortype: KMSDisabledException",
+            "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
             _ => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
         };
         return (status, "application/json", object!({ "Message": message }).to_string().into_bytes());

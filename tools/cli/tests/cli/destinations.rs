@@ -434,8 +434,12 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
         }
         let (code, printed) = run(&workspace, arguments);
         assert!(code == 0 && printed.contains("at least once") && printed.contains("calls URLs only"), "{printed}");
-        let (code, printed) = run(&workspace, &["test", arguments[1], "--yes"]);
-        assert!(code == 2 && printed.contains("cannot be tried from here"), "{printed}");
+        // As the stack on this machine: nothing leaves, so nobody is asked.
+        let (code, printed) = run(&workspace, &["test", arguments[1]]);
+        assert!(code == 1 && printed.contains("nothing has left this machine"), "{printed}");
+        assert!(printed.contains("pass --stack NAME") && !printed.contains("your own credentials"), "{printed}");
+        let said = json(&workspace.run(&["destination", "test", arguments[1], "--json"]));
+        assert_eq!((&said["trouble"], &said["outcome"]), (&object!("no_url"), &object!("not_done")));
     }
     let document = object!({ "kind": "sqs", "url": url, "message_group": "all", "class": "at_least_once", "allow_private": false });
     assert_eq!(stored(&workspace, "jobs"), document);

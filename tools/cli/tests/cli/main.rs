@@ -13,6 +13,7 @@ mod effects;
 mod endpoints;
 mod first_deployment;
 mod forwards;
+mod hand_overs;
 mod life;
 mod manual;
 mod many;

@@ -130,7 +130,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if destination.http().is_some() {
         output::note(&format!("next: list it in a route, and `hookonce destination test {id}{option}`"));
     } else if arguments.place.stack.is_some() {
-        output::note("next: list it in a route, and permit it by the stack's parameter DestinationPolicyArn");
+        output::note(&format!(
+            "next: list it in a route, permit it by the stack's parameter DestinationPolicyArn, and `hookonce destination \
+             test {id}{option}`"
+        ));
     } else {
         output::note("`hookonce dev` calls URLs only: effects to a queue or a function wait, and go out on AWS");
     }

@@ -1,6 +1,7 @@
 //! `hookonce destination`: manages where effects go, of the local stack or of a deployed one. Each is one JSON document.
 
 mod add;
+mod advice;
 mod check;
 mod list;
 mod rotate;

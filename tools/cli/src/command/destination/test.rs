@@ -1,8 +1,9 @@
 //! `hookonce destination test`: one call, and what its answer means.
 //!
 //! The call is made as the dispatcher makes it, with a key of its own, and nothing repeats it. By default it is a POST of a
-//! small payload that means nothing to most callees, so a refusal shows that address, TLS and credential are right. It comes
-//! from this machine: whether the functions can reach a private address is not shown.
+//! small payload that means nothing to most callees, so a refusal shows that address, TLS and credential are right; a queue
+//! stores it, and a function runs with it. It comes from this machine: whether the functions can reach a private address is
+//! not shown, and neither is what the dispatcher's role may do.
 
 use std::path::PathBuf;
 
@@ -11,17 +12,25 @@ use error_reporter::Report;
 use hookonce_protocol::destination::{Called, Class, Delivery};
 use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::timing::Moment;
 use hookonce_runtime::ambient::{Ambient as _, System};
+#[cfg(feature = "aws")]
+use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Attempt, HttpCaller, HttpTarget, Trouble};
+use hookonce_runtime::destination::{Answer, Attempt, Destination, DestinationKind, HttpCaller, Target, Trouble};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::endpoint::word;
-use crate::destinations::{check, parse_id, read};
+use super::advice::{advice, permission};
+#[cfg(feature = "aws")]
+use crate::account::signed_in;
+use crate::destinations::{check, parse_id, read, shown_address};
 use crate::documents::{Place, missing};
 use crate::failure::{Exit, Failure};
 use crate::output;
+#[cfg(not(feature = "aws"))]
+use crate::target::without_aws;
 
 /// The methods that an effect can have.
 const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];
@@ -57,44 +66,83 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let stored = arguments.place.destinations().await?.get(&id).await?.ok_or_else(|| missing(&id))?;
-    let destination = check(&id, &read(&id, &stored)?)?;
-    let Some(target) = destination.http() else {
-        let hint = "only a URL can be: send a message to the queue, or invoke the function, with the tools of AWS";
-        return Err(Failure::usage("a queue or a function cannot be tried from here", hint));
-    };
-    let delivery = delivery(&id, target, &arguments)?;
-    let host = target.authority.host().to_owned();
-    if !arguments.yes {
-        output::note(&format!(
-            "this makes one real {} to {host}, which may have an effect there",
-            delivery.method.as_str()
-        ));
+    let document = read(&id, &stored)?;
+    let destination = check(&id, &document)?;
+    let delivery = delivery(&id, &destination, &arguments)?;
+    let call = told(&destination, delivery.method);
+    // The dispatcher on this machine leaves queues and functions alone.
+    let may_leave = destination.http().is_some() || arguments.place.stack.is_some();
+    if may_leave && !arguments.yes {
+        output::note(&format!("this makes one real {call}, which may have an effect there"));
         if !output::confirm("Send it?") {
             return Err(Failure::usage("not confirmed", "pass --yes to send it"));
         }
     }
-    // A stack on AWS never calls loopback.
-    let caller = if arguments.place.stack.is_some() { HttpCaller::new() } else { HttpCaller::on_loopback() };
+    let caller = Caller::of(&arguments.place).await?;
     let started = System.moment();
     let attempt = caller.attempt(&destination, &delivery, started).await;
     let duration_ms = System.moment().now.0.saturating_sub(started.now.0).max(0);
-    let class = destination.terms().class;
-    let (outcome, then) = (word_of(attempt.called), then(class, attempt.called));
-    let done = matches!(attempt.called, Called::Done { .. });
+    let then = then(destination.terms().class, attempt.called);
     if arguments.json {
+        let (answer, host) = (attempt.answer.as_ref().ok(), destination.http().map(|target| target.authority.host()));
         output::json(&json!({
-            "destination": id, "method": delivery.method.as_str(), "host": host, "key": delivery.idempotency_key,
-            "status": attempt.answer.as_ref().ok(), "trouble": attempt.answer.as_ref().err().map(Trouble::word),
-            "sent": attempt.sent, "outcome": outcome, "then": then, "duration_ms": duration_ms,
+            "destination": id, "kind": document.kind, "method": delivery.method.as_str(), "host": host,
+            "address": shown_address(&document), "key": delivery.idempotency_key,
+            "status": answer.map(|answer| answer.status), "code": answer.map(|answer| &answer.code),
+            "message": answer.map(|answer| &answer.message), "answer_id": answer.map(|answer| &answer.id),
+            "trouble": attempt.answer.as_ref().err().map(Trouble::word), "sent": attempt.sent,
+            "outcome": word_of(attempt.called), "then": then, "permission": permission(document.kind),
+            "duration_ms": duration_ms,
         }));
     } else {
-        print(&arguments, &delivery, &attempt, &host, then, duration_ms);
+        let call = format!("{call}, key {}", delivery.idempotency_key);
+        print(&call, &attempt, then, duration_ms);
+        explain(document.kind, &attempt, arguments.file.is_none());
     }
-    Ok(if done { Exit::Done } else { Exit::No })
+    Ok(if matches!(attempt.called, Called::Done { .. }) { Exit::Done } else { Exit::No })
 }
 
-fn delivery(id: &DestinationId, target: &HttpTarget, arguments: &Arguments) -> Result<Delivery, Failure> {
-    let is_form = target.content_type.as_ref().is_some_and(|content_type| content_type == FORM);
+/// The same code as the dispatcher of a place, with the credentials of whoever runs the command.
+enum Caller {
+    /// That of the stack on this machine.
+    Laptop(HttpCaller),
+    #[cfg(feature = "aws")]
+    Account(Box<AccountCaller>),
+}
+
+impl Caller {
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    async fn of(place: &Place) -> Result<Self, Failure> {
+        match &place.stack {
+            None => Ok(Self::Laptop(HttpCaller::on_loopback())),
+            #[cfg(feature = "aws")]
+            Some(_) => Ok(Self::Account(Box::new(AccountCaller::new(&signed_in().await?)))),
+            #[cfg(not(feature = "aws"))]
+            Some(_) => Err(without_aws()),
+        }
+    }
+
+    async fn attempt(&self, destination: &Destination, delivery: &Delivery, started: Moment) -> Attempt {
+        match self {
+            Self::Laptop(caller) => caller.attempt(destination, delivery, started).await,
+            #[cfg(feature = "aws")]
+            Self::Account(caller) => Box::pin(caller.attempt(destination, delivery, started)).await,
+        }
+    }
+}
+
+/// The call, for a person.
+fn told(destination: &Destination, method: Method) -> String {
+    match &destination.target {
+        Target::Http(target) => format!("{} to {}", method.as_str(), target.authority.host()),
+        Target::Queue(queue) => format!("hand-over to the queue {}", queue.url),
+        Target::Function(name) => format!("asynchronous call of the function {name}"),
+    }
+}
+
+fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments) -> Result<Delivery, Failure> {
+    let content_type = destination.http().and_then(|target| target.content_type.as_ref());
+    let is_form = content_type.is_some_and(|content_type| content_type == FORM);
     let payload = match &arguments.file {
         Some(file) => std::fs::read(file)
             .map_err(|error| Failure::usage(format!("reading {} failed: {error}", file.display()), "check the path"))?,
@@ -145,46 +193,37 @@ fn then(class: Class, called: Called) -> &'static str {
     }
 }
 
-fn print(arguments: &Arguments, delivery: &Delivery, attempt: &Attempt, host: &str, then: &str, duration_ms: i64) {
+fn print(call: &str, attempt: &Attempt, then: &str, duration_ms: i64) {
     let mut table = output::table(&[]);
-    table.add_row(["call", &format!("{} {host}, key {}", delivery.method.as_str(), delivery.idempotency_key)]);
+    table.add_row(["call", call]);
     let answer = match &attempt.answer {
-        Ok(status) => format!("{status} after {duration_ms}ms"),
+        Ok(Answer { status, code, id, .. }) => {
+            let code = code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
+            let id = id.as_ref().map(|id| format!(", id {id}")).unwrap_or_default();
+            format!("{status}{code} after {duration_ms}ms{id}")
+        }
         Err(trouble) => format!("none: {}", Report::new(trouble)),
     };
     table.add_row(["answer", &answer]);
+    if let Ok(Answer { message: Some(message), .. }) = &attempt.answer {
+        table.add_row(["says", message]);
+    }
     let left = if attempt.sent { "" } else { "; nothing has left this machine" };
     table.add_row(["means", &format!("{}{left}", word_of(attempt.called).replace('_', " "))]);
     table.add_row(["then", then]);
     output::print(&table);
-    if let Some(advice) = advice(attempt, arguments.file.is_none()) {
-        output::note(&format!("  try: {advice}"));
-    }
 }
 
-/// What to do about an answer.
-fn advice(attempt: &Attempt, is_probe: bool) -> Option<&'static str> {
-    Some(match &attempt.answer {
-        Ok(401 | 403) => "the callee does not take the credential: `hookonce destination rotate`",
-        Ok(404 | 405) => "the callee has no such path or method: pass --path and --method of a real call",
-        Ok(300..=399) => "a redirect is never followed: put the address that it leads to into the document",
-        Ok(400 | 422) if is_probe => {
-            "the callee was reached and does not know this payload: pass --file, --path and --method of a real call"
-        }
-        Ok(500..=599) => "the callee failed: check its log, then try again",
-        Ok(_) | Err(Trouble::NoUrl) => return None,
-        Err(Trouble::Lookup(_)) => "check the name of the host in the document's url",
-        Err(Trouble::Address) => {
-            "the host leads to an address that no destination may have; --allow-private permits private ones"
-        }
-        Err(Trouble::Connect(_)) => "check host and port, and whether a firewall is between",
-        Err(Trouble::Tls(_) | Trouble::NoTls) => {
-            "the certificate must come from a trusted authority, match the URL's host and not be expired"
-        }
-        Err(Trouble::Exchange(_)) => "the callee closed the connection: check there whether the call was carried out",
-        Err(Trouble::Time) => "raise timeout_ms in the document, or look whether the callee is slow",
-        Err(Trouble::Unsendable(_)) => "path, payload and document do not fit together: docs/effects.md",
-    })
+fn explain(kind: DestinationKind, attempt: &Attempt, is_probe: bool) {
+    if let Some(advice) = advice(kind, &attempt.answer, is_probe) {
+        output::note(&format!("  try: {advice}"));
+    }
+    if let Some(permission) = permission(kind).filter(|_| attempt.sent) {
+        output::note(&format!(
+            "  this call had your own credentials. The dispatcher has a role of its own: for the same call, the managed policy \
+             in the stack's parameter DestinationPolicyArn must allow it {permission}"
+        ));
+    }
 }
 
 #[cfg(test)]
@@ -198,7 +237,7 @@ mod tests {
     use hookonce_protocol::purpose::Purpose;
     use hookonce_protocol::record::{Found, Record};
     use hookonce_protocol::time::{EpochMs, Millis};
-    use hookonce_protocol::timing::{Moment, Timing};
+    use hookonce_protocol::timing::Timing;
 
     use super::*;
 
