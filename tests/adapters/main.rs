@@ -10,6 +10,7 @@ mod hand_overs;
 mod handlers;
 mod logs;
 mod materials;
+mod own_tables;
 mod parameters;
 mod queue;
 mod reads;
