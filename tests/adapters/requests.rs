@@ -20,10 +20,12 @@ use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
+use hookonce_runtime::route::RouteSource as _;
 use serde_json::{Value, json};
 
 use super::hand_overs::{function, plain, queue, with_payload};
 use super::parameters::parameters_at;
+use super::routes::{routes, store};
 use super::{AMPLE, store_at};
 use crate::clients::{config_at, sqs};
 use crate::fixtures::MOMENT;
@@ -42,8 +44,10 @@ impl Recorded {
         let result = call.await;
         let requests = server.requests();
         let mut shown: Vec<_> = requests[self.seen..].iter().map(shown).collect();
-        // Several may be under way at once.
-        shown.sort_by_key(Value::to_string);
+        // Several batches may be under way at once. Everything else has its order.
+        if shown.iter().all(|request| request["target"] == json!("AmazonSQS.SendMessageBatch")) {
+            shown.sort_by_key(Value::to_string);
+        }
         self.calls.insert(name, shown);
         self.seen = requests.len();
         result
@@ -56,7 +60,7 @@ impl Recorded {
     }
 }
 
-const SNAPSHOTS: [&str; 5] = ["hand_overs", "messages", "parameters", "reads", "writes"];
+const SNAPSHOTS: [&str; 6] = ["hand_overs", "messages", "parameters", "reads", "routes", "writes"];
 
 #[test]
 fn every_snapshot_is_compared() {
@@ -256,6 +260,24 @@ async fn parameters_on_the_wire() {
     let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap(), &[3, 4])).await;
     assert!(fetched.is_err(), "an answer without a value");
     recorded.compare("parameters");
+}
+
+/// Two deployments and what a worker reads. The text of a part is compressed, so only its presence is shown.
+#[tokio::test]
+async fn routes_on_the_wire() {
+    let (server, _) = store(Box::new(|_, _| ())).await;
+    let (routes, mut recorded) = (routes(&server), Recorded::default());
+    recorded.call("deploy", &server, routes.deploy("{}")).await.unwrap();
+    recorded.call("deploy again", &server, routes.deploy("[]")).await.unwrap();
+    recorded.call("fetch", &server, routes.fetch(None)).await.unwrap();
+    for request in recorded.calls.values_mut().flatten() {
+        let is_part = request["body"]["Name"].as_str().is_some_and(|name| name.ends_with("/0"));
+        if let Some(value) = request["body"].get_mut("Value").filter(|_| is_part) {
+            assert!(value.as_str().is_some_and(|text| !text.is_empty()));
+            *value = "<part>".into();
+        }
+    }
+    recorded.compare("routes");
 }
 
 #[tokio::test]

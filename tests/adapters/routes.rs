@@ -18,13 +18,13 @@ const POINTER: &str = "/hookonce/test/routes";
 const MARKER: &str = "/hookonce/test/routes-deployed";
 
 /// Value and version by name.
-type Parameters = BTreeMap<String, (String, i64)>;
+pub(super) type Parameters = BTreeMap<String, (String, i64)>;
 
 /// What happens right before a request is carried out.
-type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
+pub(super) type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
 
 /// The few operations of Parameter Store that routes need, as AWS documents them.
-async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
+pub(super) async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
     let parameters = Arc::new(Mutex::new(Parameters::new()));
     let shared = Arc::clone(&parameters);
     let server = ScriptedServer::start(move |_, request| {
@@ -76,7 +76,7 @@ fn put(parameters: &mut Parameters, name: &str, value: &str) -> i64 {
     version
 }
 
-fn routes(server: &ScriptedServer) -> SsmRoutes {
+pub(super) fn routes(server: &ScriptedServer) -> SsmRoutes {
     SsmRoutes::new(ssm(server.url(), AMPLE), POINTER)
 }
 
