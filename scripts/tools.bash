@@ -6,6 +6,7 @@ tools="$PWD/target/tools"
 # The versions of the tools from crates.io. Those from PyPI are in scripts/locks.
 cargo_cyclonedx=0.5.9
 cargo_deny=0.20.2
+cargo_mutants=27.1.0
 
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return

@@ -6,13 +6,10 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, MATERIALS_MAX, Materials};
 use hookonce_runtime::port::MaterialSource;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
 use crate::support::clock::START;
 use crate::support::delivery::gateway_event;
@@ -303,47 +300,4 @@ async fn a_side_that_never_answers_is_waited_for_only_so_long() {
         .visit(&id, "https://sns.us-west-2.amazonaws.com/", START, Deadline::of(&Timing::standard()))
         .await;
     assert_eq!(visited, Err(Unavailable));
-}
-
-/// Answers one connection with this head and body, and returns what was requested.
-async fn answer_once(listener: TcpListener, answer: Vec<u8>) -> String {
-    let (mut stream, _) = listener.accept().await.unwrap();
-    let mut asked = vec![0; 4_096];
-    let length = stream.read(&mut asked).await.unwrap();
-    // The client may close the connection before everything is written.
-    let _ = stream.write_all(&answer).await;
-    String::from_utf8_lossy(&asked[..length]).into_owned()
-}
-
-async fn fetched(answer: Vec<u8>) -> (Result<Vec<u8>, Unavailable>, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/key", listener.local_addr().unwrap());
-    let source = HttpsMaterials::new();
-    tokio::join!(source.fetch(&url, None), answer_once(listener, answer))
-}
-
-/// A redirect is not followed, because only the requested host was checked.
-#[tokio::test]
-async fn a_redirect_is_not_followed() {
-    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = elsewhere.local_addr().unwrap();
-    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
-        let head = format!("HTTP/1.1 {status}\r\nlocation: http://{address}/key\r\ncontent-length: 0\r\n\r\n");
-        let (result, asked) = fetched(head.into_bytes()).await;
-        assert_eq!(result, Err(Unavailable), "{status}");
-        assert!(asked.starts_with("GET /key HTTP/1.1\r\n"), "{asked}");
-    }
-    let mut followed = Box::pin(elsewhere.accept());
-    assert!(futures::poll!(&mut followed).is_pending(), "no request followed the redirect");
-}
-
-#[tokio::test]
-async fn what_is_too_long_or_no_success_is_no_certificate() {
-    let answer = |status: &str, length: usize| {
-        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-        [head.into_bytes(), vec![b'x'; length]].concat()
-    };
-    assert_eq!(fetched(answer("200 OK", 64 * 1024)).await.0.unwrap().len(), 64 * 1024);
-    assert_eq!(fetched(answer("200 OK", 64 * 1024 + 1)).await.0, Err(Unavailable));
-    assert_eq!(fetched(answer("404 Not Found", 3)).await.0, Err(Unavailable));
 }

@@ -6,24 +6,27 @@ use std::sync::{Arc, Mutex};
 
 use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::Millis;
+use hookonce_runtime::aws::SsmEndpoints;
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::file::EndpointFolder;
 use hookonce_runtime::port::EndpointSource;
 use serde_json::json;
 
-use super::nowhere;
-use super::wire::AMPLE;
-use super::wire::parameters::{DOCUMENT, parameters_at};
+use super::{nowhere, ssm};
 use crate::support::endpoints::MemoryEndpoints;
 use crate::support::logs::{Logs, listen};
 use crate::support::wire::ScriptedServer;
+
+/// The text of a document.
+const DOCUMENT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
 
 fn id(text: &str) -> EndpointId {
     EndpointId::parse(text).unwrap()
 }
 
 /// The document that a source has for an id.
-pub(super) async fn document(source: &impl EndpointSource, name: &str) -> Result<Option<EndpointDocument>, FetchError> {
+async fn document(source: &impl EndpointSource, name: &str) -> Result<Option<EndpointDocument>, FetchError> {
     source.fetch(&id(name), &[]).await?.document
 }
 
@@ -78,6 +81,11 @@ async fn the_documents_of_these_tests_keep_the_contract() {
     assert!(matches!(document(&source, "shop").await.unwrap_err(), FetchError::Unavailable(_)));
 }
 
+/// The documents in the Parameter Store at this address, read as the webhook reads them.
+fn parameters_at(url: &str) -> SsmEndpoints {
+    SsmEndpoints::new(ssm(url, Millis::minutes(2)), "/hookonce/test/endpoints/")
+}
+
 /// A Parameter Store that behaves as the API reference of `GetParameters` says.
 #[tokio::test]
 async fn documents_in_parameter_store_keep_the_contract() {
@@ -95,7 +103,7 @@ async fn documents_in_parameter_store_keep_the_contract() {
         (200, json!({ "Parameters": found.collect::<Vec<_>>(), "InvalidParameters": absent }).to_string())
     })
     .await;
-    let source = parameters_at(server.url(), AMPLE);
+    let source = parameters_at(server.url());
     let put = |name: &str, text: &str| {
         parameters.lock().unwrap().insert(format!("/hookonce/test/endpoints/{name}"), text.to_owned());
     };
@@ -104,10 +112,10 @@ async fn documents_in_parameter_store_keep_the_contract() {
     put("shop", DOCUMENT);
     let logs = Logs::catch("trace");
     document(&source, "shop").await.unwrap().unwrap();
-    let error = document(&parameters_at(&nowhere().await, AMPLE), "shop").await.unwrap_err();
+    let error = document(&parameters_at(&nowhere().await), "shop").await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
     let strange = ScriptedServer::start(|_, _| (200, json!({ "Parameters": "LEAKMENOT" }).to_string())).await;
-    let error = document(&parameters_at(strange.url(), AMPLE), "shop").await.unwrap_err();
+    let error = document(&parameters_at(strange.url()), "shop").await.unwrap_err();
     assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
     let printed = format!("{} {error:?}", Report::new(&error));
     assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the response: {printed}");

@@ -1,58 +1,12 @@
 //! One suite per port, generic over the implementation. Here each suite runs on the deployed adapters against the
 //! embedded servers. The same functions accept the addresses of other servers. What no local server does is in
-//! [`wire`].
+//! `tests/adapters`.
 
 mod endpoints;
 mod inspect;
+mod lost;
 mod queue;
 mod store;
-mod wire;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use aws_sdk_dynamodb::config::retry::RetryPartition;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedCredentialsProvider};
-use hookonce_local::clients::{REGION, credentials, without_key};
-use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client, ssm_client};
-
-/// What the deployed functions make their clients of, for the server at this address.
-pub(crate) fn config_at(url: &str) -> SdkConfig {
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static(REGION))
-        .credentials_provider(SharedCredentialsProvider::new(credentials(url)))
-        .endpoint_url(without_key(url))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .build()
-}
-
-/// A client of the deployed functions, whose calls may take `total`.
-pub(crate) fn dynamodb(url: &str, total: Millis) -> aws_sdk_dynamodb::Client {
-    let config = dynamodb_client(&config_at(url), total).config().to_builder();
-    aws_sdk_dynamodb::Client::from_conf(config.retry_partition(own_partition()).build())
-}
-
-/// A client of the deployed functions, whose calls may take `total`.
-pub(crate) fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
-    let config = sqs_client(&config_at(url), total).config().to_builder();
-    aws_sdk_sqs::Client::from_conf(config.retry_partition(own_partition()).build())
-}
-
-/// A client of the deployed functions, whose calls may take `total`.
-fn ssm(url: &str, total: Millis) -> aws_sdk_ssm::Client {
-    let config = ssm_client(&config_at(url), total).config().to_builder();
-    aws_sdk_ssm::Client::from_conf(config.retry_partition(own_partition()).build())
-}
-
-/// Clients of one partition share a budget of retries. One test must not use up the retries of another.
-fn own_partition() -> RetryPartition {
-    static PARTITIONS: AtomicUsize = AtomicUsize::new(0);
-    RetryPartition::new(format!("test-{}", PARTITIONS.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// An address on loopback where nothing listens.
-async fn nowhere() -> String {
-    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
-}
+pub(crate) use crate::support::clients::{config_at, dynamodb, sqs};
+use crate::support::clients::{nowhere, ssm};

@@ -7,7 +7,6 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
-use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
@@ -16,28 +15,10 @@ use hookonce_runtime::destination::{Answer, Caller as _, Destination, Guarded, H
 use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_SPREAD};
 use serde_json::{Value, json};
 
-use super::{destination, id};
+use super::{KEY, MOMENT, delivery, destination};
 use crate::support::clock::START;
 use crate::support::hang_until;
 use crate::support::receiver::{Receiver, Reply};
-
-pub(crate) const MOMENT: Moment = Moment { now: START, entropy: 0 };
-const KEY: &str = "0b9c3f52-3f1e-4b59-9d3a-0d6a1f8f5a11";
-
-pub(crate) fn delivery() -> Delivery {
-    let endpoint = EndpointId::parse("shop").unwrap();
-    Delivery {
-        effect: RecordKey::delivery(&endpoint, "effect"),
-        event: RecordKey::delivery(&endpoint, "evt_1"),
-        destination: id(),
-        idempotency_key: KEY.to_owned(),
-        method: Method::Post,
-        path: "/receipts".to_owned(),
-        content_type: "application/json".to_owned(),
-        body: body::compress(br#"{"amount": 10.50}"#).unwrap(),
-        hops: 0,
-    }
-}
 
 pub(super) fn at(url: &str, changes: &Value) -> Destination {
     let mut document =

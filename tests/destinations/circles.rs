@@ -6,7 +6,8 @@ use hookonce_protocol::worker::HOPS;
 use hookonce_runtime::destination::{Caller as _, HOPS_MAX, HttpCaller};
 use serde_json::json;
 
-use super::calls::{MOMENT, at, delivery};
+use super::calls::at;
+use super::{MOMENT, delivery};
 use crate::support::Harness;
 use crate::support::counting::count;
 use crate::support::receiver::{Receiver, Reply};

@@ -8,8 +8,7 @@ use hookonce_runtime::destination::Caller as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::calls::{MOMENT, delivery};
-use super::destination;
+use super::{MOMENT, delivery, destination};
 use crate::contract::config_at;
 use crate::support::stack::urls;
 

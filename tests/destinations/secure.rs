@@ -15,7 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-use super::calls::{MOMENT, at, delivery};
+use super::calls::at;
+use super::{MOMENT, delivery};
 
 const AUTHORITY: &[u8] = include_bytes!("tls/authority.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");

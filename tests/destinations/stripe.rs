@@ -17,7 +17,8 @@ use hookonce_runtime::body;
 use hookonce_runtime::destination::{Caller as _, HttpCaller};
 use serde_json::json;
 
-use super::calls::{MOMENT, at, delivery};
+use super::calls::at;
+use super::{MOMENT, delivery};
 use crate::effects::{applied, keyed};
 use crate::support::Harness;
 use crate::support::clock::Clock;

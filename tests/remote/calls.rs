@@ -1,4 +1,4 @@
-//! Calls: their time, in virtual time, and what the adapters make of each answer on the wire.
+//! Calls: their time, in virtual time. What the adapters make of each answer is in `tests/adapters/handlers.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,22 +8,19 @@ use hookonce_protocol::call::{Failure, Planned};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{LambdaHandlers, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallBudget, CallError, CallHandler, Calls};
+use hookonce_runtime::remote::{CallBudget, Calls};
 use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::count_at_once;
-use crate::contract::config_at;
 use crate::deadlines::Slow;
 use crate::protocol::a_record;
 use crate::support::remote::{FakeHandlers, Reaction};
-use crate::support::wire::{HttpMessage, Reaction as OnTheWire, ScriptedServer};
 
 /// Plans a counted event with a handler that takes this long, until this long from now. Says how often it was called.
 async fn planned(takes: Duration, until: Duration) -> (Planned, u16) {
@@ -108,80 +105,4 @@ async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {
         assert_eq!(planned_by(&parts, EpochMs(0), long).await.1, 1);
     }
     assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::Unavailable, 0));
-}
-
-/// What a call became, in a word.
-async fn call(handlers: &dyn CallHandler, handler: &str) -> String {
-    match handlers.call(handler, br#"{"version":1}"#.to_vec()).await {
-        Ok(answer) => String::from_utf8(answer).unwrap(),
-        Err(CallError::Away(_)) => "away".to_owned(),
-        Err(CallError::Crashed(_)) => "crashed".to_owned(),
-        Err(CallError::TooLong) => "too long".to_owned(),
-    }
-}
-
-fn status(status: u16) -> OnTheWire {
-    (status, "").into()
-}
-
-fn answer(body: &str) -> HttpMessage {
-    HttpMessage::reply(("200 OK", body))
-}
-
-#[tokio::test]
-async fn each_answer_of_a_url_means_what_it_says() {
-    let redirect = HttpMessage::reply(("302 Found", "")).with_header("location", "http://127.0.0.1:1/");
-    for (reaction, expected) in [
-        (OnTheWire::Answer(answer("{}")), "{}"),
-        (status(429), "away"),
-        (status(502), "away"),
-        (status(503), "away"),
-        (status(504), "away"),
-        (status(500), "crashed"),
-        (status(404), "crashed"),
-        (OnTheWire::Answer(redirect), "crashed"),
-        (OnTheWire::Close, "away"),
-        (OnTheWire::Break(answer("{\"fact\":\"in_1\"}")), "away"),
-        (OnTheWire::Answer(answer(&"x".repeat(ANSWER_BYTES_MAX + 1))), "too long"),
-    ] {
-        let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
-        let url = format!("{}/plan?x=1", server.url());
-        assert_eq!(call(&LoopbackHandlers::new(), &url).await, expected);
-        let requests = server.requests();
-        assert_eq!(requests.len(), 1, "nothing repeats a call");
-        assert!(requests[0].head.starts_with("POST /plan?x=1 HTTP/1.1"), "{}", requests[0].head);
-        assert_eq!(requests[0].json(), json!({ "version": 1 }));
-    }
-    assert_eq!(call(&LoopbackHandlers::new(), "http://127.0.0.1:1/").await, "away", "nothing listens");
-}
-
-#[tokio::test]
-async fn each_answer_of_lambda_means_what_it_says() {
-    let failed =
-        |kind: &str| OnTheWire::Answer(answer("{\"errorMessage\":\"boom\"}").with_header("x-amz-function-error", kind));
-    for (reaction, expected) in [
-        (OnTheWire::Answer(answer("{}")), "{}"),
-        (failed("Handled"), "crashed"),
-        (failed("Unhandled"), "crashed"),
-        (status(400), "crashed"),
-        (status(413), "crashed"),
-        (status(403), "away"),
-        (status(404), "away"),
-        (status(409), "away"),
-        (status(429), "away"),
-        (status(500), "away"),
-        (status(502), "away"),
-        (OnTheWire::Close, "away"),
-    ] {
-        let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
-        let handlers = LambdaHandlers::new(&config_at(server.url()));
-        assert_eq!(call(&handlers, "plan:live").await, expected);
-        let requests = server.requests();
-        assert_eq!(requests.len(), 1, "nothing repeats a call");
-        let (head, signature) = (&requests[0].head, requests[0].header("authorization").unwrap());
-        assert!(head.starts_with("POST /2015-03-31/functions/plan%3Alive/invocations HTTP/1.1"), "{head}");
-        assert_eq!(requests[0].header("x-amz-invocation-type"), Some("RequestResponse"));
-        assert!(signature.contains("/lambda/aws4_request"), "{signature}");
-        assert_eq!(requests[0].json(), json!({ "version": 1 }));
-    }
 }

@@ -10,8 +10,7 @@ use hookonce_protocol::time::{EpochMs, EpochSec, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_runtime::ambient::Ambient;
 
-/// 1 January 2026, 00:00 UTC: the moment at which the recorded events were signed.
-pub(crate) const START: EpochMs = EpochMs(1_767_225_600_000);
+pub(crate) use super::fixtures::START;
 
 /// A clock that stands still until it is moved, and a repeatable generator. Clones share both.
 #[derive(Debug, Clone)]

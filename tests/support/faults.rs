@@ -295,7 +295,7 @@ impl<S: Store> Store for Faulty<S> {
         self.script.carry(Operation::ReadDomain, Err(Unavailable), || self.inner.read_items(items)).await
     }
 
-    /// Asked once per process, so no place for faults of its own: `tests/contract/wire` breaks it.
+    /// Asked once per process, so no place for faults of its own: `tests/adapters` breaks it.
     async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
         self.inner.key_schema(table).await
     }

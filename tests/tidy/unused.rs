@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::arrows::dependencies;
+use super::documents::resolve;
 use super::{Files, none, planted, project, rust};
 
 /// Packages whose library has another name.
@@ -22,7 +23,7 @@ fn findings(files: &Files) -> Vec<String> {
         let inner: Vec<_> = inner.collect();
         let own = rust(files).filter(|(source, _)| source.starts_with(folder));
         let own = own.filter(|(source, _)| !inner.iter().any(|inner| source.starts_with(**inner)));
-        let sources: Vec<&str> = own.map(|(_, text)| text).collect();
+        let sources: Vec<&str> = own.flat_map(|(source, text)| with_included(files, source, text)).collect();
         for name in dependencies(&toml::from_str(text).unwrap()) {
             if !sources.iter().any(|text| has_word(text, &library(&name))) {
                 findings.push(format!("{path} lists {name} and does not use it"));
@@ -34,6 +35,13 @@ fn findings(files: &Files) -> Vec<String> {
     let unlisted = dependencies(&root).into_iter().filter(|name| !listed.contains(name));
     findings.extend(unlisted.map(|name| format!("Cargo.toml lists {name} and no member does")));
     findings
+}
+
+/// A source, and those that it includes from elsewhere by their path.
+fn with_included<'a>(files: &'a Files, source: &str, text: &'a str) -> Vec<&'a str> {
+    let paths = text.split("#[path = \"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let included = paths.filter_map(|(path, _)| files.get(&resolve(source, path))).map(String::as_str);
+    std::iter::once(text).chain(included).collect()
 }
 
 fn library(package: &str) -> String {
@@ -52,8 +60,15 @@ fn every_dependency_is_used() {
     none(&findings(&project()));
     let planted = planted([
         ("Cargo.toml", "[workspace.dependencies]\nserde = \"1\"\nhex = \"1\"\nonly-here = \"1\""),
-        ("a/Cargo.toml", "[dependencies]\nserde = \"1\"\n[dev-dependencies]\nhex = \"1\"\ntwo-words = \"1\""),
-        ("a/src/lib.rs", "use serde::Serialize; use two_words as _; fn hexagon() {}"),
+        (
+            "a/Cargo.toml",
+            "[dependencies]\nserde = \"1\"\n[dev-dependencies]\nhex = \"1\"\ntwo-words = \"1\"\nshared = \"1\"",
+        ),
+        (
+            "a/src/lib.rs",
+            "use serde::Serialize; use two_words as _; fn hexagon() {} #[path = \"../../c/part.rs\"] mod part;",
+        ),
+        ("c/part.rs", "use shared::it;"),
         ("a/b/Cargo.toml", ""),
         ("a/b/src/lib.rs", "use hex::encode;"),
     ]);

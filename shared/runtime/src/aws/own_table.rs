@@ -1,7 +1,7 @@
 //! A user table: its name, and its key once DynamoDB has said what it is.
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{KeyType, ScalarAttributeType, TableDescription};
+use aws_sdk_dynamodb::types::{KeySchemaElement, KeyType, ScalarAttributeType, TableDescription};
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::place::{KeyAttribute, KeyKind, KeySchema};
@@ -44,8 +44,8 @@ impl OwnTable {
 
 /// The key of a table. `None` if DynamoDB left something out.
 fn schema(table: &TableDescription) -> Option<KeySchema> {
-    let attribute = |wanted: &KeyType| {
-        let name = table.key_schema().iter().find(|element| element.key_type() == wanted)?.attribute_name();
+    let attribute = |element: &KeySchemaElement| {
+        let name = element.attribute_name();
         let defined = table.attribute_definitions().iter().find(|defined| defined.attribute_name() == name)?;
         let kind = match defined.attribute_type() {
             ScalarAttributeType::S => KeyKind::Text,
@@ -55,5 +55,10 @@ fn schema(table: &TableDescription) -> Option<KeySchema> {
         };
         Some(KeyAttribute { name: name.to_owned(), kind })
     };
-    Some(KeySchema { partition: attribute(&KeyType::Hash)?, sort: attribute(&KeyType::Range) })
+    let element = |wanted: &KeyType| table.key_schema().iter().find(|element| element.key_type() == wanted);
+    let sort = match element(&KeyType::Range) {
+        Some(element) => Some(attribute(element)?),
+        None => None,
+    };
+    Some(KeySchema { partition: attribute(element(&KeyType::Hash)?)?, sort })
 }

@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{DeployRoutesError, SsmRoutes};
 use hookonce_runtime::route::{Fetched, RouteSource as _};
 use serde_json::{Value, json};
 
 use super::{AMPLE, SHORT, error, failures};
-use crate::contract::ssm;
-use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+use crate::clients::ssm;
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.ssm";
 const POINTER: &str = "/hookonce/test/routes";
 const MARKER: &str = "/hookonce/test/routes-deployed";
 
 /// Value and version by name.
-type Parameters = BTreeMap<String, (String, i64)>;
+pub(super) type Parameters = BTreeMap<String, (String, i64)>;
 
 /// What happens right before a request is carried out.
-type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
+pub(super) type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
 
 /// The few operations of Parameter Store that routes need, as AWS documents them.
-async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
+pub(super) async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
     let parameters = Arc::new(Mutex::new(Parameters::new()));
     let shared = Arc::clone(&parameters);
     let server = ScriptedServer::start(move |_, request| {
@@ -57,6 +58,7 @@ fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
             json!({ "Version": put(parameters, name, value), "Tier": "Standard" })
         }
         "DeleteParameters" => {
+            assert!(names().count() <= 10, "a call names ten parameters at most");
             names().for_each(|name| drop(parameters.remove(&name)));
             json!({})
         }
@@ -74,7 +76,7 @@ fn put(parameters: &mut Parameters, name: &str, value: &str) -> i64 {
     version
 }
 
-fn routes(server: &ScriptedServer) -> SsmRoutes {
+pub(super) fn routes(server: &ScriptedServer) -> SsmRoutes {
     SsmRoutes::new(ssm(server.url(), AMPLE), POINTER)
 }
 
@@ -287,13 +289,20 @@ async fn what_could_not_be_deleted_goes_with_a_later_deployment() {
 #[tokio::test]
 async fn a_deployment_that_was_overtaken_is_told() {
     let other = r#"{"number":9,"parts":1,"sha256":"00"}"#;
-    let (server, _) = store(Box::new(move |parameters, request| {
-        if request.asks_for("PutParameter") && request.json()["Name"] != json!(POINTER) {
-            put(parameters, POINTER, other);
+    for has_set in [false, true] {
+        let (server, parameters) = store(Box::new(move |parameters, request| {
+            if request.asks_for("PutParameter") && request.json()["Name"] != json!(POINTER) {
+                put(parameters, POINTER, other);
+            }
+        }))
+        .await;
+        if has_set {
+            put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
         }
-    }))
-    .await;
-    assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Overtaken)));
+        assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Overtaken)));
+        assert!(!server.requests().iter().any(is_pointer_write), "it does not write over what it has not seen");
+        assert!(parts(&parameters).is_empty());
+    }
 
     for has_set in [false, true] {
         let (server, parameters) = store(Box::new(move |parameters, request| {
@@ -352,4 +361,23 @@ async fn no_answer_is_taken_for_no_set() {
     let unknown: Value = json!({ "Parameters": [] });
     let server = ScriptedServer::start(move |_, _| Reaction::from((200, unknown.to_string()))).await;
     assert_eq!(routes(&server).fetch(None).await.unwrap(), Fetched::Absent);
+}
+
+/// What is deleted is deleted once, and nothing is deleted that was never there.
+#[tokio::test]
+async fn a_deployment_deletes_only_the_set_before_the_last_one() {
+    let (server, _) = store(Box::new(|_, _| ())).await;
+    let routes = routes(&server);
+    for _ in 0..5 {
+        routes.deploy("{}").await.unwrap();
+    }
+    let deletions = server.requests().into_iter().filter(|request| request.asks_for("DeleteParameters"));
+    let names: Vec<_> = deletions.map(|request| request.json()["Names"].clone()).collect();
+    assert_eq!(names, [1, 2, 3].map(|number| json!([format!("/hookonce/test/routes-{number}/0")])));
+}
+
+#[tokio::test]
+async fn a_worker_looks_for_another_set_once_a_minute() {
+    let server = ScriptedServer::start(|_, _| (200, "{}")).await;
+    assert_eq!((routes(&server).pause(), routes(&server).is_local()), (Millis::seconds(60), false));
 }

@@ -14,12 +14,12 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmEndpoints};
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{AMPLE, ATTEMPTS, SHORT, STORE, error, store_at};
-use crate::contract::{dynamodb, sqs, ssm};
-use crate::protocol::a_record;
-use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+use crate::clients::{dynamodb, sqs, ssm};
+use crate::fixtures::a_record;
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 /// The largest difference of two clocks at which the SDK does not suspect the clock.
 const TRUSTED_SKEW: Millis = Millis::minutes(4);
@@ -70,9 +70,8 @@ fn http_date(moment: EpochMs) -> String {
     DateTime::from_secs(moment.0.div_euclid(1_000)).fmt(DateTimeFormat::HttpDate).unwrap()
 }
 
-/// When a request was signed, in seconds of the epoch.
-fn signed_at(request: &HttpMessage) -> i64 {
-    let text = request.header("x-amz-date").unwrap();
+/// When a request with this `x-amz-date` was signed, in seconds of the epoch.
+pub(super) fn signed_at(text: &str) -> i64 {
     let digits = |from: usize, to: usize| text[from..to].to_owned();
     let [year, month, day] = [digits(0, 4), digits(4, 6), digits(6, 8)];
     let [hour, minute, second] = [digits(9, 11), digits(11, 13), digits(13, 15)];
@@ -89,7 +88,8 @@ async fn a_clock_that_is_off_costs_one_retry() {
             ScriptedServer::start(move |index, _| if index == 0 { refused_at(code, ahead) } else { applied() });
         let server = server.await;
         write_each(&server, [Written::Applied, Written::Applied]).await;
-        let signed: Vec<_> = server.requests().iter().map(signed_at).collect();
+        let signed: Vec<_> =
+            server.requests().iter().map(|request| signed_at(request.header("x-amz-date").unwrap())).collect();
         let shift = ahead.as_seconds();
         for later in [signed[1], signed[2]] {
             assert!(later - signed[0] >= shift - 1, "{code}: signed with the server's clock: {signed:?}");
@@ -196,9 +196,8 @@ async fn a_pause_that_a_server_asks_for_is_no_longer_than_the_call() {
     assert_eq!((written, server.requests().len()), (Written::Unavailable, 1));
 }
 
-/// A server that does not even take the connection.
-#[tokio::test]
-async fn a_connection_that_is_not_taken_costs_no_more_than_the_call() {
+/// A server that does not even take the connection. It does so as long as what comes with its address is kept.
+pub(super) async fn untaken() -> (String, (TcpListener, Vec<TcpStream>)) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -208,7 +207,13 @@ async fn a_connection_that_is_not_taken_costs_no_more_than_the_call() {
     while let Ok(connected) = tokio::time::timeout(UNTAKEN, TcpStream::connect(address)).await {
         queued.push(connected.unwrap());
     }
-    let store = DynamoStore::new(dynamodb(&format!("http://{address}"), SHORT), "inbox", "domain");
+    (format!("http://{address}"), (listener, queued))
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_taken_costs_no_more_than_the_call() {
+    let (url, _kept) = untaken().await;
+    let store = DynamoStore::new(dynamodb(&url, SHORT), "inbox", "domain");
     let write = claim_write(&a_record("in#shop#evt_1"));
     let written = tokio::time::timeout(HANGS, store.write(&write)).await.expect("it must not hang");
     assert_eq!(written, Written::Unavailable);

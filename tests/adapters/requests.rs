@@ -1,7 +1,7 @@
 //! Every request of every adapter, as a snapshot: conditions, consistency, what is returned, projections, indexes,
 //! limits and order.
 //!
-//! After an intended change, `INSTA_UPDATE=always cargo test --workspace --test all contract::wire::requests` writes the
+//! After an intended change, `INSTA_UPDATE=always cargo test --workspace --test adapters requests` writes the
 //! snapshots again.
 
 use std::collections::BTreeMap;
@@ -20,14 +20,16 @@ use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
+use hookonce_runtime::route::RouteSource as _;
 use serde_json::{Value, json};
 
 use super::hand_overs::{function, plain, queue, with_payload};
 use super::parameters::parameters_at;
+use super::routes::{routes, store};
 use super::{AMPLE, store_at};
-use crate::contract::{config_at, sqs};
-use crate::destinations::calls::MOMENT;
-use crate::support::wire::{HttpMessage, ScriptedServer};
+use crate::clients::{config_at, sqs};
+use crate::fixtures::MOMENT;
+use crate::scripted::{HttpMessage, ScriptedServer};
 
 /// The requests that calls make, by the name of the call.
 #[derive(Default)]
@@ -42,8 +44,10 @@ impl Recorded {
         let result = call.await;
         let requests = server.requests();
         let mut shown: Vec<_> = requests[self.seen..].iter().map(shown).collect();
-        // Several may be under way at once.
-        shown.sort_by_key(Value::to_string);
+        // Several batches may be under way at once. Everything else has its order.
+        if shown.iter().all(|request| request["target"] == json!("AmazonSQS.SendMessageBatch")) {
+            shown.sort_by_key(Value::to_string);
+        }
         self.calls.insert(name, shown);
         self.seen = requests.len();
         result
@@ -56,15 +60,15 @@ impl Recorded {
     }
 }
 
-const SNAPSHOTS: [&str; 5] = ["hand_overs", "messages", "parameters", "reads", "writes"];
+const SNAPSHOTS: [&str; 6] = ["hand_overs", "messages", "parameters", "reads", "routes", "writes"];
 
 #[test]
 fn every_snapshot_is_compared() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/contract/wire/snapshots");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut files: Vec<_> = files.collect();
     files.sort_unstable();
-    assert_eq!(files, SNAPSHOTS.map(|name| format!("all__contract__wire__requests__{name}.snap")));
+    assert_eq!(files, SNAPSHOTS.map(|name| format!("adapters__requests__{name}.snap")));
 }
 
 /// A request as a reader wants it. The token is random, so only its presence is shown.
@@ -83,7 +87,7 @@ fn shown(request: &HttpMessage) -> Value {
 }
 
 /// Every kind of value.
-fn every_value() -> Item {
+pub(super) fn every_value() -> Item {
     let values = [
         ("blobs", ItemValue::BytesSet(vec![vec![255], vec![0, 1]].into())),
         ("bytes", ItemValue::Bytes(vec![0, 1, 255])),
@@ -217,6 +221,11 @@ async fn reads_on_the_wire() {
     let next = store.index_page(&journal, page.next, 10);
     recorded.call("next index page of the journal", &server, next).await.unwrap();
     recorded.call("scan", &server, store.scan(Table::Domain)).await.unwrap();
+    let page = store.scan_page(Table::Domain, "in#shop#", &["status", "body"], Some("in#shop#evt_1"), 10);
+    recorded.call("scan a page", &server, page).await.unwrap();
+    let page = store.scan_page(Table::Inbox, "", &[], None, usize::MAX);
+    recorded.call("scan a page of all", &server, page).await.unwrap();
+    recorded.call("read the size of a table", &server, store.table_size(Table::Inbox)).await.unwrap();
     recorded.call("warm up", &server, store.warm_up()).await;
     recorded.compare("reads");
 }
@@ -231,8 +240,15 @@ async fn messages_on_the_wire() {
     recorded.call("send", &server, queue.send(&hints[0])).await.unwrap();
     recorded.call("send each", &server, queue.send_each(&hints)).await;
     recorded.call("send none", &server, queue.send_each(&[])).await;
+    let effect = |id: &str| Message::Ref { pk: RecordKey::parse(&format!("in#shop#fx#{id}#receipt")).unwrap() };
+    let both = queue.clone().with_effects("https://sqs.eu-central-1.amazonaws.com/123456789012/effects");
+    recorded.call("send an effect", &server, both.send(&effect("1"))).await.unwrap();
+    let mixed = [effect("1"), hints[0].clone(), effect("2")];
+    recorded.call("send each to two queues", &server, both.send_each(&mixed)).await;
+    recorded.call("send an effect without a queue of its own", &server, queue.send(&effect("1"))).await.unwrap();
     recorded.call("hide", &server, queue.hide("receipt", Millis::seconds(900))).await.unwrap();
     recorded.call("warm up", &server, queue.warm_up()).await;
+    assert_eq!(queue.url(), "https://sqs.eu-central-1.amazonaws.com/123456789012/hints");
     recorded.compare("messages");
 }
 
@@ -244,6 +260,24 @@ async fn parameters_on_the_wire() {
     let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap(), &[3, 4])).await;
     assert!(fetched.is_err(), "an answer without a value");
     recorded.compare("parameters");
+}
+
+/// Two deployments and what a worker reads. The text of a part is compressed, so only its presence is shown.
+#[tokio::test]
+async fn routes_on_the_wire() {
+    let (server, _) = store(Box::new(|_, _| ())).await;
+    let (routes, mut recorded) = (routes(&server), Recorded::default());
+    recorded.call("deploy", &server, routes.deploy("{}")).await.unwrap();
+    recorded.call("deploy again", &server, routes.deploy("[]")).await.unwrap();
+    recorded.call("fetch", &server, routes.fetch(None)).await.unwrap();
+    for request in recorded.calls.values_mut().flatten() {
+        let is_part = request["body"]["Name"].as_str().is_some_and(|name| name.ends_with("/0"));
+        if let Some(value) = request["body"].get_mut("Value").filter(|_| is_part) {
+            assert!(value.as_str().is_some_and(|text| !text.is_empty()));
+            *value = "<part>".into();
+        }
+    }
+    recorded.compare("routes");
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::{AMPLE, ATTEMPTS, Case, SHORT, STORE, ends, error, failing, hold, on_the_wire, store_at};
-use crate::protocol::a_record;
-use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+use crate::fixtures::a_record;
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 fn record() -> Record {
     a_record("in#shop#evt_1")

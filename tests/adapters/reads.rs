@@ -1,10 +1,12 @@
 //! What the store makes of every answer to a read.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, Unavailable};
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::item::{Number, Value as ItemValue};
+use hookonce_protocol::item::{Number, PARTITION_KEY, Value as ItemValue};
 use hookonce_protocol::key::{ClaimId, ItemKey, RecordKey, Tenant};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Snapshot};
@@ -13,14 +15,15 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::{Action, Table};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery};
+use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::requests::every_value;
 use super::{AMPLE, ATTEMPTS, Case, SHORT, STORE, ends, error, failing, hold, on_the_wire, store_at};
-use crate::protocol::a_record;
-use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+use crate::fixtures::a_record;
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 /// How often the store asks for keys that DynamoDB left unprocessed, the first time included.
 const ROUNDS: usize = 3;
@@ -205,14 +208,25 @@ async fn a_set_comes_back_as_a_set() {
     );
 }
 
+#[tokio::test]
+async fn every_kind_of_value_comes_back_as_it_was_written() {
+    let body = json!({ "Responses": { "domain": [on_the_wire("e#item#k", &every_value())] }, "UnprocessedKeys": {} });
+    let server = ScriptedServer::start(move |_, _| answer(&body)).await;
+    let snapshot = store_at(&server, AMPLE).read_items(&["e#item#k".into()]).await.unwrap();
+    let mut item = snapshot.item("e#item#k").unwrap().clone();
+    assert_eq!(item.remove(PARTITION_KEY), Some("e#item#k".into()));
+    assert_eq!(item, every_value());
+}
+
 /// DynamoDB leaves keys unprocessed because it is short of capacity.
 #[tokio::test]
 async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {
-    /// Draws the longest pause.
-    #[derive(Debug, Clone)]
-    struct Longest;
+    /// Draws the longest pause, and counts the draws.
+    #[derive(Debug, Clone, Default)]
+    struct Longest(Arc<AtomicUsize>);
     impl Ambient for Longest {
         fn moment(&self) -> Moment {
+            self.0.fetch_add(1, Ordering::Relaxed);
             // The remainder by one more than a bound is the bound itself: 50, then 100.
             Moment { now: EpochMs(0), entropy: 51 * 101 - 1 }
         }
@@ -221,11 +235,12 @@ async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {
         }
     }
     let server = table_that_leaves(Vec::new(), "inbox", |_, _| true).await;
-    let store = store_at(&server, AMPLE).with_ambient(Longest);
+    let longest = Longest::default();
+    let store = store_at(&server, AMPLE).with_ambient(longest.clone());
     let started = Instant::now();
     assert_eq!(store.read_each(&[record("a").key]).await, [Err(Unavailable)]);
     assert!(started.elapsed() >= Duration::from_millis(150), "{:?}", started.elapsed());
-    assert_eq!(server.requests().len(), ROUNDS);
+    assert_eq!((server.requests().len(), longest.0.load(Ordering::Relaxed)), (ROUNDS, 2), "none before the first");
     assert_eq!(FIRST_PAUSE, Millis(50));
 }
 
@@ -389,4 +404,46 @@ async fn an_index_is_counted_to_its_last_page_or_not_at_all() {
         let server = ScriptedServer::start(move |index, _| pages[index].clone()).await;
         assert_eq!(count(&server, AMPLE).await, expected);
     }
+}
+
+#[tokio::test]
+async fn a_page_of_a_scan_means_what_its_answer_says() {
+    let page = async |server: &ScriptedServer, total| {
+        store_at(server, total).scan_page(Table::Inbox, "in#shop#", &[], None, 10).await
+    };
+    let (empty, key) = (ScanPage { read: 0, items: Vec::new(), next: None }, json!({ "pk": { "S": "in#shop#evt_1" } }));
+    let found = ScanPage {
+        read: 3,
+        items: vec![[(PARTITION_KEY.to_owned(), "in#shop#evt_1".into())].into()],
+        next: Some("in#shop#evt_1".to_owned()),
+    };
+    let last = ScanPage { next: None, ..found.clone() };
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("nothing", (200, "{}"), Ok(empty.clone()), 1),
+        Case::new("less than nothing", answer(&json!({ "ScannedCount": -1 })), Ok(empty), 1),
+        Case::new("the last page", answer(&json!({ "Items": [key], "Count": 1, "ScannedCount": 3 })), Ok(last), 1),
+        Case::new(
+            "a page that ends early",
+            answer(&json!({ "Items": [key], "Count": 1, "ScannedCount": 3, "LastEvaluatedKey": key })),
+            Ok(found),
+            1,
+        ),
+        throttled(Err(Unavailable)),
+    ]);
+    hold(async |server: &ScriptedServer| page(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| page(server, SHORT).await, Err(Unavailable)).await;
+}
+
+#[tokio::test]
+async fn the_size_of_a_table_is_what_its_description_says() {
+    let size = async |server: &ScriptedServer, total| store_at(server, total).table_size(Table::Domain).await;
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        Case::new("both", answer(&json!({ "Table": { "ItemCount": 7, "TableSizeBytes": 900 } })), Ok((7, 900)), 1),
+        Case::new("neither", answer(&json!({ "Table": {} })), Ok((0, 0)), 1),
+        Case::new("no table", (200, "{}"), Ok((0, 0)), 1),
+    ]);
+    hold(async |server: &ScriptedServer| size(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| size(server, SHORT).await, Err(Unavailable)).await;
 }

@@ -9,8 +9,8 @@ use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
 
 use super::{AMPLE, ATTEMPTS, Case, SHORT, ends, error, failing, hold};
-use crate::contract::sqs;
-use crate::support::wire::{Reaction, ScriptedServer};
+use crate::clients::sqs;
+use crate::scripted::{Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.sqs";
 
@@ -119,4 +119,19 @@ async fn batches_are_told_apart() {
     let mut sizes: Vec<_> = sizes.collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [3, 10, 10]);
+}
+
+/// Hints and effects go to queues of their own, and each result stands where its message stood.
+#[tokio::test]
+async fn the_answers_of_two_queues_are_told_apart() {
+    let server = ScriptedServer::start(|_, request| {
+        let is_effects = request.json()["QueueUrl"].as_str().unwrap().ends_with("/effects");
+        if is_effects { batch(&[1], &[(0, false)]) } else { batch(&[0, 1], &[]) }
+    })
+    .await;
+    let queue = queue_at(&server, AMPLE).with_effects(format!("{}/123456789012/effects", server.url()));
+    let message = |key: &str| Message::Ref { pk: RecordKey::parse(key).unwrap() };
+    let messages = ["in#shop#fx#1#a", "in#shop#1", "in#shop#fx#2#a", "in#shop#2"].map(message);
+    assert_eq!(queue.send_each(&messages).await, [Err(Unavailable), Ok(()), Ok(()), Ok(())]);
+    assert_eq!(server.requests().len(), 2);
 }

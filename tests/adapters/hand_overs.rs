@@ -1,17 +1,18 @@
 //! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what is sent.
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
 use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body::compress;
-use hookonce_runtime::destination::{Answer, Caller as _, Destination, MESSAGE_BYTES_MAX};
+use hookonce_runtime::destination::{Answer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};
 
+use super::account::no_credentials;
 use super::{Case, error, hold};
-use crate::contract::{config_at, nowhere};
-use crate::destinations::calls::{MOMENT, delivery};
-use crate::destinations::destination;
-use crate::support::wire::{HttpMessage, Reaction, ScriptedServer};
+use crate::clients::{config_at, nowhere};
+use crate::fixtures::{MOMENT, delivery, destination};
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.sqs";
 const TAKEN: (u16, &str) = (200, r#"{"MessageId": "1"}"#);
@@ -331,4 +332,25 @@ async fn a_hand_over_ends_in_its_time() {
         let caller = AccountCaller::new(&config_at(&nowhere().await));
         assert_eq!(caller.call(&destination, &plain(), MOMENT).await, UNCLEAR, "nobody can tell how far it came");
     }
+}
+
+/// What was never sent may be sent later.
+#[tokio::test]
+async fn a_hand_over_without_credentials_is_not_done() {
+    let server = ScriptedServer::start(|_, _| TAKEN).await;
+    let nobody = config_at(server.url()).into_builder();
+    let nobody = nobody.credentials_provider(SharedCredentialsProvider::new(no_credentials())).build();
+    let caller = AccountCaller::new(&nobody);
+    assert_eq!(caller.call(&function("jobs"), &plain(), MOMENT).await, NOT_DONE);
+    assert_eq!(server.requests().len(), 0);
+}
+
+/// Of three kinds of destinations, one needs no account.
+#[tokio::test]
+async fn a_url_is_called_as_without_an_account() {
+    let server = ScriptedServer::start(|_, _| (200, "")).await;
+    let url = destination(&json!({"kind": "http", "url": "https://127.0.0.1:9", "class": "at_least_once"})).unwrap();
+    let expected = HttpCaller::new().call(&url, &delivery(), MOMENT).await;
+    assert_eq!(called(&server, &url, &delivery()).await, expected);
+    assert_eq!((expected, server.requests().len()), (NOT_DONE, 0), "an address that no destination may have");
 }

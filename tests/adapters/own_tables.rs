@@ -1,0 +1,79 @@
+//! What the store makes of every description of a user table.
+
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::place::{KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::port::Store as _;
+use serde_json::{Value, json};
+
+use super::{AMPLE, Case, SHORT, STORE, ends, error, failing, hold, store_at};
+use crate::scripted::{Reaction, ScriptedServer};
+
+fn orders() -> TableAlias {
+    TableAlias::parse("orders").unwrap()
+}
+
+fn with_orders(store: DynamoStore) -> DynamoStore {
+    store.with_tables([(orders(), "prod-orders".to_owned())])
+}
+
+/// A table with these attributes in its key and these definitions.
+fn table(keys: &[(&str, &str)], definitions: &[(&str, &str)]) -> Reaction {
+    let keys = keys.iter().map(|(name, kind)| json!({ "AttributeName": name, "KeyType": kind }));
+    let definitions = definitions.iter().map(|(name, kind)| json!({ "AttributeName": name, "AttributeType": kind }));
+    let (keys, definitions): (Vec<Value>, Vec<Value>) = (keys.collect(), definitions.collect());
+    (200, json!({ "Table": { "KeySchema": keys, "AttributeDefinitions": definitions } }).to_string()).into()
+}
+
+fn key(partition: (&str, KeyKind), sort: Option<(&str, KeyKind)>) -> KeySchema {
+    let attribute = |(name, kind): (&str, KeyKind)| KeyAttribute { name: name.to_owned(), kind };
+    KeySchema { partition: attribute(partition), sort: sort.map(attribute) }
+}
+
+#[tokio::test]
+async fn the_key_of_a_table_is_what_its_description_says() {
+    let schema = async |server: &ScriptedServer, total| with_orders(store_at(server, total)).key_schema(orders()).await;
+    let of = |name: &str, answer: Reaction, schema: KeySchema| Case::new(name, answer, Ok(Some(schema)), 1);
+    let unknown = |name: &str, answer: Reaction| Case::new(name, answer, Err(Unavailable), 1);
+    let mut cases = failing(STORE, &Err(Unavailable));
+    cases.extend([
+        of("a text", table(&[("a", "HASH")], &[("a", "S")]), key(("a", KeyKind::Text), None)),
+        of("a number", table(&[("a", "HASH")], &[("i", "S"), ("a", "N")]), key(("a", KeyKind::Number), None)),
+        of(
+            "bytes and a text, in any order",
+            table(&[("b", "RANGE"), ("a", "HASH")], &[("b", "S"), ("a", "B")]),
+            key(("a", KeyKind::Bytes), Some(("b", KeyKind::Text))),
+        ),
+        unknown("no table", (200, "{}").into()),
+        unknown("no key", table(&[], &[("a", "S")])),
+        unknown("no partition key", table(&[("a", "RANGE")], &[("a", "S")])),
+        unknown("a key that is not defined", table(&[("a", "HASH")], &[("b", "S")])),
+        unknown("a key of a type of tomorrow", table(&[("a", "HASH")], &[("a", "BOOL")])),
+        // A table with a sort key must not be taken for one without.
+        unknown("a sort key that is not defined", table(&[("a", "HASH"), ("b", "RANGE")], &[("a", "S")])),
+    ]);
+    hold(async |server: &ScriptedServer| schema(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| schema(server, SHORT).await, Err(Unavailable)).await;
+}
+
+/// A key never changes during the life of a table. That it could not be read does.
+#[tokio::test]
+async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
+    let server = ScriptedServer::start(|index, _| match index {
+        0 => error(400, &format!("{STORE}#AccessDeniedException")),
+        1 => table(&[], &[]),
+        _ => table(&[("a", "HASH")], &[("a", "S")]),
+    })
+    .await;
+    let store = with_orders(store_at(&server, AMPLE));
+    for expected in [Err(Unavailable), Err(Unavailable)] {
+        assert_eq!(store.key_schema(orders()).await, expected);
+    }
+    for _ in 0..2 {
+        // A clone knows what the store knows.
+        assert_eq!(store.clone().key_schema(orders()).await, Ok(Some(key(("a", KeyKind::Text), None))));
+    }
+    assert_eq!(server.requests().len(), 3);
+    assert_eq!(store.key_schema(TableAlias::parse("unknown").unwrap()).await, Ok(None));
+    assert_eq!(server.requests().len(), 3, "nothing is asked for a table that the configuration does not have");
+}
