@@ -139,7 +139,7 @@ async fn a_hand_over_that_was_not_taken_names_its_destination_and_the_error() {
         (&jobs, (200, r#"{"MessageId": "1"}"#).into(), None),
         (&plan, page, Some(("status", json!(404)))),
         (&plan, (202, "").into(), None),
-        (&plan, Reaction::Close, Some(("message", json!("Lambda did not answer")))),
+        (&plan, Reaction::Close, Some(("message", json!("a hand-over has no answer")))),
     ] {
         let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
         let caller = AccountCaller::new(&config_at(server.url()));
