@@ -12,7 +12,7 @@ const DENIED_BY_FUNCTION: &str =
 /// What to do about an answer, or about its absence. `is_probe` says that the payload was not the user's own.
 pub(super) fn advice(kind: DestinationKind, answer: &Result<Answer, Trouble>, is_probe: bool) -> Option<String> {
     let advice = match (kind, answer) {
-        (_, Err(trouble)) => of_trouble(kind, trouble),
+        (_, Err(trouble)) => Some(of_trouble(kind, trouble)),
         (DestinationKind::Http, Ok(answer)) => of_status(answer.status, is_probe),
         (DestinationKind::Sqs | DestinationKind::Lambda, Ok(answer)) => {
             let code = answer.code.as_deref().unwrap_or_default();
@@ -105,8 +105,8 @@ fn of_function(status: u16, code: &str) -> Option<&'static str> {
     })
 }
 
-fn of_trouble(kind: DestinationKind, trouble: &Trouble) -> Option<&'static str> {
-    Some(match trouble {
+fn of_trouble(kind: DestinationKind, trouble: &Trouble) -> &'static str {
+    match trouble {
         Trouble::NoUrl => "add it to a deployed stack, and pass --stack NAME; under `hookonce dev`, its effects wait",
         Trouble::Lookup(_) => "check the name of the host in the document's url",
         Trouble::Address => {
@@ -131,7 +131,7 @@ fn of_trouble(kind: DestinationKind, trouble: &Trouble) -> Option<&'static str> 
             }
             (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/effects.md says what a hand-over carries",
         },
-    })
+    }
 }
 
 #[cfg(test)]
