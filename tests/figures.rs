@@ -4,9 +4,10 @@ use std::path::Path;
 
 use hookonce_proof::model::scenario;
 use hookonce_proof::parts::{DAYS, known_transitions, transitions_of_days};
-use hookonce_proof::{grid, mutant};
+use hookonce_proof::{grid, mutant, route_cost};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_providers::Catalog;
+use hookonce_runtime::route::ROUTES_MAX;
 
 use crate::{lost_replies, real_grid};
 
@@ -69,4 +70,12 @@ fn the_scenarios_of_both_grids_and_of_the_wire_are_counted_right() {
 fn the_readme_counts_the_providers() {
     let providers = format!("[{} providers](docs/providers.md)", Catalog::built_in().len());
     assert!(document("README.md").contains(&providers), "{providers}");
+}
+
+/// What one costs is measured, by a bench that compares it with this limit.
+#[test]
+fn the_limit_of_what_a_route_set_costs_is_that_of_its_bench() {
+    let (page, limit) = (document("docs/routes.md"), route_cost::MICROSECONDS_MAX);
+    assert!(page.contains(&format!("more than {limit} microseconds")), "{limit}");
+    assert!(page.contains("| 1,000 routes, of which the last takes the event") && ROUTES_MAX == 1_000);
 }

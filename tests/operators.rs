@@ -142,6 +142,7 @@ async fn a_force_that_is_clicked_twice_has_one_more_effect() {
     let force = order(Ordered::Force, "wrong account");
     let both = join_all([&force, &force].map(|it| operate(&store, &first, it, &harness.timing, &harness.clock))).await;
     assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
+    harness.observe().await;
     harness.relay().await;
     harness.settle().await;
     // The third click comes after the effect, when the record is PROCESSED again.
@@ -172,6 +173,7 @@ async fn an_order_that_dies_at_any_call_is_repeated_and_nothing_happens_twice() 
             let first = record(&harness, "#msg_1").await;
             let store = harness.operator_store(&script);
             let operated = script.run(Box::pin(operate(&store, &first, &force, &harness.timing, &harness.clock))).await;
+            harness.observe().await;
             harness.relay().await;
             harness.settle().await;
             let again = ordered(&harness, &harness.stack.store(), &record(&harness, "#msg_1").await, &force).await;

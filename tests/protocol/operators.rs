@@ -69,6 +69,68 @@ fn every_order_is_granted_or_refused_by_the_state() {
     }
 }
 
+/// Records in every state that hookonce writes: of events and of effects.
+fn every_state() -> Vec<Record> {
+    let mut states = Vec::new();
+    for whole in [a_record("in#a#x"), an_effect()] {
+        let is_effect = whole.effect.is_some();
+        let pending = Record { attempts: 2, resends: 3, ..whole };
+        let at = |status| Record { due: None, ..Record { status, ..pending.clone() } };
+        let outcomes = Outcome::ALL.iter().filter(|outcome| is_effect == (**outcome == Outcome::Delivered));
+        states.extend(outcomes.map(|outcome| Record { outcome: Some(*outcome), ..at(Status::Processed) }));
+        states.extend(DeadReason::ALL.iter().map(|reason| Record { dead_reason: Some(*reason), ..at(Status::Dead) }));
+        states.extend([at(Status::Discarded), pending]);
+    }
+    states
+}
+
+/// What an order makes of a record whose state does not matter.
+fn carried_out(order: &Order, record: &Record) -> Record {
+    let changed = match order.operation {
+        Operation::Retry | Operation::Force => Record { status: Status::Pending, ..record.clone() },
+        Operation::Discard => return Record { status: Status::Discarded, ..record.clone() },
+        Operation::Redact => return Record { body: None, ..record.clone() },
+        Operation::Doubt => {
+            let dead_reason = Some(DeadReason::UnknownOutcome);
+            return Record { status: Status::Dead, dead_reason, ..record.clone() };
+        }
+    };
+    let begun = Record { attempts: 0, resends: 0, outcome: None, dead_reason: None, ..changed };
+    let mut begun = if order.operation == Operation::Force {
+        Record { generation: record.generation + 1, accept_duplicate: true, ..begun }
+    } else {
+        Record { retries: record.retries + 1, accept_duplicate: order.accept_duplicate, ..begun }
+    };
+    if let (Some(effect), Some(DeadReason::Refused)) = (&mut begun.effect, record.dead_reason) {
+        effect.key_epoch += 1;
+    }
+    begun
+}
+
+/// The invariant allows what an operator may do, and nothing that is refused.
+#[test]
+fn an_order_is_an_edge_of_the_state_machine_if_it_is_granted_and_none_if_it_is_refused() {
+    let timing = Timing::standard();
+    let mut granted = 0;
+    for (record, operation) in every_state().iter().flat_map(|it| Operation::ALL.iter().map(move |op| (it, *op))) {
+        for accept_duplicate in [false, true] {
+            let order = Order { accept_duplicate, accept_other_body: true, ..order(operation, "x") };
+            let write = order.write(record, &Trail::default(), &timing, LATER);
+            let step = format!("{operation:?} of {} {:?}", record.state_word(), record.dead_reason);
+            match &write {
+                Ok(write) => assert_eq!(illegal_step(Some(record), &after(write, record)), None, "{step}"),
+                Err(_) if carried_out(&order, record) == *record => {}
+                Err(refusal) => {
+                    let illegal = illegal_step(Some(record), &carried_out(&order, record));
+                    assert!(illegal.is_some(), "{step}: {refusal}");
+                }
+            }
+            granted += usize::from(write.is_ok());
+        }
+    }
+    assert!(granted > 40, "{granted}");
+}
+
 #[test]
 fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
     let timing = Timing::standard();

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::a_record;
-use super::dispatcher::{answered, at, call};
+use super::dispatcher::{an_effect, answered, at, call};
 use crate::support::clock::START;
 
 fn any_record() -> impl Strategy<Value = Record> {
@@ -232,7 +232,15 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
 #[test]
 fn a_record_takes_the_edges_of_the_state_machine_and_no_other() {
     use Status::{Dead, Discarded, Pending, Processed};
-    let at = |status, generation, retries| Record { status, generation, retries, ..a_record("in#a#x") };
+    let at = |status, generation, retries| Record {
+        status,
+        generation,
+        retries,
+        outcome: (status == Processed).then_some(Outcome::Applied),
+        dead_reason: (status == Dead).then_some(DeadReason::Stale),
+        accept_duplicate: true,
+        ..a_record("in#a#x")
+    };
     let same_generation = [(Pending, Processed), (Pending, Dead), (Dead, Discarded)];
     for (from, to) in Status::ALL.iter().flat_map(|from| Status::ALL.iter().map(move |to| (*from, *to))) {
         let same = from == to || same_generation.contains(&(from, to));
@@ -253,23 +261,66 @@ fn a_record_takes_the_edges_of_the_state_machine_and_no_other() {
 
 #[test]
 fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
-    let before = Record { generation: 1, attempts: 2, resends: 1, ..a_record("in#a#x") };
+    let before = Record { generation: 1, attempts: 2, resends: 1, accept_duplicate: true, ..a_record("in#a#x") };
     let processed = Record { status: Status::Processed, outcome: Some(Outcome::Applied), ..before.clone() };
     let dead = Record { status: Status::Dead, dead_reason: Some(DeadReason::Stale), ..before.clone() };
-    let retried = Record { retries: 1, ..before.clone() };
-    let broken: [(IllegalStep, &Record, Record); 7] = [
-        (IllegalStep::Identity, &retried, before.clone()),
+    let retried = Record { retries: 1, attempts: 0, resends: 0, ..before.clone() };
+    assert_eq!(illegal_step(Some(&before), &retried), None);
+    let broken: [(IllegalStep, &Record, Record); 13] = [
+        (IllegalStep::Identity, &retried, Record { retries: 0, ..retried.clone() }),
         (IllegalStep::Identity, &before, Record { claim_id: ClaimId("another".to_owned()), ..before.clone() }),
+        (IllegalStep::Identity, &before, Record { tenant: Tenant::parse("another").ok(), ..before.clone() }),
+        (IllegalStep::Identity, &before, Record { body_sha256: [8; 32], ..before.clone() }),
+        (IllegalStep::Identity, &before, Record { accept_duplicate: false, ..before.clone() }),
         (IllegalStep::Identity, &before, Record { generation: 0, ..before.clone() }),
         (IllegalStep::Body, &before, Record { body: None, ..before.clone() }),
         (IllegalStep::Attempts, &before, Record { attempts: 1, ..before.clone() }),
+        (IllegalStep::Attempts, &before, Record { attempts: 0, resends: 0, ..before.clone() }),
+        (IllegalStep::Edge, &before, Record { attempts: 1, ..retried.clone() }),
+        (IllegalStep::Edge, &before, Record { outcome: Some(Outcome::Applied), ..before.clone() }),
         (IllegalStep::Edge, &processed, Record { outcome: Some(Outcome::Duplicate), ..processed.clone() }),
         (IllegalStep::Edge, &dead, Record { dead_reason: Some(DeadReason::DeadLetter), ..dead.clone() }),
     ];
     for (expected, before, after) in broken {
-        assert_eq!(illegal_step(Some(before), &after), Some(expected));
+        assert_eq!(illegal_step(Some(before), &after), Some(expected), "{before:?} to {after:?}");
     }
-    assert_eq!(illegal_step(Some(&before), &Record { attempts: 0, resends: 0, ..before.clone() }), None, "a retry");
+}
+
+/// How a PENDING record ends and how a new one may be DEAD, by what it is and whether its callee may have done it.
+#[test]
+fn each_end_belongs_to_events_or_to_effects() {
+    let event = a_record("in#a#x");
+    let effect = an_effect();
+    let mut called = effect.clone();
+    called.effect.as_mut().unwrap().first_call_at = Some(EpochMs(1));
+    let accepted = Record { accept_duplicate: true, ..effect.clone() };
+    let ends = |before: &Record| {
+        let dies = |reason: &&DeadReason| {
+            let dead = Record { status: Status::Dead, dead_reason: Some(**reason), ..before.clone() };
+            illegal_step(Some(before), &dead).is_none()
+        };
+        let settles = |outcome: &&Outcome| {
+            let processed = Record { status: Status::Processed, outcome: Some(**outcome), ..before.clone() };
+            illegal_step(Some(before), &processed).is_none()
+        };
+        let outcomes: Vec<_> = Outcome::ALL.iter().filter(settles).map(|outcome| outcome.as_str()).collect();
+        let reasons: Vec<_> = DeadReason::ALL.iter().filter(dies).map(|reason| reason.as_str()).collect();
+        (outcomes.join(" "), reasons.join(" "))
+    };
+    let told = |outcomes: &str, reasons: &str| (outcomes.to_owned(), reasons.to_owned());
+    assert_eq!(
+        ends(&event),
+        told("APPLIED DUPLICATE IGNORED FANNED_OUT", "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER")
+    );
+    let unsure = "ATTEMPTS_EXHAUSTED UNKNOWN_OUTCOME REFUSED";
+    assert_eq!(ends(&effect), told("DELIVERED", "ATTEMPTS_EXHAUSTED STALE DEAD_LETTER UNKNOWN_OUTCOME REFUSED"));
+    assert_eq!((ends(&called), ends(&accepted)), (told("DELIVERED", unsure), told("DELIVERED", unsure)));
+    let born = |reason: &&DeadReason| {
+        illegal_step(None, &Record { status: Status::Dead, dead_reason: Some(**reason), ..event.clone() }).is_none()
+    };
+    let born: Vec<_> = DeadReason::ALL.iter().filter(born).collect();
+    assert_eq!(born, [&DeadReason::Stale, &DeadReason::IdCollision]);
+    assert!(illegal_step(None, &Record { retries: 1, ..event.clone() }).is_some());
 }
 
 #[test]

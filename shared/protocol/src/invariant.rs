@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{DOMAIN_KEY_PREFIX, RecordKind};
-use crate::record::{DEAD_LIST, EFFECT_LIST, Outcome, PENDING_LIST, Record, Status};
+use crate::record::{DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status};
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -120,7 +120,7 @@ pub fn surplus_effects(domain: &[&Item], counted: &[Counted]) -> usize {
 /// A step of a record that this protocol never takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum IllegalStep {
-    /// A8: the claim changed, or the generation or the retries fell.
+    /// A8: what the claim says changed, or the generation or the retries fell.
     #[error("the claim of an existing record changed, or its generation or its retries fell")]
     Identity,
     /// The state machine has no such edge.
@@ -139,37 +139,52 @@ pub enum IllegalStep {
 /// | from | to | by |
 /// |---|---|---|
 /// | no record | PENDING, generation 0 | a claim |
-/// | no record | DEAD, generation 0 | a claim that came too late or as a dead letter; another body that is kept |
-/// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter |
+/// | no record | DEAD as STALE or `ID_COLLISION`, generation 0 | a claim that came too late; another body that is kept |
+/// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter, a guard |
 /// | PENDING | PENDING, same generation, one retry more | a retry |
-/// | PENDING | PROCESSED, same generation | a commit, or a mark without an effect of its own |
-/// | PENDING | DEAD, same generation | too many failures, a permanent one, age, dead letters |
-/// | DEAD | PENDING, same generation, one retry more | a retry |
+/// | PENDING | PROCESSED, same generation; an effect as DELIVERED, and nothing else so | a commit, or a mark without an effect of its own; a settled effect |
+/// | PENDING | DEAD, same generation; an effect that may be done as `UNKNOWN_OUTCOME` | too many failures, a permanent one, age, dead letters, a doubt |
+/// | DEAD | PENDING, same generation, one retry more; accepted, if its effect may be done | a retry |
 /// | DEAD | DISCARDED, same generation | a discard |
 /// | PROCESSED as IGNORED | PENDING, same generation, one retry more | a retry |
-/// | PROCESSED otherwise | PENDING, next generation | a force |
+/// | PROCESSED as APPLIED or DUPLICATE | PENDING, next generation | a force |
 /// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
-/// There is no other edge. A record only disappears by its TTL, which is not a write.
+/// A retry and a force begin anew: without failures, sends, outcome and dead reason. There is no other edge. A record only
+/// disappears by its TTL, which is not a write.
 pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalStep> {
-    let Some(before) = before else {
-        let claimed = after.generation == 0 && matches!(after.status, Status::Pending | Status::Dead);
-        return (!claimed).then_some(IllegalStep::Edge);
-    };
-    let begins_anew = after.attempts == 0 && after.resends == 0;
+    let Some(before) = before else { return (!is_claim(after)).then_some(IllegalStep::Edge) };
+    let brought_back = before.generation < after.generation || before.retries < after.retries;
     let rules = [
-        (
-            IllegalStep::Identity,
-            before.claim_id == after.claim_id
-                && before.generation <= after.generation
-                && before.retries <= after.retries,
-        ),
+        (IllegalStep::Identity, is_same(before, after)),
         (IllegalStep::Edge, is_edge(before, after)),
         (IllegalStep::Body, before.body == after.body || is_redaction(before, after)),
-        (IllegalStep::Attempts, before.attempts <= after.attempts || begins_anew),
+        (IllegalStep::Attempts, brought_back || before.attempts <= after.attempts),
     ];
     rules.into_iter().find_map(|(illegal, holds)| (!holds).then_some(illegal))
+}
+
+/// A new record: nobody has worked on it, and it dies at once only as a claim can.
+fn is_claim(record: &Record) -> bool {
+    let untouched = [record.generation, record.retries, record.attempts, record.resends] == [0; 4];
+    untouched
+        && record.outcome.is_none()
+        && match record.status {
+            Status::Pending => record.dead_reason.is_none(),
+            Status::Dead => matches!(record.dead_reason, Some(DeadReason::Stale | DeadReason::IdCollision)),
+            Status::Processed | Status::Discarded => false,
+        }
+}
+
+/// What a claim says never changes, and what a person did or accepted is never undone.
+fn is_same(before: &Record, after: &Record) -> bool {
+    (&before.key, &before.claim_id, &before.tenant, &before.parent)
+        == (&after.key, &after.claim_id, &after.tenant, &after.parent)
+        && (before.received_at, before.body_sha256) == (after.received_at, after.body_sha256)
+        && before.generation <= after.generation
+        && before.retries <= after.retries
+        && before.accept_duplicate <= after.accept_duplicate
 }
 
 /// An operator erased the body of a record that will not run again.
@@ -180,26 +195,53 @@ fn is_redaction(before: &Record, after: &Record) -> bool {
 
 fn is_edge(before: &Record, after: &Record) -> bool {
     let same_generation = before.generation == after.generation;
-    let same = same_generation && before.retries == after.retries;
-    let retried = same_generation && after.retries == before.retries + 1;
-    let forced = after.generation == before.generation + 1 && before.retries == after.retries;
+    let same = same_generation && before.retries == after.retries && key_epoch(before) == key_epoch(after);
+    let anew = after.attempts == 0 && after.resends == 0 && after.outcome.is_none() && after.dead_reason.is_none();
+    // After a refusal, which was certain, the next call has another key.
+    let epochs = i64::from(before.effect.is_some() && before.dead_reason == Some(DeadReason::Refused));
+    let retried = same_generation
+        && after.retries == before.retries + 1
+        && key_epoch(after) == key_epoch(before) + epochs
+        && anew;
+    let forced = after.generation == before.generation + 1 && before.retries == after.retries && anew;
     match (before.status, after.status) {
-        (Status::Pending, Status::Pending) => same || retried,
-        (Status::Pending, Status::Processed | Status::Dead) | (Status::Dead | Status::Discarded, Status::Discarded) => {
-            same
+        (Status::Pending, Status::Pending) => {
+            (same && after.outcome.is_none() && after.dead_reason.is_none()) || retried
         }
-        (Status::Dead, Status::Pending) => retried,
+        (Status::Pending, Status::Processed) => {
+            same && (after.outcome == Some(Outcome::Delivered)) == before.effect.is_some()
+        }
+        (Status::Pending, Status::Dead) => same && is_death(before, after),
+        (Status::Dead | Status::Discarded, Status::Discarded) => same,
+        (Status::Dead, Status::Pending) => retried && (after.accept_duplicate || !before.effect_unknown()),
         (Status::Processed, Status::Processed) => same && before.outcome == after.outcome,
         (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,
         (Status::Processed, Status::Pending) => match before.outcome {
             Some(Outcome::Ignored) => retried,
-            // An effect is done once. Its event can be forced.
-            Some(Outcome::Delivered) => false,
-            Some(Outcome::Applied | Outcome::Duplicate | Outcome::FannedOut) | None => forced,
+            Some(Outcome::Applied | Outcome::Duplicate) => forced,
+            // An effect is done once, and an envelope has none of its own. The event can be forced.
+            Some(Outcome::Delivered | Outcome::FannedOut) | None => false,
         },
         (Status::Pending, Status::Discarded)
         | (Status::Processed, Status::Dead | Status::Discarded)
         | (Status::Dead, Status::Processed)
         | (Status::Discarded, Status::Pending | Status::Processed | Status::Dead) => false,
     }
+}
+
+/// Whether a PENDING record can die so. STALE and `DEAD_LETTER` say of an effect that nobody has called its callee.
+fn is_death(before: &Record, after: &Record) -> bool {
+    let called = |effect: &EffectPart| effect.first_call_at.is_some() || before.accept_duplicate;
+    match (after.dead_reason, &before.effect) {
+        (Some(DeadReason::Stale | DeadReason::DeadLetter), effect) => !effect.as_deref().is_some_and(called),
+        (Some(DeadReason::AttemptsExhausted), _) => true,
+        (Some(DeadReason::Permanent), effect) => effect.is_none(),
+        (Some(DeadReason::UnknownOutcome | DeadReason::Refused), effect) => effect.is_some(),
+        (Some(DeadReason::IdCollision) | None, _) => false,
+    }
+}
+
+/// How often the key of an effect was replaced.
+fn key_epoch(record: &Record) -> i64 {
+    record.effect.as_ref().map_or(0, |effect| effect.key_epoch)
 }

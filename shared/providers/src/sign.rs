@@ -52,23 +52,26 @@ impl Provider {
         secret: &str,
         now: EpochSec,
     ) -> Result<SignedRequest, SignError> {
-        self.sign_request_with(request, secret, &Settings::none(), now)
+        self.sign_request_with(request, secret, &Settings::none(), &[], now)
     }
 
-    /// As [`Self::sign_request`], to an endpoint with settings that the scheme uses: Braintree's `public_key`,
-    /// `LiveKit`'s `api_key`.
+    /// As [`Self::sign_request`], to an endpoint with settings that the scheme uses (Braintree's `public_key`, `LiveKit`'s
+    /// `api_key`), and by the first of the schemes that it lists which can use the secret. If it lists none, by the first of
+    /// the provider's.
     ///
     /// # Errors
-    /// As [`Self::sign_request`].
+    /// As [`Self::sign_request`], and when the endpoint lists no scheme of the provider.
     pub fn sign_request_with(
         &self,
         request: &UnsignedRequest<'_>,
         secret: &str,
         settings: &Settings,
+        schemes: &[String],
         now: EpochSec,
     ) -> Result<SignedRequest, SignError> {
-        let scheme = self.schemes.iter().find(|entry| entry.scheme.kind().accepts_secret(secret));
-        let entry = scheme.or(self.schemes.first()).ok_or(SignError::NotSharedSecret)?;
+        let mut taken = self.schemes.iter().filter(|entry| schemes.is_empty() || schemes.contains(&entry.name));
+        let accepting = taken.clone().find(|entry| entry.scheme.kind().accepts_secret(secret));
+        let entry = accepting.or(taken.next()).ok_or(SignError::NoScheme)?;
         let mut draft = Draft::new(request, settings);
         for source in self.keys_of(entry).iter().take(1).flat_map(|rule| &rule.0) {
             if let Source::Header(name) = source {

@@ -32,6 +32,8 @@ pub(crate) struct Delivery {
     pub(crate) secret: String,
     /// The endpoint's settings, which some schemes sign with.
     pub(crate) settings: Settings,
+    /// The schemes that the endpoint lists. Empty if it lists none, or is not known.
+    pub(crate) schemes: Vec<String>,
     /// Headers other than the signature.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
@@ -116,7 +118,8 @@ impl Sender {
         let url = delivery.signed_url();
         let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &delivery.headers, body: &delivery.body };
         let now = EpochSec(now_unix() + delivery.clock_offset_seconds);
-        let signed = delivery.provider.sign_request_with(&unsigned, &delivery.secret, &delivery.settings, now)?;
+        let Delivery { provider, secret, settings, schemes, .. } = delivery;
+        let signed = provider.sign_request_with(&unsigned, secret, settings, schemes, now)?;
         let headers = delivery.headers.iter().chain(&signed.headers);
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -35,6 +35,9 @@ pub enum SignError {
     /// The provider signs with a private key that only it has.
     #[error("this provider signs with its own private key; no shared secret can sign for it")]
     NotSharedSecret,
+    /// The endpoint lists schemes, and none of them is one of this provider.
+    #[error("this provider has none of the schemes that the endpoint lists")]
+    NoScheme,
     /// The secret does not have the provider's form.
     #[error("the secret does not have this provider's form")]
     Secret,

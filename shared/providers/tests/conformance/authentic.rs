@@ -51,7 +51,8 @@ fn delivered(
     let given: Vec<(String, String)> =
         given.filter_map(|(name, value)| Some((name.clone(), String::from_utf8(value.clone()).ok()?))).collect();
     let unsigned = UnsignedRequest { method: "POST", url: &captured.url, headers: &given, body };
-    let signed = provider.sign_request_with(&unsigned, &captured.secrets[0], &captured.settings, captured.now).ok()?;
+    let signed =
+        provider.sign_request_with(&unsigned, &captured.secrets[0], &captured.settings, &[], captured.now).ok()?;
     let made = given.into_iter().chain(signed.headers).map(|(name, value)| (name, value.into_bytes()));
     // A signer derives an id that is not given; a provider that forgets it does not.
     let headers: Vec<_> = made.filter(|(name, _)| !dropped.contains(name)).collect();

@@ -182,7 +182,8 @@ fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
         .collect();
     let unsigned =
         UnsignedRequest { method: &captured.method, url: &captured.url, headers: &given, body: &captured.body };
-    let sign = |secret: &String| provider.sign_request_with(&unsigned, secret, &captured.settings, captured.now).ok();
+    let sign =
+        |secret: &String| provider.sign_request_with(&unsigned, secret, &captured.settings, &[], captured.now).ok();
     let signed = captured.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers);
     let signed = signed.filter(|(name, _)| !name.ends_with("signed-headers"));
     let pieces = signed.flat_map(|(_, value)| {

@@ -52,7 +52,7 @@ impl Target {
         let keyring = provider.keyring(&secrets).unwrap();
         let body = long(provider.id(), &captured.body, bytes);
         let unsigned = UnsignedRequest { method: "POST", url: URL, headers: &[], body: &body };
-        let accepted = match provider.sign_request_with(&unsigned, &oldest, &captured.settings, captured.now) {
+        let accepted = match provider.sign_request_with(&unsigned, &oldest, &captured.settings, &[], captured.now) {
             Ok(signed) => {
                 let is_made = |name: &String| signed.headers.iter().any(|(made, _)| made == name);
                 let sent = captured.headers.iter().filter(|(name, _)| !is_made(name));

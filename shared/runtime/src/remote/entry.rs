@@ -10,8 +10,8 @@ use serde_json::Value;
 
 /// A field of an entry.
 pub(super) struct Field {
-    name: &'static str,
-    required: bool,
+    pub(super) name: &'static str,
+    pub(super) required: bool,
     fits: fn(&Value) -> bool,
 }
 

@@ -155,6 +155,7 @@ impl MalformedAnswer {
 
 /// All fields of all shapes. A field that is null is there.
 #[derive(Default)]
+#[cfg_attr(test, derive(Serialize))]
 struct Fields {
     request: Option<Value>,
     fact: Option<Value>,
@@ -339,4 +340,88 @@ fn failure(value: Value) -> Result<Failure, MalformedAnswer> {
         return Err(MalformedAnswer::new("error.code", "is a code of hookonce itself"));
     }
     Ok(Failure { code, retryable })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::de::Error as _;
+    use serde::de::value::Error;
+    use serde::forward_to_deserialize_any;
+
+    use super::*;
+
+    /// Notes the fields that a type reads, and gives it none.
+    #[derive(Default)]
+    struct Listening(BTreeSet<String>);
+
+    impl<'de> Deserializer<'de> for &mut Listening {
+        type Error = Error;
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Error> {
+            self.0.extend(fields.iter().map(|name| (*name).to_owned()));
+            Err(Error::custom("nothing is here"))
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+            Err(Error::custom("nothing is here"))
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    fn read<T: DeserializeOwned>() -> BTreeSet<String> {
+        let mut listening = Listening::default();
+        let _ = T::deserialize(&mut listening);
+        listening.0
+    }
+
+    /// The fields of an object in a schema, and those that must be there.
+    fn described(object: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
+        assert_eq!(object["additionalProperties"], false, "{object}");
+        let required = object["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
+        (object["properties"].as_object().unwrap().keys().cloned().collect(), required.collect())
+    }
+
+    fn known<T: Entry>() -> (BTreeSet<String>, BTreeSet<String>) {
+        let names =
+            |required: bool| T::FIELDS.iter().filter(move |it| !required || it.required).map(|it| it.name.to_owned());
+        assert_eq!(names(false).collect::<BTreeSet<_>>(), read::<T>());
+        (names(false).collect(), names(true).collect())
+    }
+
+    #[test]
+    fn the_fields_that_are_read_are_those_of_the_schema_at_each_level() {
+        let answer: Value = serde_json::from_str(include_str!("../../../../schemas/handler-answer.json")).unwrap();
+        let plan: Value = serde_json::from_str(include_str!("../../../../schemas/plan.json")).unwrap();
+        let every = serde_json::to_value(Fields::default()).unwrap();
+        let every: BTreeSet<String> = every.as_object().unwrap().keys().cloned().collect();
+        let mut fields = Fields::default();
+        for name in &every {
+            fields.take(name, RawValue::from_string("[]".to_owned()).unwrap()).unwrap();
+        }
+        assert_eq!((every, BTreeSet::from(["request".to_owned()])), described(&answer));
+        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]).1);
+        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]).0);
+        let lists = [
+            ("reads", known::<ItemRef>()),
+            ("writes", known::<DomainWrite>()),
+            ("checks", known::<Check>()),
+            ("effects", known::<Effect>()),
+        ];
+        for (list, known) in lists {
+            let place = answer["properties"][list]["items"]["$ref"].as_str().unwrap();
+            let (_, pointer) = place.split_once("plan.json#").unwrap();
+            assert_eq!(known, described(plan.pointer(pointer).unwrap()), "{list}");
+        }
+    }
 }

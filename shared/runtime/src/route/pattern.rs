@@ -18,19 +18,19 @@ const ENTRIES_MAX: usize = 100;
 /// A compiled pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pattern {
-    fields: Vec<(String, Field)>,
+    pub(super) fields: Vec<(String, Field)>,
     /// Whether any field asks for absence. Only then is the whole body looked through.
     asks_absence: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Field {
+pub(super) enum Field {
     Object(Pattern),
     Leaf(Vec<Matcher>),
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Matcher {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Matcher {
     Exact(Value),
     Prefix(String),
     Suffix(String),
@@ -51,8 +51,8 @@ enum Absent {
     Below(Absence),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Comparison {
     Equal,
     Less,
     LessOrEqual,
@@ -139,22 +139,6 @@ impl Pattern {
         }
     }
 
-    /// Tells each field whose list holds exact values only, by the names that lead to it.
-    pub(super) fn each_exact(&self, path: &mut Vec<String>, tell: &mut dyn FnMut(&[String], &[&Value])) {
-        for (name, field) in &self.fields {
-            path.push(name.clone());
-            match field {
-                Field::Object(pattern) => pattern.each_exact(path, tell),
-                Field::Leaf(matchers) => {
-                    if let Some(values) = matchers.iter().map(Matcher::exact).collect::<Option<Vec<_>>>() {
-                        tell(path, &values);
-                    }
-                }
-            }
-            path.pop();
-        }
-    }
-
     /// The first field that does not fit, as a path in the pattern.
     pub(super) fn misfit(&self, body: &Value) -> Option<String> {
         let mut roots = Vec::new();
@@ -222,11 +206,11 @@ impl Pattern {
 }
 
 impl Matcher {
-    fn exact(&self) -> Option<&Value> {
+    pub(super) fn exact(&self) -> Option<&Value> {
         if let Self::Exact(value) = self { Some(value) } else { None }
     }
 
-    fn fits(&self, leaf: &Value) -> bool {
+    pub(super) fn fits(&self, leaf: &Value) -> bool {
         match self {
             Self::Exact(value) => same(value, leaf),
             Self::Prefix(start) => leaf.as_str().is_some_and(|text| text.starts_with(start)),

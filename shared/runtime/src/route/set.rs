@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
-use super::value_index::{RouteBits, ValueIndex};
+use super::value_index::{Possible, ValueIndex};
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
 use crate::tables::OWN_TABLES_MAX;
@@ -23,6 +23,9 @@ pub const SET_BYTES_MAX: usize = 1024 * 1024;
 
 /// The most routes in a set.
 pub const ROUTES_MAX: usize = 1_000;
+
+/// So many routes are compared with a body one by one. For more, what the whole set asks about is looked up once.
+const COMPARED_MAX: usize = 8;
 
 /// The most names in the list of one route.
 const NAMES_MAX: usize = 100;
@@ -244,10 +247,11 @@ impl RouteSet {
     /// Decides about an event: the first route that fits takes it.
     pub fn decide(&self, event: &Event) -> Decision<'_> {
         let body = Body { event, json: OnceCell::new() };
-        let mut possible: Option<RouteBits> = None;
+        let mut possible: Option<Possible> = None;
         let of_endpoint = self.by_endpoint.candidates(event.endpoint.as_str());
         let of_type = self.by_type.candidates(&event.event_type);
         let fewest = if of_endpoint.len() <= of_type.len() { of_endpoint } else { of_type };
+        let is_indexed = fewest.len() > COMPARED_MAX;
         for index in fewest {
             let Some(route) = self.routes.get(index) else { continue };
             let is_left_out = possible.as_ref().is_some_and(|possible| !possible.contains(index));
@@ -257,8 +261,10 @@ impl RouteSet {
             if let Some(pattern) = &route.when {
                 let Some(json) = body.json() else { return Decision::Unreadable };
                 // A first route may be for nothing that the body holds, so the body is looked through only now.
-                let possible = possible.get_or_insert_with(|| self.by_value.possible(json));
-                if !possible.contains(index) || !pattern.fits(json) {
+                if is_indexed && !possible.get_or_insert_with(|| self.by_value.possible(json)).contains(index) {
+                    continue;
+                }
+                if !pattern.fits(json) {
                     continue;
                 }
             }

@@ -1,25 +1,58 @@
-//! Finds the routes of a set that a body may fit, by the exact values that they ask for.
+//! Finds the routes of a set that a body may fit. Each field that the set asks about is looked up once, however many routes
+//! ask about it, and what routes ask alike is asked once.
 //!
-//! A route that lists only exact values for a field cannot fit a body without one of them there. So of a thousand routes that
-//! each ask for a customer of their own, a body leaves one to look at. What is left is still compared as a whole:
+//! A route cannot fit a body if one of its fields fits nowhere in it. So of a thousand routes, a body mostly leaves the one
+//! that takes it. What is left is still compared as a whole, because fields below an array must fit within one element:
 //! the index only leaves out.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::pattern::{Pattern, below, each_leaf, objects};
+use super::pattern::{Field, Matcher, Pattern, below, each_leaf, objects};
 
-/// The names of the objects that lead to a field, and its own.
-type Path = Vec<String>;
-
-/// The routes by the value of one field each.
-#[derive(Debug)]
+/// The fields that the patterns of a set ask about.
+#[derive(Debug, Default)]
 pub(super) struct ValueIndex {
-    fields: Vec<(Path, HashMap<Leaf, Vec<usize>>)>,
-    /// The routes that it can never leave out.
-    others: RouteBits,
+    /// Of each route, how many fields must be there and fit.
+    asked: Vec<usize>,
+    root: Node,
+}
+
+/// What routes ask of the values below one name, and of what is in them.
+#[derive(Debug, Default)]
+struct Node {
+    below: HashMap<String, Node>,
+    exact: HashMap<Leaf, Vec<usize>>,
+    starts: Parts,
+    ends: Parts,
+    others: HashMap<Matcher, Vec<usize>>,
+    /// The routes that also fit if there is no value.
+    absent: Vec<usize>,
+}
+
+/// What routes ask of one end of a text.
+#[derive(Debug, Default)]
+struct Parts {
+    routes: HashMap<String, Vec<usize>>,
+    /// In bytes, each once. A set asks for few different ones.
+    lengths: BTreeSet<usize>,
+}
+
+impl Parts {
+    fn ask(&mut self, part: &str) -> &mut Vec<usize> {
+        self.lengths.insert(part.len());
+        self.routes.entry(part.to_owned()).or_default()
+    }
+
+    /// The routes that ask for a part that a text has. `part_of` cuts as many bytes off its end.
+    fn of<'a, 'text>(
+        &'a self,
+        text: &'text str,
+        part_of: impl Fn(&'text str, usize) -> Option<&'text str>,
+    ) -> impl Iterator<Item = &'a Vec<usize>> {
+        self.lengths.iter().filter_map(move |length| self.routes.get(part_of(text, *length)?))
+    }
 }
 
 /// A value as the index tells it from others. Values that a pattern takes for equal are equal here, too.
@@ -46,91 +79,118 @@ impl Leaf {
     }
 }
 
-/// Some routes of a set, by their place.
-#[derive(Debug, Clone)]
-pub(super) struct RouteBits(Vec<u64>);
+/// The routes that a body may fit: of each route of the set, how many fields do not fit.
+#[derive(Debug)]
+pub(super) struct Possible(Vec<usize>);
 
-impl RouteBits {
-    fn none(routes: usize) -> Self {
-        Self(vec![0; routes.div_ceil(64)])
-    }
-
-    fn insert(&mut self, route: usize) {
-        if let Some(word) = self.0.get_mut(route / 64) {
-            *word |= 1 << (route % 64);
-        }
-    }
-
+impl Possible {
     pub(super) fn contains(&self, route: usize) -> bool {
-        self.0.get(route / 64).is_some_and(|word| word >> (route % 64) & 1 == 1)
+        self.0.get(route) == Some(&0)
     }
 }
 
 impl ValueIndex {
-    /// Indexes each route by the field that tells it best from the others.
-    pub(super) fn of<'a>(patterns: impl ExactSizeIterator<Item = Option<&'a Pattern>>) -> Self {
-        let mut others = RouteBits::none(patterns.len());
-        let exact: Vec<_> = patterns.map(|pattern| pattern.map(exact_fields).unwrap_or_default()).collect();
-        let mut sharing: HashMap<(&Path, &Leaf), usize> = HashMap::new();
-        let mut asking: HashMap<&Path, usize> = HashMap::new();
-        for (path, leaves) in exact.iter().flatten() {
-            *asking.entry(path).or_default() += 1;
-            for leaf in leaves {
-                *sharing.entry((path, leaf)).or_default() += 1;
-            }
+    /// Indexes the patterns of a set. A route without one is always possible.
+    pub(super) fn of<'a>(patterns: impl Iterator<Item = Option<&'a Pattern>>) -> Self {
+        let mut index = Self::default();
+        for (route, pattern) in patterns.enumerate() {
+            index.asked.push(pattern.map_or(0, |pattern| index.root.add(route, pattern)));
         }
-        // The fewest routes beside it; then the field that most routes ask about, so that few fields are looked up.
-        let rank = |path: &Path, leaves: &[Leaf]| {
-            let beside: usize = leaves.iter().filter_map(|leaf| sharing.get(&(path, leaf))).sum();
-            (beside, Reverse(asking.get(path).copied()))
-        };
-        let mut fields: HashMap<&Path, HashMap<Leaf, Vec<usize>>> = HashMap::new();
-        for (route, candidates) in exact.iter().enumerate() {
-            match candidates.iter().min_by_key(|(path, leaves)| rank(path, leaves)) {
-                Some((path, leaves)) => {
-                    let field = fields.entry(path).or_default();
-                    for leaf in leaves {
-                        field.entry(leaf.clone()).or_default().push(route);
-                    }
-                }
-                None => others.insert(route),
-            }
-        }
-        let fields = fields.into_iter().map(|(path, routes)| (path.clone(), routes)).collect();
-        Self { fields, others }
+        index
     }
 
     /// The routes that a body may fit. Every other one asks for a value that the body does not have.
-    pub(super) fn possible(&self, body: &Value) -> RouteBits {
-        let mut possible = self.others.clone();
+    pub(super) fn possible(&self, body: &Value) -> Possible {
+        let mut missing = self.asked.clone();
         let mut roots = Vec::new();
         objects(body, &mut roots);
-        for (path, routes) in &self.fields {
-            leaves_at(&roots, path, &mut |leaf| {
-                let found = Leaf::of(leaf).and_then(|leaf| routes.get(&leaf));
-                found.into_iter().flatten().for_each(|route| possible.insert(*route));
-            });
-        }
-        possible
+        self.root.meet(&roots, &mut missing);
+        Possible(missing)
     }
 }
 
-/// The fields for which a pattern lists exact values only.
-fn exact_fields(pattern: &Pattern) -> Vec<(Path, Vec<Leaf>)> {
-    let mut found = Vec::new();
-    pattern.each_exact(&mut Vec::new(), &mut |path, values| {
-        if let Some(leaves) = values.iter().map(|value| Leaf::of(value)).collect::<Option<Vec<_>>>() {
-            found.push((path.to_vec(), leaves));
+impl Node {
+    /// Adds the pattern of a route, and returns how many of its fields must be there.
+    fn add(&mut self, route: usize, pattern: &Pattern) -> usize {
+        let mut asked = 0;
+        for (name, field) in &pattern.fields {
+            let node = self.below.entry(name.clone()).or_default();
+            match field {
+                Field::Object(pattern) => asked += node.add(route, pattern),
+                Field::Leaf(matchers) if matchers.contains(&Matcher::Absent) => {
+                    node.absent.push(route);
+                    node.ask(route, matchers);
+                }
+                Field::Leaf(matchers) => {
+                    asked += 1;
+                    node.ask(route, matchers);
+                }
+            }
         }
-    });
-    found
-}
+        asked
+    }
 
-fn leaves_at(all: &[&Map<String, Value>], path: &[String], found: &mut dyn FnMut(&Value)) {
-    match path {
-        [] => {}
-        [name] => all.iter().filter_map(|object| object.get(name)).for_each(|value| each_leaf(value, found)),
-        [name, rest @ ..] => leaves_at(&below(all, name), rest, found),
+    fn ask(&mut self, route: usize, matchers: &[Matcher]) {
+        for matcher in matchers {
+            let routes = match matcher {
+                Matcher::Prefix(start) => self.starts.ask(start),
+                Matcher::Suffix(end) => self.ends.ask(end),
+                matcher => match matcher.exact().and_then(Leaf::of) {
+                    Some(leaf) => self.exact.entry(leaf).or_default(),
+                    None => self.others.entry(matcher.clone()).or_default(),
+                },
+            };
+            routes.push(route);
+        }
+    }
+
+    /// Looks up each name in these objects, which are all that the body has here.
+    fn meet(&self, all: &[&Map<String, Value>], missing: &mut [usize]) {
+        let fields: usize = all.iter().map(|object| object.len()).sum();
+        let nodes: Vec<_> = if self.below.len() <= fields {
+            self.below.iter().collect()
+        } else {
+            let names: BTreeSet<_> = all.iter().flat_map(|object| object.keys()).collect();
+            names.into_iter().filter_map(|name| self.below.get_key_value(name)).collect()
+        };
+        for (name, node) in nodes {
+            let mut leaves = Vec::new();
+            for value in all.iter().filter_map(|object| object.get(name)) {
+                each_leaf(value, &mut |leaf| leaves.push(leaf));
+            }
+            if !leaves.is_empty() {
+                node.compare(&leaves, missing);
+            }
+            if !node.below.is_empty() {
+                node.meet(&below(all, name), missing);
+            }
+        }
+    }
+
+    fn compare<'a>(&self, leaves: &[&'a Value], missing: &mut [usize]) {
+        for route in &self.absent {
+            missing.get_mut(*route).into_iter().for_each(|missing| *missing += 1);
+        }
+        // A route has one field here, of which several entries may fit.
+        let mut fitted = vec![false; missing.len()];
+        let mut fit = |routes: &Vec<usize>| {
+            for route in routes {
+                if let (Some(fitted @ false), Some(missing)) = (fitted.get_mut(*route), missing.get_mut(*route)) {
+                    *fitted = true;
+                    *missing -= 1;
+                }
+            }
+        };
+        for leaf in leaves {
+            Leaf::of(leaf).and_then(|leaf| self.exact.get(&leaf)).into_iter().for_each(&mut fit);
+            if let Some(text) = leaf.as_str() {
+                self.starts.of(text, |text, length| text.get(..length)).for_each(&mut fit);
+                let end = |text: &'a str, length| text.get(text.len().checked_sub(length)?..);
+                self.ends.of(text, end).for_each(&mut fit);
+            }
+        }
+        let others = self.others.iter().filter(|(matcher, _)| leaves.iter().any(|leaf| matcher.fits(leaf)));
+        others.for_each(|(_, routes)| fit(routes));
     }
 }
 
@@ -152,20 +212,24 @@ mod tests {
     }
 
     #[test]
-    fn only_routes_whose_value_the_body_has_are_left() {
+    fn only_routes_of_which_each_field_fits_somewhere_are_left() {
         let patterns = [
             json!({"live": [true], "data": {"account": ["a"]}}),
-            json!({"live": [true], "data": {"account": ["b", "c"]}}),
+            json!({"live": [true], "data": {"account": ["b", {"prefix": "b"}, "c"]}}),
             json!({"live": [true], "amount": [{"numeric": [">", 0]}]}),
             json!({"data": {"account": [{"prefix": "a"}]}}),
             json!(null),
+            json!({"amount": [{"exists": false}, 1], "data": {"account": [{"exists": true}]}}),
         ];
         for (body, expected) in [
-            (json!({"live": true, "data": {"account": "a"}}), vec![0, 2, 3, 4]),
-            (json!({"live": false, "data": {"account": "c"}}), vec![1, 3, 4]),
-            (json!({"live": true, "data": [{"account": "b"}, {"account": ["x", "a"]}]}), vec![0, 1, 2, 3, 4]),
-            (json!([{"data": {"account": "z"}}, {"live": true}]), vec![2, 3, 4]),
-            (json!("text"), vec![3, 4]),
+            (json!({"live": true, "data": {"account": "a"}}), vec![0, 3, 4, 5]),
+            (json!({"live": false, "amount": 2, "data": {"account": "c"}}), vec![4]),
+            (json!({"live": true, "amount": [0, 1], "data": {"account": "b"}}), vec![1, 2, 4, 5]),
+            // Within one element no route fits, but nothing here looks at that.
+            (json!({"live": true, "data": [{"account": "b"}, {"account": ["x", "a"]}]}), vec![0, 1, 3, 4, 5]),
+            (json!([{"data": {"account": "z"}}, {"live": true}]), vec![4, 5]),
+            (json!({"amount": {}, "data": [[{"account": {}}]]}), vec![4]),
+            (json!("text"), vec![4]),
         ] {
             assert_eq!(left(&patterns, &body), expected, "{body}");
         }

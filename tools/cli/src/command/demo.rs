@@ -219,6 +219,7 @@ impl Ground {
             provider,
             secret,
             settings: Settings::none(),
+            schemes: Vec::new(),
             headers: sample.headers.clone(),
             body: sample.body.clone(),
             clock_offset_seconds: if sample.kind == Kind::Stale { STALE_SECONDS } else { 0 },

@@ -84,6 +84,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     deliveries.exit("")
 }
 
+/// What a destination comes to.
+struct Address {
+    url: String,
+    secret: String,
+    settings: Settings,
+    /// Those of the endpoint's document, if that is read.
+    schemes: Vec<String>,
+}
+
 impl Destination {
     /// Signs and delivers a body, as often as asked for. A header that a person gave counts, not one of the same name
     /// that belongs to the body.
@@ -96,12 +105,12 @@ impl Destination {
         headers: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> Result<Deliveries, Failure> {
-        let (url, secret, settings) = self.address(provider)?;
+        let Address { url, secret, settings, schemes } = self.address(provider)?;
         let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
         let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend(given);
-        let delivery = Delivery { url, provider, secret, settings, headers, body, clock_offset_seconds: 0 };
+        let delivery = Delivery { url, provider, secret, settings, schemes, headers, body, clock_offset_seconds: 0 };
         check_url(&delivery.url)?;
         let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
         let copies = futures::stream::iter(0..self.copies).map(|_| sender.deliver(&delivery));
@@ -113,7 +122,11 @@ impl Destination {
                     "let {} itself send an event, to `hookonce dev --public URL` (docs/local.md)",
                     provider.name()
                 ),
-                SignError::Secret | SignError::BodyLacks { .. } | SignError::BodyChanges | SignError::Time => {
+                SignError::NoScheme
+                | SignError::Secret
+                | SignError::BodyLacks { .. }
+                | SignError::BodyChanges
+                | SignError::Time => {
                     format!("`hookonce providers {}` shows how it signs", provider.id())
                 }
             };
@@ -128,13 +141,14 @@ impl Destination {
         Ok((Input::of(self.secret.iter().chain(settings.iter().map(|setting| &setting.value))), settings))
     }
 
-    /// The URL, the secret and the settings to sign with.
-    fn address(&self, provider: &Provider) -> Result<(String, String, Settings), Failure> {
+    /// Where to deliver, and how to sign.
+    fn address(&self, provider: &Provider) -> Result<Address, Failure> {
         let (mut input, settings) = self.input()?;
         let secret = self.secret.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
         let given = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<Vec<_>, _>>()?;
         if let (Some(url), Some(secret)) = (&self.url, &secret) {
-            return Ok((url.clone(), secret.clone(), given.into_iter().collect()));
+            let (url, secret, settings) = (url.clone(), secret.clone(), given.into_iter().collect());
+            return Ok(Address { url, secret, settings, schemes: Vec::new() });
         }
         // Without a stack there is no endpoint either, so this says what to do first.
         let running = if self.url.is_none() { Some(self.folder.running()?) } else { None };
@@ -142,14 +156,14 @@ impl Destination {
             Some(id) => endpoint::parse_id(id)?,
             None => self.only_endpoint(provider)?,
         };
-        let EndpointDocument { secrets, mut settings, .. } = endpoint::read(&self.folder, &id)?;
+        let EndpointDocument { secrets, mut settings, schemes, .. } = endpoint::read(&self.folder, &id)?;
         if let Some(public) = running.as_ref().and_then(|running| running.public_url.as_ref()) {
             settings.entry(PUBLIC_URL.to_owned()).or_insert(format!("{public}/webhooks/{id}"));
         }
         let local = running.map(|running| format!("{}/webhooks/{id}", running.url));
         let url = self.url.clone().or(local).unwrap_or_default();
         let secret = secret.unwrap_or_else(|| secrets.into_iter().next().unwrap_or_default());
-        Ok((url, secret, settings.into_iter().chain(given).collect()))
+        Ok(Address { url, secret, settings: settings.into_iter().chain(given).collect(), schemes })
     }
 
     fn only_endpoint(&self, provider: &Provider) -> Result<EndpointId, Failure> {

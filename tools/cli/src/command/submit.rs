@@ -143,6 +143,7 @@ async fn delivery(arguments: &Arguments, id: &EndpointId, body: Vec<u8>) -> Resu
         provider: find(Catalog::built_in(), PROVIDER)?,
         secret: document.secrets.into_iter().next().unwrap_or_default(),
         settings: Settings::none(),
+        schemes: document.schemes,
         headers: vec![(KEY_HEADER.to_owned(), arguments.key.clone())],
         body,
         clock_offset_seconds: 0,

@@ -43,12 +43,13 @@ pub(crate) struct Asked {
     pub(crate) authorization: String,
 }
 
-/// What a request meets beside its usual answer.
-pub(crate) enum Fault {
+/// What a request meets in place of its usual answer, or before it. It is no fault of the proofs: a service of AWS answers
+/// with a code, and others change what it keeps.
+pub(crate) enum Snag {
     /// Nothing.
     Passed,
-    /// It is refused with this code, and not carried out.
-    Refused(&'static str),
+    /// It is not carried out, and answered with this code.
+    Answered(&'static str),
     /// It is carried out and the connection breaks, so the client sends it again.
     ReplyLost,
     /// Another process stores this value under the same name first.
@@ -83,7 +84,7 @@ pub(crate) struct Account {
     /// All requests.
     pub(crate) asked: Vec<Asked>,
     /// What the next requests of an operation meet.
-    pub(crate) faults: VecDeque<(&'static str, Fault)>,
+    pub(crate) snags: VecDeque<(&'static str, Snag)>,
     /// The alarms, of every stack.
     pub(crate) alarms: Vec<Alarm>,
     /// The functions of Lambda.
@@ -311,7 +312,7 @@ impl Aws {
     /// An account that refuses every request to Parameter Store.
     pub(crate) fn refusing(code: &'static str) -> Self {
         let aws = Self::start();
-        aws.account().faults.extend((0..20).map(|_| ("GetParameter", Fault::Refused(code))));
+        aws.account().snags.extend((0..20).map(|_| ("GetParameter", Snag::Answered(code))));
         aws
     }
 
@@ -400,16 +401,16 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let is_cloudwatch = request.target.starts_with("Granite");
     let Request { authorization, .. } = request;
     account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
-    let fault = account.faults.iter().position(|(of, _)| *of == operation).and_then(|at| account.faults.remove(at));
-    let fault = fault.map(|(_, fault)| fault);
-    if let Some(Fault::Overtaken(value)) = &fault {
+    let next = account.snags.iter().position(|(of, _)| *of == operation);
+    let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
+    if let Some(Snag::Overtaken(value)) = &met {
         // A version may be named behind a colon.
         account.put(body["Name"].as_str().unwrap().split(':').next().unwrap(), value);
     }
-    if let Some(Fault::Removed) = &fault {
+    if let Some(Snag::Removed) = &met {
         account.parameters.remove(body["Name"].as_str().unwrap());
     }
-    let (status, kind, bytes) = if let Some(Fault::Refused(code)) = fault {
+    let (status, kind, bytes) = if let Some(Snag::Answered(code)) = met {
         refusal(&operation, code)
     } else if let Some(function) = function {
         account.lambda(&operation, &function)
@@ -427,7 +428,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
             Err(code) => refusal(&operation, code),
         }
     };
-    if let Some(Fault::ReplyLost) = fault {
+    if let Some(Snag::ReplyLost) = met {
         return;
     }
     let date = jiff::Timestamp::from_second(i64::try_from(now() + account.ahead_seconds).unwrap()).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::json as object;
 
 use crate::audits::Tables;
-use crate::aws::{Alarm, Aws, CALLER, Fault, SIGNED_IN, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, SIGNED_IN, Snag, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text, wait_until};
 
@@ -79,7 +79,7 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(shown["operations"][0]["by"], CALLER);
 
-    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
     let unknown = discard("evt_1");
     assert_eq!(unknown.status.code(), Some(3), "{}", text(&unknown));
     assert!(text(&unknown).contains("sign in again"), "{}", text(&unknown));
@@ -179,7 +179,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     assert!(printed.contains("page RelayCannotSend, raised for 10m"), "{printed}");
     assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
 
-    aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
+    aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
     let blind = status(&[]);
     assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
     assert!(text(&blind).contains("ask for the permission cloudwatch:DescribeAlarms"), "{}", text(&blind));
@@ -203,7 +203,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let status = || stack.workspace.run_with_environment(&["status", "--stack", "inbox", "--json"], &variables);
     aws.account().relay_ran_at = Some(now() - 20);
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
-    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     let told = status();
     assert_eq!(told.status.code(), Some(3), "{}", text(&told));
@@ -244,7 +244,7 @@ fn status_tells_what_code_runs_since_when_and_that_the_worker_is_off() {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
     aws.account().worker_is_off = false;
-    aws.account().faults.push_back(("ListEventSourceMappings", Fault::Refused("AccessDeniedException")));
+    aws.account().snags.push_back(("ListEventSourceMappings", Snag::Answered("AccessDeniedException")));
     let blind = status(&[]);
     assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
     assert!(text(&blind).contains("ask for the permission lambda:ListEventSourceMappings"), "{}", text(&blind));

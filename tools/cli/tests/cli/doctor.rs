@@ -7,7 +7,7 @@ use hookonce_runtime::index;
 use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Alarm, Aws, CALLER, Fault, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Snag, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text};
 
@@ -80,9 +80,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     assert!(text(&doctor()).contains("1 id(s) without one"), "{}", text(&doctor()));
     assert_eq!(doctor().status.code(), Some(0), "an id without an endpoint does no harm");
     documents_of_effects_and_routes(&aws, &told, &|| json(&doctor()));
-    aws.account().faults.push_back(("GetCallerIdentity", Fault::Refused("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
-    aws.account().faults.push_back(("DescribeAlarms", Fault::Refused("AccessDenied")));
+    aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
     told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
     assert!(text(&doctor()).contains("2 alarms, raised: page/WorkerFails"), "{}", text(&doctor()));

@@ -7,7 +7,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Account, Aws, Fault, now, outputs_of, written_by_the_template};
+use crate::aws::{Account, Aws, Snag, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
 use crate::support::{Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
@@ -121,8 +121,8 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
 fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
     let stack = Deployed::added("other");
     // The outputs, and the first listing.
-    stack.aws.account().faults.extend([("GetParameter", Fault::Passed), ("GetParameter", Fault::Passed)]);
-    stack.aws.account().faults.push_back(("GetParameter", Fault::Refused("AccessDeniedException")));
+    stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
+    stack.aws.account().snags.push_back(("GetParameter", Snag::Answered("AccessDeniedException")));
     let added = stack.run(&["add", "shop", "--provider", "stripe"]);
     assert_eq!(added.status.code(), Some(3), "{}", text(&added));
     let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
@@ -135,16 +135,16 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
 #[test]
 fn a_lost_reply_is_no_other_writer() {
     let stack = Deployed::new();
-    stack.aws.account().faults.extend([("PutParameter", Fault::ReplyLost), ("PutParameter", Fault::ReplyLost)]);
+    stack.aws.account().snags.extend([("PutParameter", Snag::ReplyLost), ("PutParameter", Snag::ReplyLost)]);
     let added = stack.run(&["add", "shop", "--provider", "stripe"]);
     assert!(added.status.success(), "{}", text(&added));
     assert!(stack.is_listed("shop"));
     // The index was written twice; let the document's write lose its reply, too.
-    stack.aws.account().faults.push_back(("PutParameter", Fault::ReplyLost));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
     let rotated = stack.run(&["rotate", "shop"]);
     assert!(rotated.status.success(), "{}", text(&rotated));
     assert_eq!(stack.secrets("shop"), 2);
-    stack.aws.account().faults.push_back(("DeleteParameter", Fault::ReplyLost));
+    stack.aws.account().snags.push_back(("DeleteParameter", Snag::ReplyLost));
     let removed = stack.run(&["remove", "shop", "--yes"]);
     assert!(removed.status.success(), "{}", text(&removed));
 }
@@ -156,7 +156,7 @@ fn a_create_whose_reply_is_lost_finds_its_own_document() {
     // The index of another shard may be written first, so only the document's own write is counted.
     stack.run(&["import", &file]);
     stack.aws.account().parameters.remove(&name("shop"));
-    stack.aws.account().faults.push_back(("PutParameter", Fault::ReplyLost));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
     let imported = stack.run(&["import", &file, "--json"]);
     assert_eq!(imported.status.code(), Some(0), "{}", text(&imported));
     assert_eq!(json(&imported)["imported"], 1, "{}", text(&imported));
@@ -167,7 +167,7 @@ fn a_create_whose_reply_is_lost_finds_its_own_document() {
 fn a_rotation_that_meets_another_one_says_so() {
     let stack = Deployed::added("shop");
     let others = stack.document("shop").to_string().replace("whsec_", "whsec_other");
-    stack.aws.account().faults.push_back(("PutParameter", Fault::Overtaken(others)));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::Overtaken(others)));
     let rotated = stack.run(&["rotate", "shop"]);
     assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
     let said = text(&rotated);
@@ -180,7 +180,7 @@ fn a_rotation_that_meets_another_one_says_so() {
 #[test]
 fn a_rotation_that_meets_a_removal_says_that_it_brought_the_endpoint_back() {
     let stack = Deployed::added("shop");
-    stack.aws.account().faults.push_back(("PutParameter", Fault::Removed));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::Removed));
     let rotated = stack.run(&["rotate", "shop"]);
     assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
     assert!(text(&rotated).contains("this write restored it"), "{}", text(&rotated));
@@ -234,7 +234,7 @@ fn secret_settings_are_hidden_and_public_ones_are_not() {
 #[test]
 fn a_write_that_meets_another_one_waits_and_comes_again() {
     let stack = Deployed::added("shop");
-    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused("TooManyUpdates")));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered("TooManyUpdates")));
     let rotated = stack.run(&["rotate", "shop"]);
     assert_eq!((rotated.status.code(), stack.secrets("shop")), (Some(0), 2), "{}", text(&rotated));
 }
@@ -247,7 +247,7 @@ fn a_refused_write_says_what_to_do_about_its_cause() {
         ("ParameterLimitExceeded", "raise the quota of Parameter Store"),
         ("ValidationException", "AWS rejects the name or the value"),
     ] {
-        stack.aws.account().faults.push_back(("PutParameter", Fault::Refused(code)));
+        stack.aws.account().snags.push_back(("PutParameter", Snag::Answered(code)));
         let refused = stack.run(&["rotate", "shop"]);
         assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
         assert!(text(&refused).contains(said), "{said}: {}", text(&refused));
@@ -261,8 +261,8 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
     let changed = stack.document("shop").to_string();
     stack.aws.account().put(&name("shop"), &changed);
     let text_before = stack.aws.account().value(&name("shop")).unwrap().to_owned();
-    stack.aws.account().faults.extend([("GetParameter", Fault::Passed), ("GetParameter", Fault::Passed)]);
-    stack.aws.account().faults.push_back(("GetParameter", Fault::Overtaken(changed + " ")));
+    stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
+    stack.aws.account().snags.push_back(("GetParameter", Snag::Overtaken(changed + " ")));
     let removed = stack.run(&["remove", "shop", "--yes"]);
     assert_eq!(removed.status.code(), Some(2), "{}", text(&removed));
     assert!(text(&removed).contains("was changed by someone else"), "{}", text(&removed));
@@ -277,7 +277,7 @@ fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
         ("GetParametersByPath", &["list"], "ssm:GetParametersByPath"),
         ("DeleteParameter", &["remove", "shop", "--yes"], "ssm:DeleteParameter"),
     ] {
-        stack.aws.account().faults.push_back((operation, Fault::Refused("AccessDeniedException")));
+        stack.aws.account().snags.push_back((operation, Snag::Answered("AccessDeniedException")));
         let refused = stack.run(arguments);
         assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
         let said = text(&refused);
@@ -307,8 +307,8 @@ fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
     // The index has at most 16 texts, so this one is in the middle of the documents.
-    stack.aws.account().faults.extend((0..30).map(|_| ("PutParameter", Fault::Passed)));
-    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused("AccessDeniedException")));
+    stack.aws.account().snags.extend((0..30).map(|_| ("PutParameter", Snag::Passed)));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered("AccessDeniedException")));
     let import = ["import", file.as_str(), "--rate", "1000", "--json"];
     let first = stack.run(&import);
     assert_eq!(first.status.code(), Some(3), "{}", text(&first));
@@ -438,7 +438,7 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
 fn a_refusal_of_the_key_names_its_permissions() {
     let stack = Deployed::added("shop");
     let said = "AccessDeniedException: User is not authorized to perform: kms:GenerateDataKey on this resource";
-    stack.aws.account().faults.push_back(("PutParameter", Fault::Refused(said)));
+    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered(said)));
     let refused = stack.run(&["rotate", "shop"]);
     assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
     assert!(text(&refused).contains("kms:Encrypt, kms:Decrypt and kms:GenerateDataKey"), "{}", text(&refused));

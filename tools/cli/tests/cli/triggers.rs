@@ -157,6 +157,25 @@ fn each_event_is_fresh_and_its_id_makes_it_again_with_a_changed_value() {
     assert_eq!(json(&header)["deliveries"][0]["id"], "mine", "a header that a person gives counts");
 }
 
+/// The provider's strongest scheme takes the same secret, and would be refused.
+#[test]
+fn an_endpoint_that_lists_schemes_is_delivered_to_with_one_of_them() {
+    let workspace = Workspace::new();
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    for (event, scheme) in [
+        ("gitlab.push_hook", "secret-token"),
+        ("github.push", "sha1"),
+        ("hubspot.deal.creation", "v1"),
+        ("shopify.orders/create", "next"),
+    ] {
+        let provider = event.split('.').next().unwrap();
+        let endpoint = format!("listing-{provider}");
+        workspace.run(&["endpoint", "add", &endpoint, "--provider", provider, "--scheme", scheme]);
+        let triggered = json(&workspace.run(&["trigger", event, "--endpoint", &endpoint, "--json"]));
+        assert_eq!(triggered["deliveries"][0]["answer"], "accepted", "{event} by {scheme}");
+    }
+}
+
 /// A server that answers the first request alone.
 fn answers_once() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
