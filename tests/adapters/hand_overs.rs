@@ -334,14 +334,15 @@ async fn a_hand_over_ends_in_its_time() {
     }
 }
 
-/// What was never sent may be sent later.
+/// An event that cannot be signed was never sent. Of a message, the SDK does not say so.
 #[tokio::test]
-async fn a_hand_over_without_credentials_is_not_done() {
+async fn a_hand_over_without_credentials_is_not_sent() {
     let server = ScriptedServer::start(|_, _| TAKEN).await;
     let nobody = config_at(server.url()).into_builder();
     let nobody = nobody.credentials_provider(SharedCredentialsProvider::new(no_credentials())).build();
     let caller = AccountCaller::new(&nobody);
     assert_eq!(caller.call(&function("jobs"), &plain(), MOMENT).await, NOT_DONE);
+    assert_eq!(caller.call(&queue("jobs", &json!({})), &plain(), MOMENT).await, UNCLEAR);
     assert_eq!(server.requests().len(), 0);
 }
 

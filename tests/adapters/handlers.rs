@@ -85,7 +85,8 @@ async fn each_answer_of_lambda_means_what_it_says() {
         assert_eq!(requests.len(), 1, "nothing repeats a call");
         let (head, signature) = (&requests[0].head, requests[0].header("authorization").unwrap());
         assert!(head.starts_with("POST /2015-03-31/functions/plan%3Alive/invocations HTTP/1.1"), "{head}");
-        assert_eq!(requests[0].header("x-amz-invocation-type"), Some("RequestResponse"));
+        let headers = ["content-type", "x-amz-invocation-type"].map(|name| requests[0].header(name).unwrap());
+        assert_eq!(headers, ["application/json", "RequestResponse"]);
         assert!(signature.contains("/lambda/aws4_request"), "{signature}");
         assert_eq!(requests[0].json(), json!({ "version": 1 }));
     }

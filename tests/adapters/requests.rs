@@ -269,6 +269,8 @@ async fn routes_on_the_wire() {
     let (routes, mut recorded) = (routes(&server), Recorded::default());
     recorded.call("deploy", &server, routes.deploy("{}")).await.unwrap();
     recorded.call("deploy again", &server, routes.deploy("[]")).await.unwrap();
+    recorded.call("deploy for the third time", &server, routes.deploy("{}")).await.unwrap();
+    recorded.call("deploy for the fourth time", &server, routes.deploy("[]")).await.unwrap();
     recorded.call("fetch", &server, routes.fetch(None)).await.unwrap();
     for request in recorded.calls.values_mut().flatten() {
         let is_part = request["body"]["Name"].as_str().is_some_and(|name| name.ends_with("/0"));

@@ -135,7 +135,8 @@ async fn a_connection_that_was_closed_while_the_function_stood_still_costs_nothi
 /// another attempt.
 #[tokio::test]
 async fn a_dead_connection_costs_one_attempt() {
-    for dead in [Reaction::Silence, Reaction::Stall(HttpMessage::reply(("200 OK", r#"{"Attributes":{}}"#)))] {
+    let stalled = Reaction::Stall(HttpMessage::reply(("200 OK", r#"{"Attributes":{}}"#)));
+    let all = [Reaction::Silence, stalled].map(async |dead| {
         let server = answering([applied(), dead, applied(), applied()]).await;
         let store = store_at(&server, Millis::seconds(8));
         let write = claim_write(&a_record("in#shop#evt_1"));
@@ -143,7 +144,8 @@ async fn a_dead_connection_costs_one_attempt() {
             assert_eq!(store.write(&write).await, Written::Applied);
         }
         assert_eq!((server.requests().len(), server.connections()), (4, 2), "and it is not used again");
-    }
+    });
+    join_all(all).await;
 }
 
 /// The SDK's clock, which keeps every length that it waits for.

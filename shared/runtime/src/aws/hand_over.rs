@@ -166,18 +166,13 @@ fn late() -> Attempt {
 
 /// How a send ended that SQS did not confirm.
 fn of_queue(error: &SdkError<SendMessageError>) -> Called {
-    match error {
-        SdkError::ConstructionFailure(_) => NOT_DONE,
-        SdkError::ServiceError(answer) => {
-            let status = answer.raw().status().as_u16();
-            let about_message = answer.err().code().is_some_and(|code| MESSAGE_FAULTS.contains(&code));
-            match status {
-                400..=499 if about_message => Called::Refused { status: Some(status) },
-                400..=499 => NOT_DONE,
-                _ => UNCLEAR,
-            }
-        }
-        // Timed out, broken, unreadable.
+    // Timed out, broken, unreadable. The SDK tells what it could not sign like a connection that broke.
+    let SdkError::ServiceError(answer) = error else { return UNCLEAR };
+    let status = answer.raw().status().as_u16();
+    let about_message = answer.err().code().is_some_and(|code| MESSAGE_FAULTS.contains(&code));
+    match status {
+        400..=499 if about_message => Called::Refused { status: Some(status) },
+        400..=499 => NOT_DONE,
         _ => UNCLEAR,
     }
 }
