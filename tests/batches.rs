@@ -20,7 +20,7 @@ use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
-use crate::support::samples::{has_status, messaged, whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
+use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
 use crate::support::{Harness, Script, Verdict, order, word};
 
 const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
@@ -39,19 +39,6 @@ async fn regrouped_deliveries_have_one_effect_for_each_event() {
     assert_eq!(tables.items("#lead#").count(), 1, "one contact is one lead");
     let outcomes = |outcome| tables.records.values().filter(|record| record.outcome == Some(outcome)).count();
     assert_eq!((outcomes(Outcome::Applied), outcomes(Outcome::FannedOut)), (3, 3));
-}
-
-#[tokio::test]
-async fn the_same_groups_delivered_and_worked_on_one_by_one_have_the_same_effects() {
-    let harness = Harness::new().await;
-    for group in [&["a", "b"][..], &["b", "a"], &["a"], &["b", "c"]] {
-        harness.deliver(&whatsapp(group)).await;
-        harness.settle().await;
-    }
-    // An envelope already claimed the event that now comes alone.
-    assert_eq!(word(&harness.deliver(&whatsapp(&["a"])).await), (200, "duplicate".to_owned()));
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
 }
 
 #[tokio::test]
@@ -85,20 +72,6 @@ async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
 }
 
 #[tokio::test]
-async fn statuses_never_go_backwards_in_whatever_order_they_come() {
-    let harness = Harness::new().await;
-    harness.deliver(&whatsapp_statuses(&[("m", "read")])).await;
-    harness.settle().await;
-    harness.deliver(&whatsapp_statuses(&[("m", "delivered"), ("m", "sent"), ("m", "read")])).await;
-    harness.settle().await;
-    let tables = harness.tables().await;
-    let facts = ["read", "delivered", "sent"].map(|word| has_status("m", word));
-    assert_eq!(tables.verdict(&facts), Verdict::applied(3));
-    assert_eq!(tables.domain["meta_whatsapp#status#wamid.m"]["status"].as_text(), Some("read"));
-    assert_eq!(tables.number("meta_whatsapp#status#wamid.m", "changes"), 1);
-}
-
-#[tokio::test]
 async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     let harness = Harness::new().await;
     let mut delivery = whatsapp(&["a"]);
@@ -118,55 +91,6 @@ async fn a_change_that_holds_no_event_is_kept_beside_the_events() {
     let ignored: Vec<_> = tables.records.values().filter(|it| it.outcome == Some(Outcome::Ignored)).collect();
     assert_eq!(ignored.len(), 1);
     assert_eq!(ignored[0].event_type, "account_update");
-}
-
-/// The keys of what is no event of a batch.
-fn remainders(provider: &str, body: &Value) -> Vec<String> {
-    let provider = Catalog::built_in().provider(provider).unwrap();
-    let pretty = serde_json::to_string_pretty(body).unwrap();
-    let keys = [body.to_string(), pretty].map(|text| {
-        let parts = provider.split(text.as_bytes(), &BTreeMap::new()).into_iter();
-        parts.map(|part| String::from(part.key)).filter(|key| key.starts_with("sha256:")).collect::<Vec<_>>()
-    });
-    assert_eq!(keys[0], keys[1], "white space between tokens does not count");
-    keys.into_iter().next().unwrap()
-}
-
-/// It has no id, so its key is a hash of the delivery around it, without the siblings.
-#[test]
-fn a_remainder_has_one_key_alone_in_an_envelope_and_beside_siblings_that_changed() {
-    let account = |word: &str| json!({ "value": { "event": word }, "field": "account_update" });
-    let messages = |ids: &[&str]| {
-        let messages: Vec<_> = ids.iter().map(|id| whatsapp_message(id)).collect();
-        json!({ "value": { "metadata": { "phone_number_id": "1" }, "messages": messages }, "field": "messages" })
-    };
-    let entry = |changes: Value| json!({ "id": "7", "changes": changes });
-    let of = |entries: Value| json!({ "object": "whatsapp_business_account", "entry": entries });
-    let alone = remainders("meta_whatsapp", &of(json!([entry(json!([account("VERIFIED")]))])));
-    assert_eq!(alone.len(), 1);
-    for entries in [
-        json!([entry(json!([messages(&["a"]), account("VERIFIED")]))]),
-        json!([entry(json!([messages(&["a", "b"]), account("VERIFIED")]))]),
-        json!([entry(json!([account("VERIFIED"), messages(&["c"])]))]),
-        json!([entry(json!([messages(&["a"])])), entry(json!([account("VERIFIED")]))]),
-        json!([{ "id": "8", "changes": [messages(&["a"])] }, entry(json!([account("VERIFIED")]))]),
-    ] {
-        assert_eq!(remainders("meta_whatsapp", &of(entries.clone())), alone, "{entries}");
-    }
-    let two = json!([entry(json!([account("OTHER"), account("VERIFIED")]))]);
-    let two = remainders("meta_whatsapp", &of(two));
-    assert!(two.len() == 2 && two[1] == alone[0] && two[0] != alone[0], "another fact has another key: {two:?}");
-
-    let standby = json!({ "id": "7", "time": 1, "standby": [{ "sender": { "id": "1" } }] });
-    let page = |entries: Value| json!({ "object": "page", "entry": entries });
-    let messaging = |mid: &str| json!({ "id": "8", "time": 2, "messaging": [{ "message": { "mid": mid } }] });
-    let alone = remainders("meta_messenger_instagram", &page(json!([standby])));
-    assert_eq!(alone.len(), 1);
-    for entries in
-        [json!([messaging("m1"), standby]), json!([messaging("m2"), standby]), json!([standby, messaging("m2")])]
-    {
-        assert_eq!(remainders("meta_messenger_instagram", &page(entries.clone())), alone, "{entries}");
-    }
 }
 
 /// The catalog of another release, in which a delivery with messages is one event.
@@ -362,17 +286,6 @@ async fn one_event_of_an_older_catalog_is_read_again_by_its_own_key() {
     assert!(others[0].key.as_str().contains("call-1"), "{others:?}");
 }
 
-#[tokio::test]
-async fn the_siblings_of_a_message_that_was_claimed_as_one_event_are_applied_too() {
-    let harness = Harness::new().await;
-    let key = claim_as_one(&harness, "wamid.b", "messages", &whatsapp(&["a", "b", "c"]).body).await;
-    harness.settle().await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
-    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::Applied));
-    assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
-}
-
 /// The reverse: an envelope of today that the worker's catalog reads as one event, as after a roll-back.
 #[tokio::test]
 async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event() {
@@ -385,11 +298,7 @@ async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event(
     }
     let tables = harness.tables().await;
     let outcomes: BTreeSet<_> = tables.records.values().map(|record| record.outcome).collect();
-    assert_eq!(
-        outcomes,
-        BTreeSet::from([Some(Outcome::FannedOut), Some(Outcome::Ignored)]),
-        "no handler reads it as one"
-    );
+    assert_eq!(outcomes, [Outcome::FannedOut, Outcome::Ignored].map(Some).into(), "no handler reads it as one");
     assert_eq!(tables.records.values().filter(|record| record.status == Status::Dead).count(), 0);
 }
 

@@ -8,41 +8,10 @@ use hookonce_runtime::listing::INDEX_AGE_MAX;
 use hookonce_runtime::port::INDEX_TEXTS_MAX;
 use serde_json::{Value, json};
 
-use crate::support::delivery::{gateway_event, secret};
+use crate::support::delivery::secret;
 use crate::support::logs::Logs;
 use crate::support::samples::{bytes, invoice_paid, json as recorded};
 use crate::support::{Delivery, Harness, Script, word};
-
-#[tokio::test]
-async fn the_handshake_of_meta_is_answered_only_with_its_token() {
-    let harness = Harness::new().await;
-    harness.endpoints.change("meta_whatsapp", "settings", json!({ "verify_token": "meatyhamhock" }));
-    let ask = |token: &str| {
-        let query = format!("hub.mode=subscribe&hub.challenge=42&hub.verify_token={token}");
-        gateway_event("GET", &format!("/webhooks/meta_whatsapp?{query}"), &[], b"", &harness.clock)
-    };
-    let right = harness.webhook(&Script::none()).handle(ask("meatyhamhock")).await;
-    assert_eq!((right.status_code, right.body.as_str()), (200, "42"));
-    assert_eq!(right.headers["content-type"], "text/plain; charset=utf-8");
-    assert_eq!(right.headers["x-content-type-options"], "nosniff");
-    let wrong = harness.webhook(&Script::none()).handle(ask("guess")).await;
-    assert_eq!(word(&wrong), (401, "signature_mismatch".to_owned()));
-    assert_eq!(harness.metric("handshake_answered"), 1);
-    assert!(harness.tables().await.records.is_empty());
-}
-
-#[tokio::test]
-async fn the_url_verification_of_slack_is_answered_and_never_stored() {
-    let harness = Harness::new().await;
-    let delivery = Delivery::new("slack", bytes("deliveries/slack-url-verification.json"));
-    let outbound = harness.deliver(&delivery).await;
-    assert_eq!(outbound.status_code, 200);
-    assert_eq!(outbound.body, "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P");
-    let forged = harness.deliver(&delivery.signed_with("a guess")).await;
-    assert_eq!(word(&forged), (401, "signature_mismatch".to_owned()));
-    assert!(harness.tables().await.records.is_empty());
-    assert_eq!(harness.stack.messages().await, 0);
-}
 
 #[tokio::test]
 async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {

@@ -9,7 +9,7 @@ use hookonce_protocol::effect::{DestinationId, EffectDraft, EffectName, Method};
 use hookonce_protocol::key::{DomainKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Plan;
-use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::worker::{Settled, Worker};
 use hookonce_runtime::ambient::Ambient as _;
@@ -112,30 +112,6 @@ async fn an_event_makes_one_call_and_a_repeated_hint_makes_none() {
 }
 
 #[tokio::test]
-async fn a_destination_that_is_down_delays_its_own_effects_only_and_loses_none() {
-    let harness = Harness::new().await;
-    harness.destinations.put("down", &keyed(24));
-    harness.destinations.put("up", &keyed(24));
-    harness.callee.answers_at("down", Called::NotDone { retry_after: None });
-    for id in ["msg_1", "msg_2", "msg_3"] {
-        applied(&harness, id, &["down", "up"]).await;
-    }
-    harness.dispatch().await;
-    assert_eq!(harness.callee.done_at("up"), 3);
-    harness.callee.answers_at("down", Called::Unclear { retry_after: None });
-    harness.clock.advance(Millis::minutes(10));
-    harness.redeliver().await;
-    harness.dispatch().await;
-    harness.callee.answers_at("down", Called::Done { status: Some(201) });
-    harness.clock.advance(Millis::minutes(10));
-    harness.redeliver().await;
-    harness.dispatch().await;
-    assert!(effects(&harness).await.iter().all(|effect| effect.outcome == Some(Outcome::Delivered)));
-    assert_eq!((harness.callee.done_at("up"), harness.callee.done_at("down")), (3, 3));
-    assert_eq!(harness.callee.keys().len(), 6, "every repeat has the key of the first call");
-}
-
-#[tokio::test]
 async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() {
     let mut harness = Harness::new().await;
     let routes = MemoryRoutes::default();
@@ -145,8 +121,10 @@ async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() 
     for id in ["down", "up"] {
         harness.destinations.put(id, &keyed(24));
     }
-    harness.callee.answers_at("down", Called::NotDone { retry_after: None });
     for hour in 0..24 {
+        // What it says in the end leaves open whether it did anything.
+        let not_done = Called::NotDone { retry_after: None };
+        harness.callee.answers_at("down", if hour < 22 { not_done } else { Called::Unclear { retry_after: None } });
         harness.deliver(&count(&format!("msg_{hour}"), "a")).await;
         harness.redeliver().await;
         harness.work().await;
@@ -197,18 +175,6 @@ async fn a_call_without_time_to_end_is_not_begun() {
 }
 
 #[tokio::test]
-async fn an_effect_that_is_refused_dies_at_once_and_is_counted() {
-    let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
-    harness.callee.answers_at("receipts", Called::Refused { status: Some(422) });
-    applied(&harness, "msg_1", &["receipts"]).await;
-    harness.dispatch().await;
-    let [record] = effects(&harness).await.try_into().unwrap();
-    assert_eq!((record.status, record.dead_reason), (Status::Dead, Some(DeadReason::Refused)));
-    assert_eq!(harness.metric("record_dead"), 1);
-}
-
-#[tokio::test]
 async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
     let harness = Harness::new().await;
     for (id, destination) in [("msg_dies", "refuses"), ("msg_hangs", "hangs")] {
@@ -224,14 +190,4 @@ async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
     let told = logs.take();
     assert!(told.contains("a record died") && told.contains("#receipt-refuses"), "{told}");
     assert!(told.contains("REFUSED") && !told.contains("#receipt-hangs"), "{told}");
-}
-
-#[tokio::test]
-async fn the_relay_sends_the_hints_that_were_lost() {
-    let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
-    applied(&harness, "msg_1", &["receipts"]).await;
-    assert_eq!(harness.lose_effects().await, 1);
-    harness.settle().await;
-    assert_eq!((harness.callee.calls().len(), harness.metric("effects_sent")), (1, 1));
 }

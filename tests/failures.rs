@@ -214,20 +214,22 @@ async fn a_forced_replay_is_one_more_effect_and_a_retry_of_a_processed_record_is
 
 /// During an outage the queue accepted a body, although the store already had another one under that id.
 #[tokio::test]
-async fn another_body_that_was_taken_during_an_outage_is_kept_too() {
-    let harness = Harness::with(counting).await;
-    harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
-    harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.settle().await;
-    let outbound = harness.deliver_under(&Script::store_outage(), &count("msg_1", "b")).await.unwrap();
-    assert_eq!(word(&outbound), (200, "accepted".to_owned()));
-    harness.settle().await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[counted_fact("a")]), Verdict::applied(1).dead(1));
-    let dead = tables.records.values().find(|record| record.status == Status::Dead).unwrap();
-    assert_eq!(dead.dead_reason, Some(DeadReason::IdCollision));
-    assert_eq!(harness.metric("body_mismatch"), 1);
+async fn another_body_that_was_taken_during_an_outage_is_told_and_kept_if_the_endpoint_says_so() {
+    for (policy, kept) in [("duplicate", 0), ("quarantine", 1)] {
+        let harness = Harness::with(counting).await;
+        harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+        harness.endpoints.change("standard_webhooks", "on_body_mismatch", policy.into());
+        harness.deliver(&count("msg_1", "a")).await;
+        harness.settle().await;
+        let outbound = harness.deliver_under(&Script::store_outage(), &count("msg_1", "b")).await.unwrap();
+        assert_eq!(word(&outbound), (200, "accepted".to_owned()));
+        harness.settle().await;
+        let tables = harness.tables().await;
+        assert_eq!(tables.verdict(&[counted_fact("a")]), Verdict::applied(1).dead(kept), "{policy}");
+        let dead: Vec<_> = tables.records.values().filter_map(|record| record.dead_reason).collect();
+        assert_eq!(dead, vec![DeadReason::IdCollision; kept]);
+        assert_eq!(harness.metric("body_mismatch"), 1, "{policy}");
+    }
 }
 
 #[tokio::test]

@@ -40,10 +40,8 @@ fn the_figures_of_the_mutants_are_those_of_their_list() {
     let told = figures(&document("docs/reliability.md"), "mutants");
     let survivors = mutant::all().iter().filter(|mutant| mutant.survives.is_some()).count();
     let (all, killed) = (mutant::all().len(), mutant::all().len() - survivors);
-    assert!(
-        told.starts_with(&format!("{all}: {killed} killed, {survivors} cost choices")),
-        "{all}, {survivors}: {told}"
-    );
+    let figures = format!("{all}: {killed} killed, {survivors} cost choices");
+    assert!(told.starts_with(&figures), "{figures}: {told}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::support::clock::START;
 use crate::support::delivery::gateway_event;
 use crate::support::samples::vectors;
+use crate::support::webhook::Webhook;
 use crate::support::{Answer, Harness, Script, word};
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
@@ -42,16 +43,45 @@ impl Sns {
         serde_json::from_slice::<Value>(&self.body).unwrap()[name].as_str().unwrap().to_owned()
     }
 
+    fn url(&self) -> String {
+        self.field("SigningCertURL")
+    }
+
     fn event(&self, harness: &Harness) -> Value {
         gateway_event("POST", "/webhooks/topic", &self.headers, &self.body, &harness.clock)
     }
+
+    /// The event of a stranger who names another certificate of the provider, and its URL.
+    fn naming(&self, number: usize, harness: &Harness) -> (String, Value) {
+        let url = self.url().replace(".pem", &format!("{number}.pem"));
+        (url.clone(), self.changed(&self.url(), &url, harness))
+    }
+
+    fn changed(&self, was: &str, is: &str, harness: &Harness) -> Value {
+        let mut event = self.event(harness);
+        event["body"] = json!(event["body"].as_str().unwrap().replace(was, is));
+        event
+    }
 }
 
-async fn harness() -> Harness {
+const VALID: &str = "sns-v1-valid";
+
+/// A stack with these endpoints of SNS, a function that has just started, and a signed message for `topic`.
+async fn with_message(id: &str, endpoints: &[&str]) -> (Harness, Webhook, Sns) {
     let harness = Harness::new().await;
     let document = json!({ "provider": "aws_sns", "secrets": [], "settings": { "topic_arns": TOPIC } });
-    harness.endpoints.put("topic", document.to_string());
-    harness
+    for endpoint in endpoints {
+        harness.endpoints.put(endpoint, document.to_string());
+    }
+    let webhook = harness.webhook(&Script::none());
+    (harness, webhook, Sns::vector(id))
+}
+
+/// The same, and the certificate stands where the message says.
+async fn with_certificate(id: &str) -> (Harness, Webhook, Sns) {
+    let (harness, webhook, sns) = with_message(id, &["topic"]).await;
+    harness.materials.put(&sns.url(), sns.certificate.as_str());
+    (harness, webhook, sns)
 }
 
 fn refused(outbound: &Answer) -> (u16, String, bool) {
@@ -61,26 +91,20 @@ fn refused(outbound: &Answer) -> (u16, String, bool) {
 
 #[tokio::test]
 async fn a_certificate_is_fetched_once_and_kept() {
-    let harness = harness().await;
-    let sns = Sns::vector("sns-v1-valid");
-    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
-    let webhook = harness.webhook(&Script::none());
+    let (harness, webhook, sns) = with_certificate(VALID).await;
     for expected in ["accepted", "duplicate", "duplicate"] {
         assert_eq!(word(&webhook.handle(sns.event(&harness)).await), (200, expected.to_owned()));
     }
-    assert_eq!(harness.materials.urls(), [sns.field("SigningCertURL")]);
+    assert_eq!(harness.materials.urls(), [sns.url()]);
 
-    let mut forged = sns.event(&harness);
-    forged["body"] = json!(forged["body"].as_str().unwrap().replace("Hello world!", "Hello there!"));
+    let forged = sns.changed("Hello world!", "Hello there!", &harness);
     assert_eq!(refused(&webhook.handle(forged).await), (401, "signature_mismatch".to_owned(), false));
     assert_eq!(harness.materials.urls().len(), 1);
 }
 
 #[tokio::test]
 async fn a_certificate_that_cannot_be_had_asks_for_a_retry_and_is_asked_for_again_after_a_pause() {
-    let harness = harness().await;
-    let sns = Sns::vector("sns-v1-valid");
-    let webhook = harness.webhook(&Script::none());
+    let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;
     let unavailable = (503, "material_unavailable".to_owned(), true);
     for _ in 0..5 {
         assert_eq!(refused(&webhook.handle(sns.event(&harness)).await), unavailable);
@@ -89,16 +113,14 @@ async fn a_certificate_that_cannot_be_had_asks_for_a_retry_and_is_asked_for_agai
     assert!(harness.tables().await.records.is_empty());
     assert_eq!((harness.metric("unproven_retry_please"), harness.metric("delivery_retry_please")), (5, 0));
 
-    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
+    harness.materials.put(&sns.url(), sns.certificate.as_str());
     harness.clock.advance(Millis::seconds(10));
     assert_eq!(word(&webhook.handle(sns.event(&harness)).await), (200, "accepted".to_owned()));
 }
 
 #[tokio::test]
 async fn a_certificate_of_a_strangers_host_is_never_fetched() {
-    let harness = harness().await;
-    let sns = Sns::vector("sns-foreign-cert-host");
-    let webhook = harness.webhook(&Script::none());
+    let (harness, webhook, sns) = with_message("sns-foreign-cert-host", &["topic"]).await;
     let outbound = webhook.handle(sns.event(&harness)).await;
     assert_eq!(outbound.status_code, 401, "{}", outbound.body);
     assert!(harness.materials.urls().is_empty());
@@ -106,10 +128,7 @@ async fn a_certificate_of_a_strangers_host_is_never_fetched() {
 
 #[tokio::test]
 async fn a_subscription_is_confirmed_by_one_visit_and_never_stored() {
-    let harness = harness().await;
-    let sns = Sns::vector("sns-subscription-confirmation");
-    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
-    let webhook = harness.webhook(&Script::none());
+    let (harness, webhook, sns) = with_certificate("sns-subscription-confirmation").await;
     let outbound = webhook.handle(sns.event(&harness)).await;
     assert_eq!(refused(&outbound), (503, "material_unavailable".to_owned(), true), "the visit failed");
 
@@ -125,27 +144,21 @@ async fn a_subscription_is_confirmed_by_one_visit_and_never_stored() {
 /// A provider that renews its certificate publishes it at a new URL, which the next message names.
 #[tokio::test]
 async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_one_is_kept() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let (old, new) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
-    harness.materials.put(&old.field("SigningCertURL"), old.certificate.as_str());
-    let mut renewed = new.event(&harness);
-    let (was, is) = (new.field("SigningCertURL"), new.field("SigningCertURL").replace(".pem", "renewed.pem"));
-    renewed["body"] = json!(renewed["body"].as_str().unwrap().replace(&was, &is));
+    let (harness, webhook, old) = with_certificate(VALID).await;
+    let new = Sns::vector("aws_sns/rotated-secret");
+    let (was, is) = (new.url(), new.url().replace(".pem", "renewed.pem"));
+    let renewed = new.changed(&was, &is, &harness);
     harness.materials.put(&is, new.second_certificate.as_str());
     for event in [old.event(&harness), renewed.clone(), renewed, old.event(&harness)] {
         assert_eq!(webhook.handle(event).await.status_code, 200);
     }
-    assert_eq!(harness.materials.urls(), [old.field("SigningCertURL"), is]);
+    assert_eq!(harness.materials.urls(), [old.url(), is]);
 }
 
 /// A cached certificate is not used forever.
 #[tokio::test]
 async fn a_kept_certificate_is_fetched_anew_after_six_hours() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let sns = Sns::vector("sns-v1-valid");
-    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
+    let (harness, webhook, sns) = with_certificate(VALID).await;
     for (pause, fetched) in [(Millis(0), 1), (Millis(Millis::hours(6).0 - 1), 1), (Millis(1), 2)] {
         harness.clock.advance(pause);
         assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
@@ -156,18 +169,10 @@ async fn a_kept_certificate_is_fetched_anew_after_six_hours() {
 /// A forger can name many URLs. Certificates in use stay cached, and the number of fetches per minute is limited.
 #[tokio::test]
 async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let sns = Sns::vector("sns-v1-valid");
-    let own = sns.field("SigningCertURL");
-    harness.materials.put(&own, sns.certificate.as_str());
+    let (harness, webhook, sns) = with_certificate(VALID).await;
+    let own = sns.url();
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
-    let forge = async |number: usize| {
-        let mut forged = sns.event(&harness);
-        let url = own.replace(".pem", &format!("{number}.pem"));
-        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
-        refused(&webhook.handle(forged).await)
-    };
+    let forge = async |number: usize| refused(&webhook.handle(sns.naming(number, &harness).1).await);
     for number in 0..2 * FETCHES_PER_MINUTE_MAX {
         assert_eq!(forge(number).await, (503, "material_unavailable".to_owned(), true));
     }
@@ -183,21 +188,16 @@ async fn addresses_that_fail_neither_push_out_a_certificate_nor_cost_without_end
 /// What worked before has a budget of its own: strangers cannot keep it from being fetched again.
 #[tokio::test]
 async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let (sns, other) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
-    let own = sns.field("SigningCertURL");
-    harness.materials.put(&own, sns.certificate.as_str());
+    let (harness, webhook, sns) = with_certificate(VALID).await;
+    let (own, other) = (sns.url(), Sns::vector("aws_sns/rotated-secret"));
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
     harness.clock.advance(Millis::hours(23));
     for number in 0..2 * MATERIALS_MAX {
-        let url = own.replace(".pem", &format!("{number}.pem"));
+        let (url, forged) = sns.naming(number, &harness);
         // Half of the names exist: a stranger may know other certificates of the provider.
         if number % 2 == 0 {
             harness.materials.put(&url, other.second_certificate.as_str());
         }
-        let mut forged = sns.event(&harness);
-        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
         assert_ne!(webhook.handle(forged).await.status_code, 200);
     }
     let before = harness.materials.urls().len();
@@ -209,10 +209,8 @@ async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
 /// A stranger can name a certificate that exists. It counts as ours only once it has verified a delivery.
 #[tokio::test]
 async fn a_certificate_that_verified_nothing_pages_nobody_when_it_is_gone() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let (sns, other) = (Sns::vector("sns-v1-valid"), Sns::vector("aws_sns/rotated-secret"));
-    let url = sns.field("SigningCertURL");
+    let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;
+    let (url, other) = (sns.url(), Sns::vector("aws_sns/rotated-secret"));
     harness.materials.put(&url, other.second_certificate.as_str());
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 401);
     harness.materials.remove(&url);
@@ -223,9 +221,7 @@ async fn a_certificate_that_verified_nothing_pages_nobody_when_it_is_gone() {
 
 #[tokio::test]
 async fn a_name_that_fails_is_asked_for_less_and_less() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let sns = Sns::vector("sns-v1-valid");
+    let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;
     let mut asked = Vec::new();
     for second in 0..1_200 {
         let before = harness.materials.urls().len();
@@ -241,19 +237,11 @@ async fn a_name_that_fails_is_asked_for_less_and_less() {
 /// An endpoint that uses up its fetches takes none from the others.
 #[tokio::test]
 async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
-    let harness = harness().await;
-    let document = json!({ "provider": "aws_sns", "secrets": [], "settings": { "topic_arns": TOPIC } });
-    harness.endpoints.put("other", document.to_string());
-    let webhook = harness.webhook(&Script::none());
-    let sns = Sns::vector("sns-v1-valid");
-    let own = sns.field("SigningCertURL");
+    let (harness, webhook, sns) = with_message(VALID, &["topic", "other"]).await;
     for number in 0..=FETCHES_PER_MINUTE_MAX {
-        let mut forged = sns.event(&harness);
-        let url = own.replace(".pem", &format!("{number}.pem"));
-        forged["body"] = json!(forged["body"].as_str().unwrap().replace(&own, &url));
-        webhook.handle(forged).await;
+        webhook.handle(sns.naming(number, &harness).1).await;
     }
-    harness.materials.put(&own, sns.certificate.as_str());
+    harness.materials.put(&sns.url(), sns.certificate.as_str());
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503, "its fetches are used up");
     let other = gateway_event("POST", "/webhooks/other", &sns.headers, &sns.body, &harness.clock);
     assert_eq!(webhook.handle(other).await.status_code, 200);
@@ -262,12 +250,9 @@ async fn the_fetches_of_one_endpoint_are_not_those_of_another() {
 /// While the provider's host does not answer, a cached certificate is used for longer, but not forever.
 #[tokio::test]
 async fn a_kept_certificate_is_used_for_a_day_while_no_other_can_be_had() {
-    let harness = harness().await;
-    let webhook = harness.webhook(&Script::none());
-    let sns = Sns::vector("sns-v1-valid");
-    harness.materials.put(&sns.field("SigningCertURL"), sns.certificate.as_str());
+    let (harness, webhook, sns) = with_certificate(VALID).await;
     assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 200);
-    harness.materials.remove(&sns.field("SigningCertURL"));
+    harness.materials.remove(&sns.url());
     for (pause, fetched, status) in [
         (Millis::hours(6), 2, 200),
         (Millis::seconds(9), 2, 200),

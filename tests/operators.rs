@@ -258,52 +258,6 @@ async fn a_redacted_record_has_no_body_and_still_knows_its_delivery() {
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
-/// A redaction and a force of one record race: neither order of the two leaves a record that owes its effect without a
-/// body.
-#[tokio::test]
-async fn a_redaction_and_a_force_do_not_both_succeed() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.settle().await;
-    let (applied, store) = (record(&harness, "#msg_1").await, harness.stack.store());
-    let both = [order(Ordered::Redact, "erasure asked for"), order(Ordered::Force, "wrong account")];
-    let both = join_all(both.iter().map(|it| operate(&store, &applied, it, &harness.timing, &harness.clock))).await;
-    harness.observe().await;
-    assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
-    let record = record(&harness, "#msg_1").await;
-    assert!(record.body.is_some() || record.status == Status::Processed, "{record:?}");
-}
-
-/// One operator reads a list. Another one retries a record of it, and the record dies again.
-#[tokio::test]
-async fn an_order_is_about_the_death_that_the_operator_saw() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&counted("msg_1", "count.never", "a")).await;
-    harness.settle().await;
-    let (seen, store) = (record(&harness, "#msg_1").await, harness.stack.store());
-    harness.clock.advance(Millis::minutes(1));
-    assert_eq!(ordered(&harness, &store, &seen, &order(Ordered::Retry, "")).await, Operated::Done);
-    harness.relay().await;
-    harness.settle().await;
-    let now = record(&harness, "#msg_1").await;
-    assert_eq!(now.status, Status::Dead);
-    for operation in [Ordered::Discard, Ordered::Retry] {
-        let late = ordered(&harness, &store, &seen, &order(operation, "not ours")).await;
-        assert_eq!(late, Operated::Overtaken, "{operation}");
-    }
-    assert_eq!(ordered(&harness, &store, &now, &order(Ordered::Discard, "not ours")).await, Operated::Done);
-}
-
-#[tokio::test]
-async fn a_retry_of_a_record_that_waits_is_done_once() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&counted("msg_1", "count.later", "a")).await;
-    let (seen, store) = (record(&harness, "#msg_1").await, harness.stack.store());
-    let retry = order(Ordered::Retry, "");
-    assert_eq!(ordered(&harness, &store, &seen, &retry).await, Operated::Done);
-    assert_eq!(ordered(&harness, &store, &seen, &retry).await, Operated::Overtaken);
-}
-
 /// A trail outlives its record. A key that is claimed anew begins without forces.
 #[tokio::test]
 async fn a_force_before_the_record_expired_is_no_force_of_its_successor() {

@@ -242,7 +242,8 @@ async fn a_handler_uses_only_the_tables_that_its_route_lists() {
     harness.deliver(&event("evt_4", "document.deleted", json!({}))).await;
     harness.work().await;
     assert_eq!(harness.metric("routes_refused"), 1, "a set that names an unknown alias is refused as a whole");
-    assert_eq!(harness.tables().await.record("#evt_4").status, Status::Pending, "a new worker never guesses");
+    let went_on = harness.tables().await.record("#evt_4").status;
+    assert_eq!(went_on, Status::Processed, "a new worker goes on with the set before");
 }
 
 /// Whoever forgot to create a table loses nothing: no attempt is counted until DynamoDB says what its key is.

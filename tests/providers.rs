@@ -189,17 +189,6 @@ async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_change
     }
 }
 
-#[tokio::test]
-async fn an_authentic_delivery_with_two_ids_is_kept_under_the_hash_of_its_body() {
-    let harness = Harness::new().await;
-    let push = crate::support::samples::push("push-1", "c1").header("x-github-delivery", "push-2");
-    for word in ["accepted", "duplicate"] {
-        assert_eq!(crate::support::word(&harness.deliver(&push).await), (200, word.to_owned()));
-    }
-    assert_eq!(harness.metric("key_fallback"), 1);
-    assert!(harness.metric_lines().iter().any(|line| line.contains("id_missing")));
-}
-
 /// Delivers this case of every provider twice. Returns how many of them nobody can read, and every reason that is counted.
 /// Cases of one provider may share what its signature binds a body to, so each has a stack of its own.
 async fn kept_in_full(case: &str) -> (usize, Vec<String>) {

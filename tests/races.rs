@@ -10,7 +10,7 @@ use hookonce_protocol::operator;
 use hookonce_runtime::ambient::Ambient as _;
 
 use crate::support::counting::{count, counted_fact, counting};
-use crate::support::{CommitInFlight, Delivery, Fault, Gate, Harness, Operation, Script, Verdict, samples, word};
+use crate::support::{CommitInFlight, Delivery, Fault, Harness, Operation, Script, Verdict, samples, word};
 
 /// How many copies arrive together.
 const COPIES: usize = 64;
@@ -90,32 +90,6 @@ async fn a_claim_in_conflict_that_finds_no_record_is_made_once_more() {
     assert_eq!(always.calls(), [Operation::Put, Operation::Read, Operation::Put]);
 
     harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-}
-
-#[tokio::test]
-async fn two_workers_with_one_message_each_apply_one_effect() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&count("msg_1", "order-1")).await;
-    let (messages, batch) = harness.batch().await.unwrap();
-    let gates = [Gate::default(), Gate::default()];
-    let workers = gates.clone().map(|gate| {
-        let worker = harness.worker(&Script::held(Operation::Commit, &gate));
-        let batch = batch.clone();
-        let deadline = harness.deadline();
-        tokio::spawn(async move { Box::pin(worker.handle(batch, deadline)).await })
-    });
-    for gate in &gates {
-        gate.reached().await;
-    }
-    for gate in &gates {
-        gate.open();
-    }
-    let mut responses = join_all(workers).await;
-    assert!(responses.iter().all(|response| response.as_ref().unwrap().failures.is_empty()));
-    harness.conclude(messages, Some(responses.remove(0).unwrap())).await;
-
-    assert_eq!((harness.metric("event_applied"), harness.metric("message_acknowledged")), (1, 1));
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }
 

@@ -63,35 +63,25 @@ async fn a_race_between_check_and_set_has_one_winner_and_a_failed_handler_clears
 }
 
 #[tokio::test]
-async fn a_crash_between_dedup_and_enqueue_loses_nothing_when_the_provider_retries() {
-    let harness = Harness::with(counting).await;
-    let delivery = count("msg_1", "order-1");
-    let crash = Script::on(Operation::Send, 0, Fault::CrashBefore);
-    assert!(harness.deliver_under(&crash, &delivery).await.is_none(), "the provider hears nothing");
-
-    harness.clock.advance(Millis::seconds(10));
-    assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
-    assert_eq!(harness.stack.messages().await, 0, "only the relay sends again");
-
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-}
-
-#[tokio::test]
-async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_when_nobody_retries() {
-    let harness = Harness::with(counting).await;
-    let crash = Script::on(Operation::Send, 0, Fault::CrashBefore);
-    assert!(harness.deliver_under(&crash, &count("msg_1", "order-1")).await.is_none());
-
-    harness.clock.advance(Millis(harness.timing.lease.0 - 1));
-    assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond left");
-    harness.clock.advance(Millis(1));
-    assert_eq!(harness.relay().await["sent"], 1);
-    harness.work().await;
-
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-    assert_eq!(tables.record("#msg_1").resends, 1);
+async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_whether_the_provider_retries_or_not() {
+    for retries in [false, true] {
+        let harness = Harness::with(counting).await;
+        let delivery = count("msg_1", "order-1");
+        let crash = Script::on(Operation::Send, 0, Fault::CrashBefore);
+        assert!(harness.deliver_under(&crash, &delivery).await.is_none(), "the provider hears nothing");
+        if retries {
+            assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
+            assert_eq!(harness.stack.messages().await, 0, "only the relay sends again");
+        }
+        harness.clock.advance(Millis(harness.timing.lease.0 - 1));
+        assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond left");
+        harness.clock.advance(Millis(1));
+        assert_eq!(harness.relay().await["sent"], 1);
+        harness.work().await;
+        let tables = harness.tables().await;
+        assert_eq!(tables.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
+        assert_eq!(tables.record("#msg_1").resends, 1);
+    }
 }
 
 #[tokio::test]
@@ -123,22 +113,6 @@ async fn a_delivery_that_the_store_took_without_a_word_is_applied_once_although_
     assert_eq!(word(&outbound), (200, "accepted".to_owned()));
     assert_eq!(harness.tables().await.records.len(), 1, "record and message both exist");
 
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
-}
-
-#[tokio::test]
-async fn a_delivery_while_the_store_is_down_is_sent_back_where_the_endpoint_wants_it_and_then_applied_once() {
-    let harness = Harness::with(counting).await;
-    let delivery = count("msg_1", "order-1");
-    let outbound = harness.deliver_under(&Script::store_outage(), &delivery).await.unwrap();
-    assert_eq!(word(&outbound), (503, "store_unavailable".to_owned()));
-    assert!(outbound.headers["retry-after"].parse::<u32>().unwrap() > 0);
-    assert_eq!(harness.stack.messages().await, 0);
-    assert!(harness.tables().await.records.is_empty());
-
-    harness.clock.advance(Millis::seconds(5));
-    assert_eq!(word(&harness.deliver(&delivery).await), (200, "accepted".to_owned()));
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-1")]), Verdict::applied(1));
 }

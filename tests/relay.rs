@@ -1,14 +1,15 @@
 //! Only the relay re-sends: within its budget, oldest first, at growing intervals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use hookonce_protocol::call::Written;
+use hookonce_protocol::destination::Called;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute, journal_shard};
+use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute, dead_shard, journal_shard};
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
-use crate::effects::applied;
+use crate::effects::{applied, keyed};
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
@@ -55,11 +56,8 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
         let sent: Vec<_> = records.values().filter(|record| record.resends == 1).collect();
         assert_eq!(sent.len(), (4 * (run + 1)).min(10), "run {run}");
         let newest = sent.iter().map(|record| record.received_at).max().unwrap();
-        let waiting = records.values().filter(|record| record.resends == 0);
-        assert!(
-            waiting.into_iter().all(|record| record.received_at > newest),
-            "run {run}: a younger one was sent first"
-        );
+        let mut waiting = records.values().filter(|record| record.resends == 0);
+        assert!(waiting.all(|record| record.received_at > newest), "run {run}: a younger one was sent first");
     }
     harness.settle().await;
     let facts: Vec<_> = (0..10).map(|index| counted_fact(&format!("order-{index}"))).collect();
@@ -75,7 +73,11 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     let script = Script::none();
     let report = harness.relay_under(&script).await.unwrap();
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
-    assert_eq!(script.count(Operation::QueryDue), 2 + 1 + 1, "two pages, one of the DEAD, and one of effects");
+    assert_eq!(
+        script.count(Operation::QueryDue),
+        2 + 1 + 1 + 3,
+        "two pages, one of the DEAD, one of effects, three beyond"
+    );
     assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
@@ -120,6 +122,9 @@ async fn effects_are_sent_however_long_the_events_take() {
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(0), "the events took all the time");
     assert_eq!(harness.metric("effects_sent"), 1);
+    harness.destinations.put("receipts", &keyed(24));
+    harness.dispatch().await;
+    assert_eq!(harness.callee.calls().len(), 1, "what was sent is done");
 }
 
 /// Hundreds of bodies do not fit into the function's memory.
@@ -145,6 +150,27 @@ async fn what_is_sent_and_never_worked_on_is_counted() {
         assert_eq!(harness.metric("relay_untried_resends"), (0..=resends).sum::<i64>(), "each run counts once");
         harness.lose_hints().await;
     }
+}
+
+/// The same of effects: no dispatcher runs, then it calls a destination that is down.
+#[tokio::test]
+async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
+    let harness = Harness::new().await;
+    harness.destinations.put("receipts", &keyed(24));
+    harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
+    applied(&harness, "msg_1", &["receipts"]).await;
+    let told = || ["effects_untried_resends", "effects_vain_calls"].map(|metric| harness.metric(metric));
+    for expected in [[0, 0], [1, 0]] {
+        harness.lose_effects().await;
+        harness.clock.advance(Millis::hours(6));
+        harness.relay().await;
+        assert_eq!(told(), expected);
+    }
+    harness.dispatch().await;
+    harness.clock.advance(Millis::hours(12));
+    harness.relay().await;
+    assert_eq!(told(), [1, 1], "it was called once; metrics add up");
+    assert_eq!(harness.metric("relay_untried_resends"), 0, "no event waits");
 }
 
 /// An index that cannot be read says nothing about the age of what is due.
@@ -338,6 +364,59 @@ async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
     let facts: Vec<_> =
         (0..5).flat_map(|step| (0..12).map(move |number| counted_fact(&format!("order-{step}-{number}")))).collect();
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(60));
+}
+
+type Records = BTreeMap<String, Record>;
+
+/// Ten runs of the relay: with one or two shards, a shard of each part above them has its turn. Returns how many entries out
+/// of reach they told of.
+async fn looked_beyond(harness: &Harness) -> i64 {
+    let told = harness.metric("entries_out_of_reach");
+    for _ in 0..10 {
+        harness.clock.advance(harness.budget.period);
+        harness.relay().await;
+    }
+    harness.metric("entries_out_of_reach") - told
+}
+
+/// DynamoDB may read some of several keys and leave the others for later (`UnprocessedKeys`).
+#[tokio::test]
+async fn what_a_partial_read_leaves_out_is_sent_later() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 3).await;
+    harness.clock.advance(harness.timing.lease);
+    let script = Script::on(Operation::ReadHeads, 0, Fault::Partial);
+    assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(1));
+    assert_eq!(harness.records().await.values().filter(|record| record.resends > 0).count(), 1, "no other was moved");
+    assert_eq!(harness.relay().await["sent"], json!(2));
+}
+
+/// `IndexShardsRead` was lowered, against docs/deploy.md.
+#[tokio::test]
+async fn records_above_the_shards_that_are_read_are_told() {
+    let mut harness = Harness::with(counting).await;
+    forgotten(&harness, 8).await;
+    let mut dead = a_record("in#standard_webhooks#dead");
+    dead.status = Status::Dead;
+    dead.due = Some(Due { shard: dead_shard(1), at: harness.clock.now() });
+    assert_eq!(harness.stack.store().write(&claim_write(&dead)).await, Written::Applied);
+    let whole = harness.timing;
+    assert_eq!((whole.shards_read, looked_beyond(&harness).await), (2, 0), "what is read is within reach");
+    harness.clock.advance(Millis::hours(6));
+    harness.timing = Timing { shards: 1, shards_read: 1, ..whole };
+    let all = harness.records().await;
+    let is_beyond = |record: &Record| record.due.as_ref().is_some_and(|due| due.shard == "due#1");
+    let (beyond, within): (Records, Records) = all.into_iter().partition(|(_, record)| is_beyond(record));
+    assert!((1..8).contains(&beyond.len()), "{} of 8", beyond.len());
+    assert_eq!(looked_beyond(&harness).await, 2, "PENDING records and a DEAD one, in the run whose turn it is");
+    let after = harness.records().await;
+    let sent = |(key, record): (&String, &Record), after: &Records| after[key].resends > record.resends;
+    assert!(beyond.iter().all(|record| !sent(record, &after)), "nobody sends these");
+    assert!(within.iter().all(|record| record.1.status == Status::Dead || sent(record, &after)));
+    harness.timing = whole;
+    assert_eq!(looked_beyond(&harness).await, 0);
+    let after = harness.records().await;
+    assert!(beyond.iter().all(|record| sent(record, &after)), "they are within reach again");
 }
 
 /// Thousands of events would crowd into the envelope's partition.

@@ -67,7 +67,7 @@ fn an_event_that_is_forwarded_is_one_fact_however_it_comes_again() {
         assert_eq!(one, again, "{provider}");
         assert_ne!(one, other, "{provider}");
     }
-    assert_eq!(own_fact("mailgun", "t1", &mail("e1", "t1")).unwrap(), "#dk#e#crm#%fact#id#e1:1.5");
+    assert_eq!(own_fact("mailgun", "t1", &mail("e1", "t1")).unwrap(), "#dk#e#crm#%fact#id#e#e1:1.5");
     for provider in ["mailgun", "paypal"] {
         assert_eq!(own_fact(provider, "t1", &json!({ "signature": {"token": "t1"} })), None, "{provider}");
     }

@@ -161,16 +161,43 @@ async fn a_forwarded_event_is_one_fact_by_its_signed_key_or_its_body() {
     let outcome = |end: &str| tables.record(end).outcome.unwrap();
     let (applied, duplicate) = (Outcome::Applied, Outcome::Duplicate);
     assert_eq!(["#evt_1", "#evt_2", "#1", "#2"].map(outcome), [applied, applied, applied, duplicate]);
-    for key in ["#dk#stripe#crm#%fact#key#evt_1", "#dk#stripe#crm#%type#invoice.paid#in_1"] {
+    for key in ["#dk#stripe#crm#%fact#key#stripe#evt_1", "#dk#stripe#crm#%type#invoice.paid#in_1"] {
         assert!(tables.domain.contains_key(key), "{key} is not in {:?}", tables.domain.keys());
     }
-    let of_body = |key: &&String| key.starts_with("#dk#github#crm#%fact#sha256#");
+    let of_body = |key: &&String| key.starts_with("#dk#github#crm#%fact#sha256#github#");
     assert_eq!(tables.domain.keys().filter(of_body).count(), 1);
     let effects: Vec<_> = tables.records.values().filter(|record| record.effect.is_some()).collect();
     assert_eq!(effects.len(), 5, "two destinations, one, two, and none for the second ping");
     let of_refund = effects.iter().find(|effect| effect.parent.as_ref() == Some(&tables.record("#evt_1").key));
     let sent = of_refund.and_then(|effect| decompress(effect.body.as_deref()?).ok());
     assert_eq!(sent, Some(refund.body), "the event's own bytes");
+}
+
+/// Each endpoint has its own keys: one order is charged and paid out, although both operations have its number.
+#[tokio::test]
+async fn one_key_at_two_endpoints_of_a_tenant_is_forwarded_twice() {
+    let harness = routed(&set("dead", &json!([{ "name": "all", "consumer": "bank", "forward": ["bank"] }]))).await;
+    let body = json!({ "type": "requested", "data": {"order": 1042} }).to_string();
+    let provider = "standard_webhooks";
+    for endpoint in ["charges", "payouts"] {
+        let document = json!({ "provider": provider, "tenant": "acme", "secrets": [secret(provider)] });
+        harness.endpoints.put(endpoint, document.to_string());
+        for _ in 0..2 {
+            harness
+                .deliver(&Delivery::new(provider, body.as_bytes()).header("webhook-id", "order-1042").to(endpoint))
+                .await;
+        }
+        harness.work().await;
+    }
+    let tables = harness.tables().await;
+    let events: Vec<_> = tables.records.values().filter(|record| record.effect.is_none()).collect();
+    let outcomes: Vec<_> = events.iter().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [Some(Outcome::Applied); 2]);
+    assert_eq!(tables.records.len() - events.len(), 2, "each is sent once");
+    for endpoint in ["charges", "payouts"] {
+        let key = format!("#dk#acme#bank#%fact#key#{endpoint}#order-1042");
+        assert!(tables.domain.contains_key(&key), "{key} is not in {:?}", tables.domain.keys());
+    }
 }
 
 #[tokio::test]
@@ -318,8 +345,9 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     };
     assert_eq!(good_reads(), 0);
     routes.set_down(false);
-    // A set that does not check is no set either: this worker has no last good one.
+    // A set that does not check is no set either, and neither is the one before: this worker has no last good one.
     routes.put(&json!({ "version": 1 }));
+    routes.put(&json!({ "version": 2 }));
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").status, Status::Pending);
@@ -329,6 +357,17 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
+}
+
+/// A worker that starts now does as those that run for longer.
+#[tokio::test]
+async fn a_worker_that_starts_with_a_refused_set_goes_on_with_the_one_before() {
+    let harness = routed(&set("builtin", &json!([]))).await;
+    harness.routes.as_ref().unwrap().put(&json!({ "version": 1 }));
+    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+    work_with(&harness.worker(&Script::none()), &harness).await;
+    assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
+    assert!(harness.metric("routes_refused") > 0, "the alarm rings");
 }
 
 #[tokio::test]

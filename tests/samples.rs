@@ -10,8 +10,7 @@ use crate::support::samples::events_folder;
 /// Files, and the test that reads each.
 const READ: &[(&str, &str)] = &[
     ("deliveries/meta_whatsapp-messages.json", "batches"),
-    ("deliveries/meta_whatsapp-statuses.json", "batches"),
-    ("deliveries/slack-url-verification.json", "edges"),
+    ("deliveries/meta_whatsapp-statuses.json", "handlers"),
     ("gateway/alb-base64.json", "gateways"),
     ("gateway/alb-duplicate-header.json", "gateways"),
     ("gateway/alb-json.json", "gateways"),

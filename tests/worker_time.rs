@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
@@ -9,15 +11,16 @@ use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::panics_at;
 use hookonce_runtime::deadline::end_of_invocation;
+use hookonce_runtime::drive::WRITES_IN_FLIGHT_MAX;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::batches::another_text;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
 use crate::support::samples::whatsapp;
-use crate::support::{Gate, Harness, Operation, Script, Verdict, hang_until};
+use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, hang_until};
 
 #[tokio::test]
 async fn a_death_is_told_while_a_sibling_hangs() {
@@ -112,16 +115,61 @@ async fn what_hangs_is_dropped_before_the_deadline_and_its_siblings_are_acknowle
     assert_eq!(harness.tables().await.verdict(&[counted_fact("b")]), Verdict::applied(1).dead(1));
 }
 
-/// A batch of three has three results, whatever becomes of them.
+/// DynamoDB may read some of the records of a batch and leave the others for later (`UnprocessedKeys`).
 #[tokio::test]
-async fn every_message_of_a_batch_has_a_result() {
+async fn a_record_that_the_read_of_its_batch_left_out_is_read_alone() {
     let harness = Harness::with(counting).await;
     for id in ["msg_1", "msg_2", "msg_3"] {
         harness.deliver(&count(id, id)).await;
     }
     let (_, batch) = harness.batch().await.unwrap();
-    let response = Box::pin(harness.worker(&Script::none()).handle(batch, harness.deadline())).await;
+    let script = Script::on(Operation::ReadEach, 0, Fault::Partial);
+    let response = Box::pin(harness.worker(&script).handle(batch, harness.deadline())).await;
     assert_eq!((response.failures.len(), harness.metric("event_applied")), (0, 3));
+    assert_eq!(script.count(Operation::Read), 2);
+}
+
+/// An envelope with so many events and so many bytes that do not compress around each of them.
+fn envelope(id: &str, events: usize, around: usize) -> Delivery {
+    let mut state = id.bytes().fold(7_u64, |state, byte| state * 31 + u64::from(byte));
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u8::try_from(state >> 56).unwrap()
+    };
+    let noise = STANDARD.encode((0..around).map(|_| random()).collect::<Vec<_>>());
+    let messages: Vec<_> = (0..events).map(|number| json!({ "id": format!("wamid.{id}.{number}") })).collect();
+    let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
+    Delivery::new("meta_whatsapp", json!({ "around": noise, "entry": entry }).to_string())
+}
+
+/// How many events of these two envelopes are written at the moment when the first write of the batch is under way.
+async fn written_at_once(events: usize, around: usize) -> usize {
+    let harness = Harness::new().await;
+    for id in ["a", "b"] {
+        assert_eq!(harness.deliver(&envelope(id, events, around)).await.status_code, 200);
+    }
+    let (messages, batch) = harness.batch().await.unwrap();
+    assert_eq!(messages.len(), 2);
+    let gate = Gate::default();
+    let script = Script::held(Operation::Put, &gate);
+    let worker = harness.worker(&script);
+    let at_once = async {
+        gate.reached().await;
+        let at_once = script.count(Operation::Put);
+        gate.open();
+        at_once
+    };
+    let (response, at_once) = tokio::join!(Box::pin(worker.handle(batch, harness.deadline())), at_once);
+    assert_eq!((response.failures.len(), harness.metric("envelope_fanned_out")), (0, 2));
+    assert_eq!(script.count(Operation::Put), 2 * events, "each event got its record");
+    at_once
+}
+
+/// Ten messages share the memory of one process.
+#[tokio::test]
+async fn envelopes_whose_events_are_large_are_fanned_out_one_after_the_other() {
+    assert_eq!(written_at_once(60, 280_000).await, WRITES_IN_FLIGHT_MAX, "17 MB for each");
+    assert_eq!(written_at_once(3, 280_000).await, 2 * 3, "small ones side by side");
 }
 
 /// Panics in the step that the event's type names.

@@ -87,6 +87,8 @@ ROWS = {
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
     "aws logs tail LOG_GROUP": Row(SEEN, two=True),
+    "aws logs tail RELAY_LOGS": Row(f"{SEEN} in RelayLogs", two=True),
+    "aws logs tail WORKER_LOGS --since 1h": Row("Task timed out", two=True),
     "aws logs tail WORKER_LOGS": Row(f"{SEEN} in WorkerLogs", two=True),
     "aws logs tail WEBHOOK_LOGS --since 15m": Row(f"{SEEN} in WebhookLogs", two=True),
     "aws logs tail WEBHOOK_LOGS --since 1h": Row("of the body", two=True),
@@ -101,6 +103,7 @@ ROWS = {
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
     "aws lambda list-event-source-mappings --function-name WORKER --query 'EventSourceMappings[].UUID'": Row('"UUID"'),
+    "aws lambda list-event-source-mappings --function-name DISPATCHER": Row("Enabled"),
     # The runbook has switched it off by then.
     "aws lambda list-event-source-mappings": Row("UUID\tDisabled"),
     "aws lambda update-event-source-mapping": Row('"State": "Disabled"', so=lambda stack: event_source(stack)["State"] == "Disabled"),
@@ -156,9 +159,11 @@ def moment(minutes):
 PLACEHOLDERS = {
     "NAME": lambda stack: STACK,
     "WORKER": lambda stack: stack.ids["WorkerFunction"],
+    "DISPATCHER": lambda stack: stack.ids["DispatcherFunction"],
     "WEBHOOK": lambda stack: stack.ids["WebhookFunction"],
     "FUNCTION": lambda stack: stack.ids["WebhookFunction"],
     "LOG_GROUP": lambda stack: stack.ids["RelayLogs"],
+    "RELAY_LOGS": lambda stack: stack.ids["RelayLogs"],
     "WORKER_LOGS": lambda stack: stack.ids["WorkerLogs"],
     "WEBHOOK_LOGS": lambda stack: stack.ids["WebhookLogs"],
     "DISPATCHER_LOGS": lambda stack: stack.ids["DispatcherLogs"],
@@ -245,7 +250,7 @@ def lines(stack, logical):
     written = [{"level": "WARN", "message": f"{SEEN} in {logical}"}, {"level": "INFO", "message": UNSEEN}]
     if logical == "WebhookLogs":
         written.append({"level": "INFO", "message": "no secret fits", "body.sha256": "of the body"})
-    stopped = ["a request: Task timed out after 60.00 seconds"] if logical == "DispatcherLogs" else []
+    stopped = ["a request: Task timed out after 60.00 seconds"] if logical in ("DispatcherLogs", "WorkerLogs") else []
     return [json.dumps(line) for line in written] + stopped
 
 

@@ -14,17 +14,34 @@ use crate::scripted::{Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.sqs";
 
-/// What SQS answers to a send when it cannot carry it out, and how many requests the send takes.
-const REFUSALS: [(&str, usize); 9] = [
+/// What SQS documents that it answers to every call when it cannot carry it out, and how many requests the call takes.
+const REFUSALS: [(&str, usize); 6] = [
     ("RequestThrottled", ATTEMPTS),
-    ("KmsThrottled", 1),
     ("OverLimit", 1),
     ("QueueDoesNotExist", 1),
-    ("InvalidMessageContents", 1),
-    ("BatchRequestTooLong", 1),
-    ("EmptyBatchRequest", 1),
-    ("KmsAccessDenied", 1),
+    ("InvalidAddress", 1),
     ("InvalidSecurity", 1),
+    ("UnsupportedOperation", 1),
+];
+
+/// What it also answers to a send, whose message it encrypts.
+const OF_KEYS: [&str; 7] = [
+    "KmsAccessDenied",
+    "KmsDisabled",
+    "KmsInvalidKeyUsage",
+    "KmsInvalidState",
+    "KmsNotFound",
+    "KmsOptInRequired",
+    "KmsThrottled",
+];
+
+/// What it also answers to a batch.
+const OF_BATCHES: [&str; 5] = [
+    "BatchEntryIdsNotDistinct",
+    "BatchRequestTooLong",
+    "EmptyBatchRequest",
+    "InvalidBatchEntryId",
+    "TooManyEntriesInBatchRequest",
 ];
 
 fn queue_at(server: &ScriptedServer, total: Millis) -> SqsQueue {
@@ -35,19 +52,20 @@ fn hints<const N: usize>() -> [Message; N] {
     std::array::from_fn(|index| Message::Ref { pk: RecordKey::parse(&format!("in#shop#{index}")).unwrap() })
 }
 
-/// Everything that keeps a call from succeeding.
-fn refused<T: Clone>(expected: &T) -> Vec<Case<T>> {
+/// Everything that keeps a call from succeeding, with these answers that not every call gets.
+fn refused<T: Clone>(expected: &T, own: &[&'static str]) -> Vec<Case<T>> {
     let mut cases = failing(SERVICE, expected);
     let of_queue = |(code, requests): (&str, usize)| {
         Case::new(code, error(400, &format!("{SERVICE}#{code}")), expected.clone(), requests)
     };
     cases.extend(REFUSALS.map(of_queue));
+    cases.extend(own.iter().map(|code| of_queue((code, 1))));
     cases
 }
 
 #[tokio::test]
 async fn a_send_means_what_its_answer_says() {
-    let mut cases = refused(&Err(Unavailable));
+    let mut cases = refused(&Err(Unavailable), &[&OF_KEYS[..], &["InvalidMessageContents"]].concat());
     cases.push(Case::new("sent", (200, r#"{"MessageId":"1","MD5OfMessageBody":"2"}"#), Ok(()), 1));
     let send = async |server: &ScriptedServer, total| queue_at(server, total).send(&hints::<1>()[0]).await;
     hold(async |server: &ScriptedServer| send(server, AMPLE).await, cases).await;
@@ -56,15 +74,13 @@ async fn a_send_means_what_its_answer_says() {
 
 #[tokio::test]
 async fn a_message_is_hidden_only_if_the_answer_says_so() {
-    let mut cases = refused(&Err(Unavailable));
+    let own = ["ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"];
+    let mut cases = refused(&Err(Unavailable), &own);
     // This answer has no content, so nobody reads it.
     for case in cases.iter_mut().filter(|case| case.name.starts_with("a 200 ")) {
         case.expected = Ok(());
     }
     cases.push(Case::new("hidden", (200, "{}"), Ok(()), 1));
-    for code in ["ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"] {
-        cases.push(Case::new(code, error(400, &format!("{SERVICE}#{code}")), Err(Unavailable), 1));
-    }
     let hide =
         async |server: &ScriptedServer, total| queue_at(server, total).hide("receipt", Millis::seconds(900)).await;
     hold(async |server: &ScriptedServer| hide(server, AMPLE).await, cases).await;
@@ -85,7 +101,7 @@ fn batch(sent: &[usize], failed: &[(usize, bool)]) -> Reaction {
 #[tokio::test]
 async fn each_message_of_a_batch_means_what_its_entry_says() {
     let (sent, unknown) = (Ok(()), Err(Unavailable));
-    let mut cases = refused(&vec![unknown; 3]);
+    let mut cases = refused(&vec![unknown; 3], &[&OF_KEYS[..], &OF_BATCHES].concat());
     cases.extend([
         Case::new("all sent", batch(&[0, 1, 2], &[]), vec![sent; 3], 1),
         Case::new("sent in another order", batch(&[2, 0, 1], &[]), vec![sent; 3], 1),

@@ -11,71 +11,34 @@ pub(super) struct Limit {
     pub(super) source: &'static str,
 }
 
-pub(super) const PARTITION_WRITES: Limit = Limit {
-    value: 1_000.0,
-    what: "write units per second of one partition",
-    source: "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html",
-};
+macro_rules! limits {
+    ($($name:ident = $value:literal, $what:literal, $source:literal;)+) => {
+        $(pub(super) const $name: Limit = Limit { value: $value, what: $what, source: $source };)+
 
-pub(super) const TABLE_WRITES: Limit = Limit {
-    value: 40_000.0,
-    what: "write units per second of one table, or of one index: a quota that AWS raises on request",
-    source: "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html",
-};
+        pub(super) const ALL: &[Limit] = &[$($name),+];
+    };
+}
 
-pub(super) const NEW_TABLE_WRITES: Limit = Limit {
-    value: 4_000.0,
-    what: "write units per second that a new table takes at once; later twice its earlier peak within half an hour",
-    source: "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html",
-};
-
-pub(super) const GATEWAY_REQUESTS: Limit = Limit {
-    value: 10_000.0,
-    what: "requests per second of all gateways of an account and region: a quota that AWS raises on request",
-    source: "https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html",
-};
-
-pub(super) const CONCURRENCY: Limit = Limit {
-    value: 1_000.0,
-    what: "concurrent executions of all functions of an account: a quota that AWS raises on request; new accounts have less",
-    source: "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
-};
-
-pub(super) const SOURCE_CONCURRENCY: Limit = Limit {
-    value: 1_000.0,
-    what: "the highest `WorkerConcurrencyMax`",
-    source: "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html",
-};
-
-pub(super) const PARAMETER_READS: Limit = Limit {
-    value: 40.0,
-    what: "reads per second of Parameter Store",
-    source: "https://docs.aws.amazon.com/general/latest/gr/ssm.html",
-};
-
-pub(super) const PARAMETER_READS_RAISED: Limit = Limit {
-    value: 1_000.0,
-    what: "the same with higher throughput, a paid setting, for reads of several parameters",
-    source: "https://docs.aws.amazon.com/general/latest/gr/ssm.html",
-};
-
-pub(super) const IN_FLIGHT: Limit = Limit {
-    value: 120_000.0,
-    what: "messages of a standard queue that were received and not deleted",
-    source: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html",
-};
-
-pub(super) const ALL: [Limit; 9] = [
-    PARTITION_WRITES,
-    TABLE_WRITES,
-    NEW_TABLE_WRITES,
-    GATEWAY_REQUESTS,
-    CONCURRENCY,
-    SOURCE_CONCURRENCY,
-    PARAMETER_READS,
-    PARAMETER_READS_RAISED,
-    IN_FLIGHT,
-];
+limits! {
+    PARTITION_WRITES = 1_000.0, "write units per second of one partition",
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html";
+    TABLE_WRITES = 40_000.0, "write units per second of one table, or of one index: a quota that AWS raises on request",
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html";
+    NEW_TABLE_WRITES = 4_000.0, "write units per second that a new table takes at once; later twice its earlier peak within half an hour",
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html";
+    GATEWAY_REQUESTS = 10_000.0, "requests per second of all gateways of an account and region: a quota that AWS raises on request",
+        "https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html";
+    CONCURRENCY = 1_000.0, "concurrent executions of all functions of an account: a quota that AWS raises on request; new accounts have less",
+        "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html";
+    SOURCE_CONCURRENCY = 1_000.0, "the highest `WorkerConcurrencyMax`",
+        "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
+    PARAMETER_READS = 40.0, "reads per second of Parameter Store",
+        "https://docs.aws.amazon.com/general/latest/gr/ssm.html";
+    PARAMETER_READS_RAISED = 1_000.0, "the same with higher throughput, a paid setting, for reads of several parameters",
+        "https://docs.aws.amazon.com/general/latest/gr/ssm.html";
+    IN_FLIGHT = 120_000.0, "messages of a standard queue that were received and not deleted",
+        "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html";
+}
 
 /// Dollars per million.
 pub(super) const WRITE_PRICE: f64 = 0.625;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_protocol::call::{Unavailable, Written};
+use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{PARTITION_KEY, Value};
 use hookonce_protocol::record::{attribute, dead_shard, journal_shard, pending_shard};
@@ -12,7 +12,6 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
-use super::{dynamodb, nowhere};
 use crate::protocol::a_record;
 use crate::support::stack::{TestStack, urls};
 
@@ -100,13 +99,4 @@ async fn a_size_is_told(store: &DynamoStore) {
         let (items, bytes) = store.table_size(table).await.unwrap();
         assert!(items >= 0 && bytes >= 0, "{items} items, {bytes} bytes");
     }
-}
-
-#[tokio::test]
-async fn a_store_that_is_not_there_cannot_be_inspected() {
-    let store = DynamoStore::new(dynamodb(&nowhere().await, Millis(600)), "inbox", "domain");
-    let query = IndexQuery::Due { partition: pending_shard(0) };
-    assert_eq!(store.index_count(&query).await, Err(Unavailable));
-    assert_eq!(store.scan_page(Table::Inbox, "", &[], None, 1).await, Err(Unavailable));
-    assert_eq!(store.table_size(Table::Inbox).await, Err(Unavailable));
 }

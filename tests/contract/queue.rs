@@ -7,10 +7,8 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::{ClaimId, RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::port::Queue;
 
-use super::{nowhere, sqs};
 use crate::support::stack::{TestStack, urls};
 
 /// The whole suite on the deployed adapter, against the servers at these addresses.
@@ -126,15 +124,6 @@ async fn a_quiet_endpoint_waits_for_a_noisy_one(stack: &TestStack, queue: &impl 
     let before = order.iter().position(|body| *body == of("quiet", 0).encode()).unwrap();
     println!("contract: a quiet endpoint's message came after {before} of {NOISY} messages of a noisy one");
     assert!(order.len() == NOISY + 1 && before > NOISY / 2, "{before} of {}", order.len());
-}
-
-#[tokio::test]
-async fn a_queue_that_is_not_there_is_unavailable_in_every_call() {
-    let url = nowhere().await;
-    let queue = SqsQueue::new(sqs(&url, Millis(600)), format!("{url}/000000000000/nobody"));
-    assert_eq!(queue.send(&hint("x")).await, Err(Unavailable));
-    assert_eq!(queue.send_each(&[hint("x"), hint("y")]).await, [Err(Unavailable), Err(Unavailable)]);
-    assert_eq!(queue.hide("receipt", Millis(0)).await, Err(Unavailable));
 }
 
 #[tokio::test]

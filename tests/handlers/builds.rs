@@ -34,13 +34,3 @@ fn a_commit_is_built_once_for_each_repository() {
     assert_eq!(domain.number("github#repository#2", "builds"), 1);
     assert_eq!(domain.text("github#build#17273051#aaaa", "state"), Some("REQUESTED"));
 }
-
-#[test]
-fn a_deleted_branch_asks_for_no_build() {
-    let mut domain = Domain::default();
-    let zero = "0000000000000000000000000000000000000000";
-    let delivery = changed(push("d-1", zero), &json!({ "deleted": true }));
-    assert_eq!(domain.apply(&Builds, &event(&delivery)), Applied::Once);
-    assert!(domain.items.is_empty());
-    assert_eq!(domain.apply(&Builds, &event(&delivery)), Applied::Duplicate);
-}

@@ -2,9 +2,11 @@
 
 use hookonce_worker::handlers::Messages;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::{Applied, Domain, event, events};
-use crate::support::samples::{whatsapp, whatsapp_message, whatsapp_of, whatsapp_statuses};
+use crate::support::Delivery;
+use crate::support::samples::{whatsapp_message, whatsapp_of, whatsapp_statuses};
 
 const WORDS: [&str; 6] = ["sent", "delivered", "read", "played", "failed", "a word of tomorrow"];
 const STATUS: &str = "meta_whatsapp#status#wamid.m";
@@ -39,7 +41,7 @@ proptest! {
         let mut domain = Domain::default();
         let message = |index: &i64| {
             let mut message = whatsapp_message(&format!("m{index}"));
-            message["timestamp"] = serde_json::json!((1_767_225_000 + index).to_string());
+            message["timestamp"] = json!((1_767_225_000 + index).to_string());
             message
         };
         for chunk in order.chunks(group) {
@@ -55,21 +57,26 @@ proptest! {
     }
 }
 
+/// In a group, one message is read by one participant after the other.
 #[test]
-fn a_lead_has_the_contacts_name() {
-    let mut domain = Domain::default();
-    domain.apply(&Messages, &event(&whatsapp(&["a"])));
-    assert_eq!(domain.text("meta_whatsapp#lead#16505551234", "name"), Some("Sheena Nelson"));
-    assert_eq!(domain.text("meta_whatsapp#lead#16505551234", "first_message"), Some("wamid.a"));
-}
-
-#[test]
-fn a_message_without_a_time_can_never_be_applied() {
-    let mut domain = Domain::default();
-    let mut message = whatsapp_message("a");
-    message["timestamp"] = "yesterday".into();
-    let Applied::Failed(error) = domain.apply(&Messages, &event(&whatsapp_of(vec![message]))) else {
-        panic!("applied")
+fn each_participant_of_a_group_has_statuses_of_their_own() {
+    let status = |word: &str, participant: &str| {
+        let status = json!({ "id": "wamid.m", "status": word, "timestamp": "1767225000", "recipient_id": "group",
+            "recipient_type": "group", "recipient_participant_id": participant });
+        let value = json!({ "metadata": { "phone_number_id": "1" }, "statuses": [status] });
+        let body = json!({ "entry": [{ "changes": [{ "value": value }] }] });
+        event(&Delivery::new("meta_whatsapp", body.to_string()))
     };
-    assert_eq!((error.code, error.retryable), ("TIMESTAMP_UNREADABLE", false));
+    let mut domain = Domain::default();
+    for (word, participant, applied) in [
+        ("read", "1", Applied::Once),
+        ("read", "2", Applied::Once),
+        ("read", "1", Applied::Duplicate),
+        ("delivered", "3", Applied::Once),
+    ] {
+        assert_eq!(domain.apply(&Messages, &status(word, participant)), applied, "{word} by {participant}");
+    }
+    let words = ["1", "2", "3"].map(|participant| format!("{STATUS}#{participant}"));
+    let words = words.each_ref().map(|key| domain.text(key, "status"));
+    assert_eq!(words, [Some("read"), Some("read"), Some("delivered")]);
 }

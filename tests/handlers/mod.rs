@@ -7,7 +7,7 @@ mod messages;
 mod payments;
 mod plan_cases;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::item::{Item, Value};
@@ -16,7 +16,7 @@ use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{NotApplied, Write};
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handler::Handler;
 
 use crate::support::Delivery;
 
@@ -24,7 +24,7 @@ use crate::support::Delivery;
 #[derive(Debug, Default)]
 struct Domain {
     items: BTreeMap<String, Item>,
-    facts: BTreeMap<String, usize>,
+    facts: BTreeSet<String>,
 }
 
 /// The result of an event.
@@ -32,29 +32,21 @@ struct Domain {
 enum Applied {
     Once,
     Duplicate,
-    Failed(HandlerError),
 }
 
 impl Domain {
     /// Applies an event as the worker would, without concurrency.
     fn apply(&mut self, handler: &impl Handler, event: &Event) -> Applied {
-        match self.try_apply(handler, event) {
-            Ok(applied) => applied,
-            Err(error) => Applied::Failed(error),
-        }
-    }
-
-    fn try_apply(&mut self, handler: &impl Handler, event: &Event) -> Result<Applied, HandlerError> {
         let wanted = format!("{} does not want {}", handler.name(), event.event_type);
-        let fact = handler.recognise(event)?.expect(&wanted);
+        let fact = handler.recognise(event).unwrap().expect(&wanted);
         let reads = handler.reads(event, &fact);
         let shown = |item: &ItemRef| (item.clone(), self.items.get(item.key.as_str()).cloned());
         let snapshot: Snapshot = reads.iter().map(shown).collect();
-        let plan = handler.plan(event, &fact, &snapshot)?;
+        let plan = handler.plan(event, &fact, &snapshot).unwrap();
         plan.check(&event.tenant, &Scope { shown: reads.into_iter().collect(), ..Scope::default() }).unwrap();
         let fact = handler.domain_key(&fact).item(&event.tenant, handler.name(), &event.record, event.generation);
-        if self.facts.contains_key(&fact) {
-            return Ok(Applied::Duplicate);
+        if self.facts.contains(&fact) {
+            return Applied::Duplicate;
         }
         let apply = |write: Write| {
             let key = write.key.as_str();
@@ -67,8 +59,8 @@ impl Domain {
                 None => drop(self.items.remove(&key)),
             }
         }
-        *self.facts.entry(fact).or_default() += 1;
-        Ok(Applied::Once)
+        self.facts.insert(fact);
+        Applied::Once
     }
 
     fn number(&self, key: &str, attribute: &str) -> i64 {

@@ -19,7 +19,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// The facts that are applied, each once.
     pub(crate) facts: &'static [&'static str],
-    pub(crate) steps: fn(&Run) -> BoxFuture<'_, ()>,
+    pub(crate) steps: Steps,
 }
 
 /// Dead letters until a record must be dead.
@@ -27,35 +27,39 @@ const DEAD_LETTERS_MAX: usize = 8;
 
 const ORDER: &[&str] = &["standard_webhooks#counting#order-1"];
 
-const FORWARDED: &[&str] = &["standard_webhooks#crm#%fact#key#msg_1"];
+const TWICE: &[&str] = &["standard_webhooks#counting#order-1", "standard_webhooks#counting#order-1"];
+
+const FORWARDED: &[&str] = &["standard_webhooks#crm#%fact#key#standard_webhooks#msg_1"];
+
+type Steps = fn(&Run) -> BoxFuture<'_, ()>;
+
+const fn scenario(name: &'static str, facts: &'static [&'static str], steps: Steps) -> Scenario {
+    Scenario { name, facts, steps }
+}
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "one event, and a late copy", facts: ORDER, steps: one_event },
-    Scenario { name: "an event whose plan checks an item", facts: ORDER, steps: checked },
-    Scenario { name: "two copies before the worker", facts: ORDER, steps: two_copies },
-    Scenario { name: "one fact under two ids", facts: ORDER, steps: one_fact_under_two_ids },
-    Scenario { name: "another body under a known id", facts: ORDER, steps: another_body },
-    Scenario { name: "an event that nobody wants", facts: &[], steps: unwanted },
-    Scenario { name: "an envelope", facts: &[], steps: envelope },
-    Scenario { name: "queue down", facts: ORDER, steps: queue_down },
-    Scenario { name: "store down", facts: ORDER, steps: store_down },
-    Scenario { name: "store down for weeks", facts: &[], steps: store_down_for_weeks },
-    Scenario { name: "hints lost", facts: ORDER, steps: hints_lost },
-    Scenario { name: "hints lost, queue down", facts: ORDER, steps: hints_lost_and_queue_down },
-    Scenario { name: "a handler away", facts: ORDER, steps: handler_away },
-    Scenario { name: "a failure, and another attempt", facts: &[], steps: failing },
-    Scenario { name: "a failure for good, and what an operator does", facts: &[], steps: failing_for_good },
-    Scenario { name: "a record that waited too long", facts: &[], steps: too_old },
-    Scenario { name: "dead letters", facts: &[], steps: dead_letters },
-    Scenario { name: "an effect, and a copy of its hint", facts: FORWARDED, steps: effect },
-    Scenario { name: "an effect that is not done, and then unclear", facts: FORWARDED, steps: effect_waits },
-    Scenario { name: "an effect that is refused", facts: FORWARDED, steps: effect_refused },
-    Scenario { name: "an effect that a restore left in doubt", facts: FORWARDED, steps: effect_doubted },
-    Scenario {
-        name: "a forced event",
-        facts: &["standard_webhooks#counting#order-1", "standard_webhooks#counting#order-1"],
-        steps: forced,
-    },
+    scenario("one event, and a late copy", ORDER, |run| one_event(run).boxed()),
+    scenario("an event whose plan checks an item", ORDER, |run| checked(run).boxed()),
+    scenario("two copies before the worker", ORDER, |run| two_copies(run).boxed()),
+    scenario("one fact under two ids", ORDER, |run| one_fact_under_two_ids(run).boxed()),
+    scenario("another body under a known id", ORDER, |run| another_body(run).boxed()),
+    scenario("an event that nobody wants", &[], |run| unwanted(run).boxed()),
+    scenario("an envelope", &[], |run| envelope(run).boxed()),
+    scenario("queue down", ORDER, |run| queue_down(run).boxed()),
+    scenario("store down", ORDER, |run| store_down(run).boxed()),
+    scenario("store down for weeks", &[], |run| store_down_for_weeks(run).boxed()),
+    scenario("hints lost", ORDER, |run| hints_lost(run).boxed()),
+    scenario("hints lost, queue down", ORDER, |run| hints_lost_and_queue_down(run).boxed()),
+    scenario("a handler away", ORDER, |run| handler_away(run).boxed()),
+    scenario("a failure, and another attempt", &[], |run| failing(run).boxed()),
+    scenario("a failure for good, and what an operator does", &[], |run| failing_for_good(run).boxed()),
+    scenario("a record that waited too long", &[], |run| too_old(run).boxed()),
+    scenario("dead letters", &[], |run| dead_letters(run).boxed()),
+    scenario("an effect, and a copy of its hint", FORWARDED, |run| effect(run).boxed()),
+    scenario("an effect that is not done, and then unclear", FORWARDED, |run| effect_waits(run).boxed()),
+    scenario("an effect that is refused", FORWARDED, |run| effect_refused(run).boxed()),
+    scenario("an effect that a restore left in doubt", FORWARDED, |run| effect_doubted(run).boxed()),
+    scenario("a forced event", TWICE, |run| forced(run).boxed()),
 ];
 
 impl Run {
@@ -105,73 +109,52 @@ impl Run {
     }
 }
 
-fn one_event(run: &Run) -> BoxFuture<'_, ()> {
-    async {
+async fn one_event(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.work().await;
+    run.harness.clock.advance(Millis::minutes(1));
+    run.deliver(&count("msg_1", "order-1")).await;
+}
+
+async fn checked(run: &Run) {
+    run.deliver(&counted("msg_1", "count.checked", "order-1")).await;
+    run.work().await;
+}
+
+async fn two_copies(run: &Run) {
+    for _ in 0..3 {
         run.deliver(&count("msg_1", "order-1")).await;
-        run.work().await;
-        run.harness.clock.advance(Millis::minutes(1));
-        run.deliver(&count("msg_1", "order-1")).await;
     }
-    .boxed()
+    run.work().await;
 }
 
-fn checked(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&counted("msg_1", "count.checked", "order-1")).await;
+async fn one_fact_under_two_ids(run: &Run) {
+    for id in ["msg_1", "msg_2"] {
+        run.deliver(&count(id, "order-1")).await;
         run.work().await;
     }
-    .boxed()
 }
 
-fn two_copies(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        for _ in 0..3 {
-            run.deliver(&count("msg_1", "order-1")).await;
-        }
+async fn another_body(run: &Run) {
+    run.harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.deliver(&count("msg_1", "order-2")).await;
+    run.work().await;
+}
+
+async fn unwanted(run: &Run) {
+    for delivery in ["delivery-1", "delivery-2"] {
+        // The ids are not signed, so the worker notes what each body came with.
+        run.deliver(&push(delivery, "aaaa")).await;
         run.work().await;
     }
-    .boxed()
 }
 
-fn one_fact_under_two_ids(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        for id in ["msg_1", "msg_2"] {
-            run.deliver(&count(id, "order-1")).await;
-            run.work().await;
-        }
-    }
-    .boxed()
-}
-
-fn another_body(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
-        run.deliver(&count("msg_1", "order-1")).await;
-        run.deliver(&count("msg_1", "order-2")).await;
-        run.work().await;
-    }
-    .boxed()
-}
-
-fn unwanted(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        for delivery in ["delivery-1", "delivery-2"] {
-            // The ids are not signed, so the worker notes what each body came with.
-            run.deliver(&push(delivery, "aaaa")).await;
-            run.work().await;
-        }
-    }
-    .boxed()
-}
-
-fn handler_away(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&counted("msg_1", "away.once", "order-1")).await;
-        run.work().await;
-        run.harness.redeliver().await;
-        run.work().await;
-    }
-    .boxed()
+async fn handler_away(run: &Run) {
+    run.deliver(&counted("msg_1", "away.once", "order-1")).await;
+    run.work().await;
+    run.harness.redeliver().await;
+    run.work().await;
 }
 
 /// An event that is forwarded, once.
@@ -180,167 +163,122 @@ async fn forwarded(run: &Run) {
     run.work().await;
 }
 
-fn effect(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        forwarded(run).await;
-        run.harness.lose_effects().await;
-        for _ in 0..2 {
-            run.relay(Millis::minutes(10), &Script::none()).await;
-            run.dispatch(Called::Done { status: Some(200) }).await;
-        }
-    }
-    .boxed()
-}
-
-fn effect_waits(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        forwarded(run).await;
-        for called in [Called::NotDone { retry_after: None }, Called::Unclear { retry_after: None }] {
-            run.dispatch(called).await;
-            run.harness.redeliver().await;
-        }
+async fn effect(run: &Run) {
+    forwarded(run).await;
+    run.harness.lose_effects().await;
+    for _ in 0..2 {
+        run.relay(Millis::minutes(10), &Script::none()).await;
         run.dispatch(Called::Done { status: Some(200) }).await;
     }
-    .boxed()
 }
 
-fn effect_refused(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        forwarded(run).await;
-        run.dispatch(Called::Refused { status: Some(422) }).await;
+async fn effect_waits(run: &Run) {
+    forwarded(run).await;
+    for called in [Called::NotDone { retry_after: None }, Called::Unclear { retry_after: None }] {
+        run.dispatch(called).await;
+        run.harness.redeliver().await;
     }
-    .boxed()
+    run.dispatch(Called::Done { status: Some(200) }).await;
 }
 
-fn effect_doubted(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        forwarded(run).await;
-        run.operate_on(RecordKind::Effect, Operation::Doubt).await;
-    }
-    .boxed()
+async fn effect_refused(run: &Run) {
+    forwarded(run).await;
+    run.dispatch(Called::Refused { status: Some(422) }).await;
 }
 
-fn envelope(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&whatsapp(&["a", "b"])).await;
-        run.work().await;
-        run.deliver(&whatsapp(&["b", "c"])).await;
-        run.work().await;
-    }
-    .boxed()
+async fn effect_doubted(run: &Run) {
+    forwarded(run).await;
+    run.operate_on(RecordKind::Effect, Operation::Doubt).await;
 }
 
-fn queue_down(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        let down = Script::every(Call::Send, Fault::Refused);
-        run.deliver_under(&down, &count("msg_1", "order-1")).await;
-        run.relay(Millis(1), &Script::none()).await;
-        run.work().await;
-    }
-    .boxed()
+async fn envelope(run: &Run) {
+    run.deliver(&whatsapp(&["a", "b"])).await;
+    run.work().await;
+    run.deliver(&whatsapp(&["b", "c"])).await;
+    run.work().await;
 }
 
-fn store_down(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
-        run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
-        run.work().await;
-    }
-    .boxed()
+async fn queue_down(run: &Run) {
+    let down = Script::every(Call::Send, Fault::Refused);
+    run.deliver_under(&down, &count("msg_1", "order-1")).await;
+    run.relay(Millis(1), &Script::none()).await;
+    run.work().await;
 }
 
-fn store_down_for_weeks(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
-        run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
-        run.harness.clock.advance(Millis(run.harness.timing.accept_age_max.0 + 1));
-        run.work().await;
-    }
-    .boxed()
+async fn store_down(run: &Run) {
+    run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
+    run.work().await;
 }
 
-fn hints_lost(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&count("msg_1", "order-1")).await;
-        for _ in 0..2 {
-            run.harness.lose_hints().await;
-            run.relay(Millis::minutes(10), &Script::none()).await;
-        }
-        run.work().await;
-    }
-    .boxed()
+async fn store_down_for_weeks(run: &Run) {
+    run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
+    run.harness.clock.advance(Millis(run.harness.timing.accept_age_max.0 + 1));
+    run.work().await;
 }
 
-fn hints_lost_and_queue_down(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&count("msg_1", "order-1")).await;
+async fn hints_lost(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    for _ in 0..2 {
         run.harness.lose_hints().await;
-        let down = Script::every(Call::SendEach, Fault::Refused);
-        run.relay(Millis::minutes(10), &down).await;
-        run.relay(Millis::minutes(1), &Script::none()).await;
-        run.work().await;
+        run.relay(Millis::minutes(10), &Script::none()).await;
     }
-    .boxed()
+    run.work().await;
 }
 
-fn failing(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&counted("msg_1", "count.later", "order-1")).await;
-        run.work().await;
-        run.harness.lose_hints().await;
-        run.relay(Millis::hours(1), &Script::none()).await;
-        run.work().await;
-    }
-    .boxed()
+async fn hints_lost_and_queue_down(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.harness.lose_hints().await;
+    let down = Script::every(Call::SendEach, Fault::Refused);
+    run.relay(Millis::minutes(10), &down).await;
+    run.relay(Millis::minutes(1), &Script::none()).await;
+    run.work().await;
 }
 
-fn failing_for_good(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&counted("msg_1", "count.never", "order-1")).await;
-        run.work().await;
-        run.operate(Operation::Retry).await;
-        run.relay(Millis(1), &Script::none()).await;
-        run.work().await;
-        run.operate(Operation::Discard).await;
-        run.operate(Operation::Redact).await;
-    }
-    .boxed()
+async fn failing(run: &Run) {
+    run.deliver(&counted("msg_1", "count.later", "order-1")).await;
+    run.work().await;
+    run.harness.lose_hints().await;
+    run.relay(Millis::hours(1), &Script::none()).await;
+    run.work().await;
 }
 
-fn too_old(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&count("msg_1", "order-1")).await;
-        run.harness.clock.advance(Millis(run.harness.timing.commit_age_max.0 + 1));
-        run.work().await;
-    }
-    .boxed()
+async fn failing_for_good(run: &Run) {
+    run.deliver(&counted("msg_1", "count.never", "order-1")).await;
+    run.work().await;
+    run.operate(Operation::Retry).await;
+    run.relay(Millis(1), &Script::none()).await;
+    run.work().await;
+    run.operate(Operation::Discard).await;
+    run.operate(Operation::Redact).await;
 }
 
-fn dead_letters(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&count("msg_1", "order-1")).await;
-        run.harness.lose_hints().await;
-        let Some(record) = run.only_record().await else { return };
-        let hint = Message::Ref { pk: record.key }.encode();
-        for _ in 0..DEAD_LETTERS_MAX {
-            run.harness.clock.advance(Millis::days(1));
-            let response = run.harness.bury_under(&Script::none(), &hint).await.unwrap();
-            run.note("bury", response).await;
-            if run.only_record().await.is_some_and(|record| record.status == Status::Dead) {
-                break;
-            }
+async fn too_old(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.harness.clock.advance(Millis(run.harness.timing.commit_age_max.0 + 1));
+    run.work().await;
+}
+
+async fn dead_letters(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.harness.lose_hints().await;
+    let Some(record) = run.only_record().await else { return };
+    let hint = Message::Ref { pk: record.key }.encode();
+    for _ in 0..DEAD_LETTERS_MAX {
+        run.harness.clock.advance(Millis::days(1));
+        let response = run.harness.bury_under(&Script::none(), &hint).await.unwrap();
+        run.note("bury", response).await;
+        if run.only_record().await.is_some_and(|record| record.status == Status::Dead) {
+            break;
         }
     }
-    .boxed()
 }
 
-fn forced(run: &Run) -> BoxFuture<'_, ()> {
-    async {
-        run.deliver(&count("msg_1", "order-1")).await;
-        run.work().await;
-        run.operate(Operation::Force).await;
-        run.relay(Millis(1), &Script::none()).await;
-        run.work().await;
-    }
-    .boxed()
+async fn forced(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    run.work().await;
+    run.operate(Operation::Force).await;
+    run.relay(Millis(1), &Script::none()).await;
+    run.work().await;
 }

@@ -1,13 +1,13 @@
 //! What the dispatcher writes before a call and after it, in every class.
 
-use hookonce_protocol::call::{Call, Next, Reply, Step, Written};
+use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Step, Written};
 use hookonce_protocol::destination::{Called, Class, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{DeadReason, EffectPart, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_protocol::write::Write;
 
@@ -139,6 +139,45 @@ fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
     assert_eq!(wait(1, 4), Settled::Retry(Millis::seconds(40)));
     assert_eq!(wait(60, 1), Settled::Retry(Millis::seconds(60)), "a longer one counts");
     assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
+}
+
+/// Messages that stay hidden would fill the queue of all destinations.
+#[test]
+fn an_effect_whose_destination_is_unknown_is_soon_left_to_the_relay() {
+    let effect = an_effect();
+    let wait = |receives: i64| {
+        let longest =
+            Moment { now: START, entropy: u64::try_from(Timing::standard().backoff_bound(receives - 1).0).unwrap() };
+        let step = Dispatcher::start(Ok(hint(&effect)), receives, "mine".to_owned(), Timing::standard(), longest);
+        let Next::Call(machine, Call::Read(_)) = step.next else { panic!("it reads") };
+        let step = machine.step(Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), longest);
+        let Next::Call(machine, Call::Terms(_)) = step.next else { panic!("it asks") };
+        match machine.step(Reply::Terms(Ok(None)), longest).next {
+            Next::Done(settled) => settled,
+            Next::Call(..) => panic!("it has ended"),
+        }
+    };
+    assert_eq!(wait(1), Settled::Retry(Timing::standard().backoff_base));
+    assert!((9..=100).all(|receives| wait(receives) == Settled::Ack(Done::Deferred)));
+}
+
+/// While the callee still knows the key, a person may let the effect go again without harm.
+#[test]
+fn a_repeat_that_would_come_after_the_window_is_given_up_at_once() {
+    let keyed = CLASSES[0];
+    let unclear = left(&an_effect(), keyed, UNCLEAR, START);
+    let now = later(Millis::hours(22));
+    let in_two_hours = Some(Millis::hours(2));
+    for (ended, reason) in [
+        (UNCLEAR, None),
+        (NOT_DONE, None),
+        (Called::Unclear { retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
+        (Called::NotDone { retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
+    ] {
+        assert_eq!(left(&unclear, keyed, ended, now).dead_reason, reason, "{ended:?}");
+    }
+    let first = left(&an_effect(), keyed, Called::NotDone { retry_after: Some(Millis::hours(30)) }, now);
+    assert_eq!(first.status, Status::Pending, "no key is in use");
 }
 
 /// The store carries it out after another process has called, and the callee has said that it did nothing. Otherwise it would

@@ -1,10 +1,11 @@
 //! Dead letters count rounds, not messages.
 
-use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Step, Unavailable, Written};
+use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Signal, Step, Unavailable, Written};
+use hookonce_protocol::claim::Claim;
 use hookonce_protocol::dead_letter::{DeadLetter, DeadLetterOutcome};
 use hookonce_protocol::item::Item;
-use hookonce_protocol::message::Message;
-use hookonce_protocol::record::{Found, Record, Status};
+use hookonce_protocol::message::{Message, MessageError};
+use hookonce_protocol::record::{Found, Record, Status, Unreadable};
 use hookonce_protocol::relay::rearm_write;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
@@ -114,6 +115,22 @@ fn a_payload_that_is_not_too_old_is_claimed_and_due_at_once() {
     assert_eq!(record_of(late.as_ref().unwrap()).status, Status::Dead);
 }
 
+#[test]
+fn a_payload_with_another_body_is_told_also_where_the_first_one_counts() {
+    let item = a_record("in#a#x").encode();
+    for quarantine_mismatch in [false, true] {
+        let mut claim = Claim { quarantine_mismatch, body_sha256: [8; 32], ..a_claim("in#a#x") };
+        claim.claim_id.0.push_str("-another");
+        let full = Ok(Message::Full(Box::new(claim)));
+        let started = DeadLetter::start(full, Some(START), Timing::standard(), at(START));
+        let Next::Call(machine, Call::Write(_)) = started.next else { panic!("it claims") };
+        let lost = Written::ConditionFailed(Found::from_item(Some(&item)));
+        let step = machine.step(Reply::Written(lost), at(START));
+        let mismatch = step.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
+        assert!(mismatch, "{quarantine_mismatch}");
+    }
+}
+
 /// Q5: no outage makes a message a dead letter before the queue's retention ends.
 #[test]
 fn a_hundred_transient_failures_last_longer_than_the_queue_keeps_a_message() {
@@ -138,4 +155,44 @@ fn a_hundred_transient_failures_last_longer_than_the_queue_keeps_a_message() {
     assert!(shortest > timing.queue_retention, "{shortest:?}");
     let longest = (1..=RECEIVES_MAX).map(|receives| wait(receives, u64::MAX / 2)).max().unwrap();
     assert!(longest <= Millis::hours(12), "SQS hides a message for at most 12 hours: {longest:?}");
+}
+
+/// No record may know its body, and the dead-letter queue keeps it for longer than the queue does.
+#[test]
+fn a_message_that_may_be_the_only_copy_becomes_a_dead_letter_while_the_queue_keeps_it() {
+    let timing = Timing::standard();
+    let claim = a_claim("in#a#x");
+    let full = || Ok(Message::Full(Box::new(claim.clone())));
+    let hint = || Ok(Message::Ref { pk: claim.pk.clone() });
+    let written = |written| Some(Reply::Written(written));
+    let later = Found::Unreadable(Unreadable { schema_version: Some(2) });
+    let cases = [
+        (Err(MessageError::UnknownVersion), None),
+        (full(), written(Written::Unavailable)),
+        (full(), written(Written::Invalid)),
+        (full(), written(Written::ConditionFailed(later.clone()))),
+        (hint(), Some(Reply::Read(Ok(later)))),
+    ];
+    for (message, reply) in cases {
+        let longest: i64 = (1..=RECEIVES_MAX).map(|receives| longest_wait(&message, reply.as_ref(), receives)).sum();
+        assert!(longest < timing.queue_retention.0 / 2, "{message:?}, {reply:?}: {longest}");
+    }
+}
+
+/// The longest that a message is hidden after this receive.
+fn longest_wait(message: &Result<Message, MessageError>, reply: Option<&Reply>, receives: i64) -> i64 {
+    let wait = |entropy: u64| {
+        let moment = Moment { now: START, entropy };
+        let started = Worker::start(message.clone(), receives, Timing::standard(), moment);
+        let next = match (started.next, reply) {
+            (Next::Call(worker, _), Some(reply)) => worker.step(reply.clone(), moment).next,
+            (next, _) => next,
+        };
+        match next {
+            Next::Done(Settled::Retry(wait)) => wait.0,
+            other => panic!("it stays: {other:?}"),
+        }
+    };
+    // Whatever the bound is, one of so many draws is close to it.
+    (0..1_000_u64).map(|draw| wait(draw.wrapping_mul(0x9E37_79B9_7F4A_7C15))).max().unwrap_or(0)
 }

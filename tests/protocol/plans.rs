@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
 use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, Fault, PlanError, Scope};
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::effect::{EFFECT_PATH_BYTES_MAX, Effect, Method, Payload};
+use hookonce_protocol::effect::{EFFECT_PATH_BYTES_MAX, Effect, Method};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, Value, size_bytes};
 use hookonce_protocol::key::{DomainKey, ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
 use hookonce_protocol::message::Message;
@@ -113,10 +113,8 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
     for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", "#trail#x", &long] {
         let said = said(&json!({ "key": key, "action": "delete" }));
-        assert!(
-            said.starts_with("writes[0]: a key of the domain table must be text that begins with the tenant"),
-            "{key}: {said}"
-        );
+        let refused = "writes[0]: a key of the domain table must be text that begins with the tenant";
+        assert!(said.starts_with(refused), "{key}: {said}");
     }
     let order = |key: serde_json::Value| said(&json!({ "table": "orders", "key": key, "action": "delete" }));
     assert_eq!(order(json!({ "shop": { "S": "a" }, "order": { "N": "8" } })), "");
@@ -162,10 +160,8 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let same =
         json!({ "table": "orders", "key": { "order": { "N": "8.0e0" }, "shop": { "S": "a" } }, "action": "delete" });
     let error = check(&plan_of(json!({ "writes": [one, same] }))).unwrap_err().to_string();
-    assert_eq!(
-        error, "writes[1] in table orders: the plan writes or checks this item twice",
-        "8 and 8.0 are one number"
-    );
+    let twice = "writes[1] in table orders: the plan writes or checks this item twice";
+    assert_eq!(error, twice, "8 and 8.0 are one number");
 }
 
 #[test]
@@ -259,10 +255,8 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     assert_eq!(put("", json!({ "S": "x" })), "writes[0]: the name of an attribute is empty or too long");
     assert_eq!(update(json!([])), "writes[0]: an update needs a change");
     assert_eq!(update(json!([{ "remove": "pk" }])), "writes[0]: attribute `pk` is part of the key, and cannot change");
-    assert_eq!(
-        put("pk", json!({ "S": "e#item#other" })),
-        "writes[0]: attribute `pk` is part of the key, and cannot change"
-    );
+    let other = put("pk", json!({ "S": "e#item#other" }));
+    assert_eq!(other, "writes[0]: attribute `pk` is part of the key, and cannot change");
     assert_eq!(put("pk", json!({ "S": "e#item#k" })), "", "an item that was read comes back as it is");
     assert_eq!(update(json!([{ "add": ["n", 1] }, { "remove": "n" }])), "writes[0]: attribute `n` changes twice");
     assert_eq!(when(json!([{ "one_of": ["a", []] }])), "writes[0]: attribute `a` is compared with no value");
@@ -284,60 +278,17 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     assert!(put("a", blobs(u32::try_from(fits / 4).unwrap() + 1)).contains("the item has more than 409600 bytes"));
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "8" } });
     let key = json!({ "table": "orders", "key": order, "action": { "update": [{ "set": ["order", { "N": "9" }] }] } });
-    assert_eq!(
-        said(&key),
-        "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change"
-    );
+    let changed = "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change";
+    assert_eq!(said(&key), changed);
 }
 
 #[test]
 fn a_set_is_a_set() {
-    let [one, other] = [json!({ "SS": ["a", "b"] }), json!({ "SS": ["b", "a"] })]
-        .map(|set| serde_json::from_value::<Value>(set).unwrap());
+    let forms =
+        [json!({ "SS": ["a", "b"] }), json!({ "SS": ["b", "a"] }), json!({ "L": [{ "S": "a" }, { "S": "b" }] })];
+    let [one, other, list] = forms.map(|set| serde_json::from_value::<Value>(set).unwrap());
     assert_eq!(one, other, "a set has no order");
-    assert_ne!(
-        one,
-        serde_json::from_value::<Value>(json!({ "L": [{ "S": "a" }, { "S": "b" }] })).unwrap(),
-        "and is no list"
-    );
-}
-
-#[test]
-fn an_older_version_never_replaces_a_newer_one() {
-    let stored = |version: Option<Value>| -> Snapshot {
-        let item = version.map(|version| Item::from([("version".to_owned(), version)]));
-        [(key("doc").into(), item)].into_iter().collect()
-    };
-    let write = |seen: Option<Value>, version: Value, tie| {
-        let update = DomainWrite::update(key("doc"), vec![set("text", "new")]);
-        update.newer_than(&stored(seen), "version", version, tie)
-    };
-    let number = |text: &str| Value::Number(Number::from_text(text));
-    let first = write(None, 5.into(), Tie::Skip).unwrap();
-    assert_eq!(first.condition.0, [Clause::Absent("version".into())], "a race plans again");
-    assert_eq!(first.action, Action::Update(vec![set("text", "new"), set("version", 5)]));
-    for (seen, version, written) in [
-        (number("4"), number("5"), true),
-        (number("6"), number("5"), false),
-        (number("-1"), number("0"), true),
-        (number("-10"), number("-9"), true),
-        (number("9"), number("10"), true),
-        (number("1e3"), number("999"), false),
-        (number("0.1"), number("0.09"), false),
-        ("2026-01-02".into(), "2026-01-03".into(), true),
-        ("2026-01-02".into(), "2026-01-01".into(), false),
-        ("five".into(), number("1"), true),
-    ] {
-        let planned = write(Some(seen.clone()), version.clone(), Tie::Skip);
-        assert_eq!(planned.is_some(), written, "{version:?} after {seen:?}");
-        if let Some(planned) = planned {
-            assert_eq!(planned.condition.0, [Clause::Equals("version".into(), seen)]);
-        }
-    }
-    assert_eq!(write(Some(number("5.0")), 5.into(), Tie::Skip), None);
-    assert!(write(Some(number("5.0")), 5.into(), Tie::Write).is_some());
-    let put = put(key("doc"), Item::new()).newer_than(&stored(None), "version", 5, Tie::Skip).unwrap();
-    assert_eq!(put.action, Action::Put(Item::from([("version".to_owned(), 5.into())])));
+    assert_ne!(one, list, "and is no list");
 }
 
 /// The record counts with its body towards the limit of a transaction, although the plan does not show it.
@@ -394,6 +345,8 @@ fn a_write_requires_what_its_snapshot_showed() {
     assert_eq!(DomainWrite::create_missing(key("balance"), Item::new(), &snapshot), None, "it was seen");
     let missing = DomainWrite::create_missing(key("another"), Item::new(), &snapshot).unwrap();
     assert_eq!(missing.condition, Condition::item_absent());
+    let versioned = missing.newer_than(&snapshot, "version", 5, Tie::Skip).unwrap();
+    assert_eq!(versioned.action, Action::Put(Item::from([("version".to_owned(), 5.into())])));
 }
 
 /// The text form is stable: it changes only with its version.
@@ -435,10 +388,8 @@ fn the_json_form_is_stable() {
     });
     let read: Plan = serde_json::from_value(plan.clone()).unwrap();
     let scope = Scope { tables: tables(), ..Scope::default() };
-    assert_eq!(
-        (read.when_condition_fails, read.check(&tenant("stripe"), &scope)),
-        (WhenConditionFails::Permanent, Ok(()))
-    );
+    assert_eq!(read.when_condition_fails, WhenConditionFails::Permanent);
+    assert_eq!(read.check(&tenant("stripe"), &scope), Ok(()));
     assert_eq!(serde_json::to_value(&read).unwrap(), plan);
     let short: Plan =
         serde_json::from_value(json!({ "writes": [{ "key": "e#item#k", "action": { "put": {} } }] })).unwrap();
@@ -494,11 +445,8 @@ fn a_number_is_itself_in_every_spelling() {
     }
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "17.0" } });
     let back = json!({ "put": { "order": { "N": "17" } } });
-    assert_eq!(
-        said(&json!({ "table": "orders", "key": order, "action": back })),
-        "",
-        "an item comes back as it was read"
-    );
+    let back = said(&json!({ "table": "orders", "key": order, "action": back }));
+    assert_eq!(back, "", "an item comes back as it was read");
     let zero = |text: &str| Number::from_text(text).is_sound();
     assert_eq!(["0e125", "0e126", "0e-130", "0.0e-130", "0e-500"].map(zero), [true, false, true, false, false]);
 }
@@ -506,17 +454,13 @@ fn a_number_is_itself_in_every_spelling() {
 #[test]
 fn numbers_and_bytes_keep_every_digit() {
     let value: Value = serde_json::from_value(json!({ "N": "12345678901234567890.5" })).unwrap();
-    assert_eq!(
-        (value.as_i64(), serde_json::to_value(&value).unwrap()),
-        (None, json!({ "N": "12345678901234567890.5" }))
-    );
+    assert_eq!(value.as_i64(), None);
+    assert_eq!(json!(value), json!({ "N": "12345678901234567890.5" }));
     let bytes: Value = serde_json::from_value(json!({ "B": "AP8=" })).unwrap();
     assert_eq!(bytes.as_bytes(), Some(&[0, 255][..]));
     assert!(serde_json::from_value::<Value>(json!({ "B": "not base64!" })).is_err());
-    assert!(
-        serde_json::from_value::<Change>(json!({ "rename": ["a", "b"] })).is_err(),
-        "an unknown change is no change"
-    );
+    let unknown = serde_json::from_value::<Change>(json!({ "rename": ["a", "b"] }));
+    assert!(unknown.is_err(), "an unknown change is no change");
 }
 
 /// The fields of an object in the schema.
@@ -531,21 +475,15 @@ fn the_schema_describes_the_types() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/plan.json");
     let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let fields = |value: serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
-    let orders = Some(TableAlias::parse("orders").unwrap());
-    let check = Check { table: orders, ..Check::as_seen(key("k"), &Snapshot::default(), ["n"]) };
-    let write = DomainWrite { table: orders, ..create("k").blind() };
-    let effect = Effect::json("receipt", "receipts", &1).unwrap().method(Method::Put).path("/a");
-    let plan = Plan::default().with(write.clone()).with_check(check.clone()).with_effect(effect.clone());
+    let check = Check::as_seen(key("k"), &Snapshot::default(), ["n"]);
+    let effect = Effect::json("receipt", "receipts", &1).unwrap();
+    let plan = Plan::default().with(create("k")).with_check(check).with_effect(effect);
     let of = |name: &str| properties(&schema["$defs"][name]);
     assert_eq!(properties(&schema), fields(json!(plan)));
-    assert_eq!(of("write"), fields(json!(write)));
-    assert_eq!(of("check"), fields(json!(check)));
-    let bytes = Effect { payload: Payload::Bytes(vec![1]), ..effect.clone() };
-    assert_eq!(of("effect"), &fields(json!(effect)) | &fields(json!(bytes)));
     let methods = [Method::Post, Method::Put, Method::Patch, Method::Delete];
     assert_eq!(schema["$defs"]["effect"]["properties"]["method"]["enum"], json!(methods));
-    assert_eq!(of("read"), fields(json!(check.item())));
-    let snapshot: Snapshot = [(check.item(), None)].into_iter().collect();
+    let order = json!({ "table": "orders", "key": { "shop": { "S": "a" } }, "item": null });
+    let snapshot: Snapshot = serde_json::from_value(json!({ "items": [order] })).unwrap();
     assert_eq!(of("snapshot"), fields(json!(snapshot)));
     assert_eq!(of("shown"), fields(json!(snapshot)["items"][0].clone()));
     let word = |value: serde_json::Value| fields(value).into_iter().next().unwrap();

@@ -1,7 +1,5 @@
 //! Stored records, also those of versions that do not exist yet.
 
-use std::collections::BTreeMap;
-
 use hookonce_protocol::call::{Call, Failure, Planned, Reply};
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{
@@ -191,10 +189,8 @@ fn another_version_or_status_is_left_alone_and_named() {
     assert_eq!(changed(attribute::STATUS, "PAUSED".into()), unreadable(Some(1)));
     assert_eq!(changed(attribute::RECEIVED_AT, "now".into()), unreadable(Some(1)));
     assert_eq!(changed(attribute::BODY_SHA256, Value::Bytes(vec![1, 2])), unreadable(Some(1)));
-    assert_eq!(
-        changed(attribute::HEADERS, Value::Map(BTreeMap::from([("a".to_owned(), 1.into())]))),
-        unreadable(Some(1))
-    );
+    let number = Value::Map([("a".to_owned(), 1.into())].into());
+    assert_eq!(changed(attribute::HEADERS, number), unreadable(Some(1)));
     assert_eq!(Found::from_item(None), Found::Nothing);
 }
 
@@ -203,9 +199,12 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     let timing = Timing::standard();
     let whole = a_record("in#a#x");
     assert_eq!(violations(&whole, &timing), []);
-    let broken: [(RecordViolation, Record); 7] = [
+    let early = |ms: i64| Some(EpochMs(whole.received_at.0 + ms).as_seconds());
+    let kept_ms = timing.delivery_retention.0 - timing.clock_skew_max.0;
+    let broken: [(RecordViolation, Record); 8] = [
         (RecordViolation::BodyMissing, Record { body: None, ..whole.clone() }),
         (RecordViolation::Expiry, Record { expires_at: None, ..whole.clone() }),
+        (RecordViolation::ExpiresEarly, Record { expires_at: early(kept_ms - 1_000), ..whole.clone() }),
         (RecordViolation::DueEntry, Record { due: None, ..whole.clone() }),
         (
             RecordViolation::DueEntry,
@@ -226,6 +225,8 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     for (expected, record) in broken {
         assert_eq!(violations(&record, &timing), [expected]);
     }
+    let behind = Record { expires_at: early(kept_ms), ..whole.clone() };
+    assert_eq!(violations(&behind, &timing), [], "a clock that is behind renewed it");
 }
 
 /// The edges of the contract, one by one. An edge that is not listed does not exist.
@@ -308,10 +309,8 @@ fn each_end_belongs_to_events_or_to_effects() {
         (outcomes.join(" "), reasons.join(" "))
     };
     let told = |outcomes: &str, reasons: &str| (outcomes.to_owned(), reasons.to_owned());
-    assert_eq!(
-        ends(&event),
-        told("APPLIED DUPLICATE IGNORED FANNED_OUT", "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER")
-    );
+    let outcomes = "APPLIED DUPLICATE IGNORED FANNED_OUT";
+    assert_eq!(ends(&event), told(outcomes, "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER"));
     let unsure = "ATTEMPTS_EXHAUSTED UNKNOWN_OUTCOME REFUSED";
     assert_eq!(ends(&effect), told("DELIVERED", "ATTEMPTS_EXHAUSTED STALE DEAD_LETTER UNKNOWN_OUTCOME REFUSED"));
     assert_eq!((ends(&called), ends(&accepted)), (told("DELIVERED", unsure), told("DELIVERED", unsure)));

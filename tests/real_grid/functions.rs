@@ -117,7 +117,8 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
-    let config = ProcessConfig { binary, arguments: Vec::new(), environment, lines: None, concurrency_max: 1 };
+    let (arguments, lines, place_wait_max) = (Vec::new(), None, None);
+    let config = ProcessConfig { binary, arguments, environment, lines, concurrency_max: 1, place_wait_max };
     boxed(ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4)))
 }
 

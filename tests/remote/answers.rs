@@ -94,15 +94,50 @@ fn an_answer_has_exactly_one_shape() {
     for bytes in [&b""[..], b"{", b"\xff", b"{\"request\":\"r\",\"ignore\":true}x"] {
         assert_eq!(HandlerAnswer::parse(bytes, "r").unwrap_err().field, "");
     }
+}
+
+/// Of two fields with one name, a parser takes the last one: a second `condition` would make a write unguarded.
+#[test]
+fn a_field_that_stands_twice_is_refused_wherever_it_is() {
+    let refused = |fields: &str| {
+        let refused = HandlerAnswer::parse(format!(r#"{{"request":"r",{fields}}}"#).as_bytes(), "r").unwrap_err();
+        assert_eq!(refused.why, "stands there twice", "{fields}: {refused}");
+        refused.field
+    };
     for doubled in ["request", "fact", "writes", "effects", "ignore"] {
-        let answer = format!(r#"{{"request":"r","{doubled}":"r","{doubled}":"r"}}"#);
-        assert_eq!(HandlerAnswer::parse(answer.as_bytes(), "r").unwrap_err().field, doubled);
+        assert_eq!(refused(&format!(r#""{doubled}":"r","{doubled}":"r""#)), doubled);
     }
+    let guarded = r#""key":"t#count#a","action":"delete","condition":[{"present":"pk"}]"#;
+    let written = |action: &str| format!(r#""writes":[{{"key":"t#count#a","action":{action}}}]"#);
+    for (fields, place) in [
+        (format!(r#""writes":[{{{guarded}}},{{{guarded},"condition":[]}}]"#), "writes[1].condition"),
+        (format!(r#""writes":[{{{guarded},"\u0063ondition":[]}}]"#), "writes[0].condition"),
+        (r#""writes":[],"checks":[{"key":"a","condition":[],"key":"b"}]"#.to_owned(), "checks[0].key"),
+        (r#""reads":[{"key":"a","key":"b"}]"#.to_owned(), "reads[0].key"),
+        (r#""reads":[{"table":"o","key":{"pk":{"S":"a"},"pk":{"S":"b"}}}]"#.to_owned(), "reads[0].key.`pk`"),
+        (r#""error":{"code":"A","retryable":true,"retryable":false}"#.to_owned(), "error.retryable"),
+        (written(r#"{"put":{},"put":{}}"#), "writes[0].action.put"),
+        (written(r#"{"put":{"amount":{"N":"1","N":"2"}}}"#), "writes[0].action.put.`amo...` (6 bytes).`N`"),
+        (
+            written(r#"{"update":[{"set":["m",{"M":{"a":{"N":"1"},"a":{"N":"2"}}}]}]}"#),
+            "writes[0].action.update[0].set[1].`M`.`a`",
+        ),
+        (
+            r#""writes":[],"effects":[{"effect":"e","destination":"d","payload":1,"payload":2}]"#.to_owned(),
+            "effects[0].payload",
+        ),
+    ] {
+        assert_eq!(refused(&fields), place, "{fields}");
+    }
+    // What ends the search makes the answer malformed by itself.
+    let effect = r#"{"effect":"e","destination":"d","payload":1,"method":1e999}"#;
+    let both = format!(r#"{{"request":"r","effects":[{effect}],"writes":[{{{guarded},"condition":[]}}]}}"#);
+    assert_eq!(HandlerAnswer::parse(both.as_bytes(), "r").unwrap_err().field, "effects[0]");
 }
 
 #[test]
 fn an_effect_is_sent_as_the_handler_wrote_it() {
-    let payload = r#"{"total": 1.10, "number": 12345678901234567890123}"#;
+    let payload = r#"{"total": 1.10, "total": 2, "number": 12345678901234567890123, "large": 1e999, "half": "\ud800"}"#;
     let effects = format!(r#"[{{"effect": "e", "destination": "d", "payload": {payload}}}]"#);
     let answer = format!(r#"{{"request": "r", "fact": "f", "writes": [], "effects": {effects}}}"#);
     let Ok(HandlerAnswer::Plan { plan, .. }) = HandlerAnswer::parse(answer.as_bytes(), "r") else { panic!("a plan") };

@@ -173,17 +173,17 @@ impl Script {
 
     /// Carries one call out, or not. `refused` is the reply of a side that is unavailable.
     async fn carry<T, F: Future<Output = T>>(&self, operation: Operation, refused: T, call: impl Fn() -> F) -> T {
-        self.carry_write(operation, Replies { refused, conflict: None, invalid: None }, call).await
+        self.carry_with(operation, Replies { refused, conflict: None, invalid: None, partial: None }, call).await
     }
 
-    /// Carries out one call that may meet what only writes meet.
-    async fn carry_write<T, F: Future<Output = T>>(
+    /// Carries out one call that may meet what not every call meets.
+    async fn carry_with<T, F: Future<Output = T>>(
         &self,
         operation: Operation,
         replies: Replies<T>,
         call: impl Fn() -> F,
     ) -> T {
-        let Replies { refused, conflict, invalid } = replies;
+        let Replies { refused, conflict, invalid, partial } = replies;
         let _turn = match &self.0.turn {
             Some(turn) => Some(turn.acquire().await.unwrap()),
             None => None,
@@ -209,11 +209,14 @@ impl Script {
             Fault::Invalid => invalid.unwrap_or_else(|| panic!("{operation:?} is no single write")),
             Fault::CrashBefore => self.die().await,
             Fault::Conflict => conflict.unwrap_or_else(|| panic!("{operation:?} meets no transaction")),
+            Fault::Partial => match partial {
+                Some(partial) => partial(call().await),
+                None => panic!("{operation:?} does not read several records"),
+            },
             Fault::Late
             | Fault::LateAtRest
             | Fault::NoReply
             | Fault::Stale
-            | Fault::Partial
             | Fault::HandlerFails
             | Fault::HandlerFailsForGood
             | Fault::HandlerAway
@@ -237,6 +240,14 @@ struct Replies<T> {
     conflict: Option<T>,
     /// By a store that can never carry it out, if that can be.
     invalid: Option<T>,
+    /// By a store that does a part, if that can be.
+    partial: Option<fn(T) -> T>,
+}
+
+/// What a store answers that read the first record alone, and leaves the others for later.
+fn first_alone<T>(mut read: Vec<Result<T, Unavailable>>) -> Vec<Result<T, Unavailable>> {
+    read.iter_mut().skip(1).for_each(|later| *later = Err(Unavailable));
+    read
 }
 
 /// A store or a queue behind a script.
@@ -262,16 +273,16 @@ impl<S: Store> Store for Faulty<S> {
             refused: Written::Unavailable,
             conflict: Some(Written::TransactionConflict),
             invalid: Some(Written::Invalid),
+            partial: None,
         };
-        self.script
-            .carry_write(operation, replies, || named(std::slice::from_ref(write), self.inner.write(write)))
-            .await
+        self.script.carry_with(operation, replies, || named(std::slice::from_ref(write), self.inner.write(write))).await
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {
         let conflict = Some(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]));
-        let replies = Replies { refused: Committed::Unavailable, conflict, invalid: Some(Committed::Invalid) };
-        self.script.carry_write(Operation::Commit, replies, || named(writes, self.inner.commit(writes))).await
+        let invalid = Some(Committed::Invalid);
+        let replies = Replies { refused: Committed::Unavailable, conflict, invalid, partial: None };
+        self.script.carry_with(Operation::Commit, replies, || named(writes, self.inner.commit(writes))).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
@@ -280,12 +291,14 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadEach, refused, || self.inner.read_each(keys)).await
+        let replies = Replies { refused, conflict: None, invalid: None, partial: Some(first_alone) };
+        self.script.carry_with(Operation::ReadEach, replies, || self.inner.read_each(keys)).await
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
         let refused = vec![Err(Unavailable); keys.len()];
-        self.script.carry(Operation::ReadHeads, refused, || self.inner.read_heads(keys)).await
+        let replies = Replies { refused, conflict: None, invalid: None, partial: Some(first_alone) };
+        self.script.carry_with(Operation::ReadHeads, replies, || self.inner.read_heads(keys)).await
     }
 
     async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {

@@ -94,11 +94,6 @@ pub(crate) fn messaged(id: &str) -> String {
     format!("meta_whatsapp#messages#message#wamid.{id}")
 }
 
-/// The fact that a message has a status, as the tables name it.
-pub(crate) fn has_status(id: &str, word: &str) -> String {
-    format!("meta_whatsapp#messages#status#wamid.{id}#{word}")
-}
-
 /// A GitHub push of this commit.
 pub(crate) fn push(delivery: &str, commit: &str) -> Delivery {
     let mut body = json("deliveries/github-push.json");

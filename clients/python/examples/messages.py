@@ -1,7 +1,8 @@
 """Messages: WhatsApp messages and their statuses.
 
 Each message becomes an item and updates its conversation. The first message of a contact creates a lead. A status
-(sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive.
+(sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive. In a group, each
+participant has statuses of their own.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Status:
-    """The status of a sent message."""
+    """The status of a sent message. Only in a group is there a participant."""
 
     id: str
+    participant: tuple[str, ...]
     word: str
     timestamp: str
 
@@ -50,7 +52,7 @@ class Messages:
         update = read(event)
         if isinstance(update, Message):
             return fact_of("message", update.id)
-        return fact_of("status", update.id, update.word)
+        return fact_of("status", update.id, update.word, *update.participant)
 
     def reads(self, event: Event) -> list[ItemKey]:
         update = read(event)
@@ -96,8 +98,14 @@ def read(event: Event) -> Message | Status:
             for message in each(value, "messages"):
                 return read_message(phone, value, message)
             for status in each(value, "statuses"):
-                return Status(status.text("id"), status.text("status"), status.text("timestamp"))
+                return Status(status.text("id"), participant(status), status.text("status"), status.text("timestamp"))
     raise Permanent("MESSAGE_UNREADABLE")
+
+
+def participant(status: Document) -> tuple[str, ...]:
+    """The participant of a group, by a user id or a number."""
+    found = status.optional("recipient_participant_user_id") or status.optional("recipient_participant_id")
+    return () if found is None else (found.text(),)
 
 
 def read_message(phone: str, value: Document, message: Document) -> Message:
@@ -139,7 +147,7 @@ def lead_key(event: Event, message: Message) -> ItemKey:
 
 
 def status_key(event: Event, status: Status) -> ItemKey:
-    return event.item_key("status", status.id)
+    return event.item_key("status", status.id, *status.participant)
 
 
 lambda_handler = hookonce.handler(Messages())

@@ -30,8 +30,14 @@ def canonical(plan: Mapping[str, Any]) -> dict[str, Any]:
 def _canonical_write(write: Mapping[str, Any]) -> dict[str, Any]:
     action = write["action"]
     if isinstance(action, dict) and "update" in action:
-        action = {"update": by_text(action["update"])}
+        action = {"update": by_text([_canonical_change(change) for change in action["update"]])}
     return {**write, "action": action, "condition": by_text(write["condition"])}
+
+
+def _canonical_change(change: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An amount is a number, or its digits as text: some languages would round the number."""
+    name, amount = change.get("add", (None, None))
+    return {"add": [name, int(amount["N"])]} if isinstance(amount, dict) else change
 
 
 def by_text(values: list[Any]) -> list[Any]:

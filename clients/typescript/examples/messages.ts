@@ -2,7 +2,8 @@
  * Messages: WhatsApp messages and their statuses.
  *
  * Each message becomes an item and updates its conversation. The first message of a contact creates a lead. A status (sent,
- * delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive.
+ * delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive. In a group, each participant
+ * has statuses of their own.
  */
 import {
   type Document,
@@ -34,8 +35,13 @@ type Message = {
   readonly text: string;
 };
 
-/** The status of a sent message. */
-type Status = { readonly id: string; readonly status: string; readonly timestamp: string };
+/** The status of a sent message. Only in a group is there a participant. */
+type Status = {
+  readonly id: string;
+  readonly participant: readonly string[];
+  readonly status: string;
+  readonly timestamp: string;
+};
 
 /** Turns WhatsApp deliveries into conversations, leads and message statuses. */
 export class Messages implements Handler {
@@ -43,7 +49,8 @@ export class Messages implements Handler {
     const wanted = event.type === "message" || event.type.startsWith("status");
     if (event.provider !== "meta_whatsapp" || !wanted) return IGNORE;
     const update = read(event);
-    return "from" in update ? factOf("message", update.id) : factOf("status", update.id, update.status);
+    if ("from" in update) return factOf("message", update.id);
+    return factOf("status", update.id, update.status, ...update.participant);
   }
 
   reads(event: Event): ItemKey[] {
@@ -91,10 +98,17 @@ export function read(event: Event): Message | Status {
     if (message !== undefined) return readMessage(phone, value, message);
     const [status] = each(value, "statuses");
     if (status !== undefined) {
-      return { id: status.text("id"), status: status.text("status"), timestamp: status.text("timestamp") };
+      const [id, timestamp] = [status.text("id"), status.text("timestamp")];
+      return { id, participant: participant(status), status: status.text("status"), timestamp };
     }
   }
   throw new Permanent("MESSAGE_UNREADABLE");
+}
+
+/** The participant of a group, by a user id or a number. */
+function participant(status: Document): string[] {
+  const found = status.optional("recipient_participant_user_id") ?? status.optional("recipient_participant_id");
+  return found === undefined ? [] : [found.text()];
 }
 
 function readMessage(phone: string, value: Document, message: Document): Message {
@@ -128,8 +142,8 @@ function leadKey(event: Event, { from }: Message): ItemKey {
   return event.itemKey("lead", from);
 }
 
-function statusKey(event: Event, { id }: Status): ItemKey {
-  return event.itemKey("status", id);
+function statusKey(event: Event, { id, participant }: Status): ItemKey {
+  return event.itemKey("status", id, ...participant);
 }
 
 export const lambdaHandler = handler(new Messages());

@@ -1,6 +1,6 @@
 /** An event, and typed access to its body. */
 import { Permanent } from "./errors.js";
-import { parseJson, type Json } from "./json.js";
+import { parseJson, type Json, standsTwice } from "./json.js";
 import { type ItemKey, itemKey, type OnceKey, onceKey, type Part } from "./keys.js";
 
 export const VERSION = 1;
@@ -71,7 +71,8 @@ export class Event {
   }
 
   /**
-   * The body as JSON. A number that a `number` would not print the same way is a `bigint` or a `Decimal`.
+   * The body as JSON. A number that a `number` would not print the same way is a `bigint` or a `Decimal`. Of a field that
+   * stands twice in its object, the last value counts; `read` refuses to choose.
    *
    * @throws an error when the body is no JSON.
    */
@@ -102,7 +103,7 @@ export class Event {
   }
 }
 
-/** A part of a JSON body. Reading a field that is missing or has another type fails with the document's code. */
+/** A part of a JSON body. Reading a field that is missing, stands there twice or has another type fails with the document's code. */
 export class Document {
   readonly #value: Json;
   readonly #code: string;
@@ -155,6 +156,7 @@ export class Document {
   #field(name: string): Document | undefined {
     const value = this.#value;
     if (typeof value !== "object" || value === null || Array.isArray(value)) return this.#refuse();
+    if (standsTwice(value, name)) return this.#refuse();
     const found = Object.entries(value).find(([field]) => field === name);
     return found && new Document(found[1], this.#code);
   }

@@ -3,6 +3,14 @@ import { digits, type Digits } from "./values.js";
 
 export type Json = string | Digits | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
+/** The names that stand twice in an object. Like `JSON.parse`, the object itself has the last value of each. */
+const TWICE = new WeakMap<object, ReadonlySet<string>>();
+
+/** Whether the text of this object holds the name twice. */
+export function standsTwice(object: object, name: string): boolean {
+  return TWICE.get(object)?.has(name) ?? false;
+}
+
 const TOKEN = /[[\]{},:]|"(?:[^"\\]|\\.)*"|[^\s[\]{},:"]+/g;
 
 /**
@@ -51,11 +59,15 @@ function array(tokens: Tokens): Json[] {
 
 function object(tokens: Tokens): { [name: string]: Json } {
   const fields: [string, Json][] = [];
+  const [names, twice] = [new Set<string>(), new Set<string>()];
   for (let token = next(tokens); token !== "}"; token = next(tokens)) {
     if (token === ",") continue;
     const name = JSON.parse(token) as string;
     next(tokens); // the colon
     fields.push([name, value(next(tokens), tokens)]);
+    (names.has(name) ? twice : names).add(name);
   }
-  return Object.fromEntries(fields);
+  const made = Object.fromEntries(fields);
+  if (twice.size > 0) TWICE.set(made, twice);
+  return made;
 }

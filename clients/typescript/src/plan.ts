@@ -23,7 +23,7 @@ export type Clause =
   | { readonly differs: readonly [string, Typed] };
 export type Change =
   | { readonly set: readonly [string, Typed] }
-  | { readonly add: readonly [string, number] }
+  | { readonly add: readonly [string, number | { readonly N: string }] }
   | { readonly remove: string };
 export type Action = { readonly put: TypedItem } | { readonly update: readonly Change[] } | "delete";
 export type CheckJson = KeyJson & { readonly condition: readonly Clause[] };
@@ -283,11 +283,13 @@ function compared(version: number | bigint | string, known: Value): number {
   return typeof version !== "string" && isNumber ? comparedNumbers(version, known) : 1;
 }
 
-function whole(amount: number | bigint): number {
-  // JavaScript may pass anything, and `Number` makes 0 of null.
-  const number = typeof amount === "number" || typeof amount === "bigint" ? Number(amount) : NaN;
-  if (!Number.isSafeInteger(number)) {
-    throw new RangeError("add takes whole numbers up to 9007199254740991 (53 bits); another one would be rounded");
+/** The amount as JSON carries it: beyond 53 bits as text, because a JSON number would be rounded. */
+function whole(amount: number | bigint): number | { readonly N: string } {
+  // JavaScript may pass anything.
+  if (Number.isSafeInteger(amount)) return amount as number;
+  if (typeof amount !== "bigint" || BigInt.asIntN(64, amount) !== amount) {
+    throw new RangeError("add takes whole numbers of at most 64 bits, beyond 53 bits as a bigint; another one would be rounded");
   }
-  return number;
+  const number = Number(amount);
+  return Number.isSafeInteger(number) ? number : { N: String(amount) };
 }

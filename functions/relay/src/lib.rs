@@ -49,6 +49,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         let mut counts = Counts::default();
         count(&mut counts, &events, ["relay_due", "relay_sent", "relay_oldest_due_age_ms"]);
         count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
+        counts.set("effects_untried_resends", effects.output.untried_resends);
+        counts.set("effects_vain_calls", effects.output.vain_tries);
         let report = events.output;
         counts.set("relay_untried_resends", report.untried_resends);
         // A part of the shards shows at least that many.
@@ -59,6 +61,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
         counts.add("dead_shards_capped", dead.shards_capped);
         counts.add("relay_shards_unavailable", dead.shards_unavailable);
+        counts.add("entries_out_of_reach", self.parts.look_beyond(deadline).await);
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }

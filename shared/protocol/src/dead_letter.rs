@@ -10,7 +10,7 @@
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;
-use crate::ingress::{creation, keeps_other_body, quarantined};
+use crate::ingress::{creation, has_other_body, quarantined};
 use crate::key::RecordKey;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
@@ -91,9 +91,12 @@ impl DeadLetter {
     /// The claim lost. If the record has another body and the endpoint quarantines it, keeps this body first.
     fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         match found {
-            Found::Record(old) if keeps_other_body(record, &old) => {
-                let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
+            Found::Record(old) if has_other_body(record, &old) => {
                 let mismatch = Signal::BodyMismatch(old.key.clone());
+                if !record.quarantine_mismatch {
+                    return self.found(&Found::Record(old), moment).signal(mismatch);
+                }
+                let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
                 self.state = State::KeepingOther { old };
                 Step::call(self, call).signal(mismatch)
             }

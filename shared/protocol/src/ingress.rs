@@ -126,9 +126,9 @@ pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
     }
 }
 
-/// Whether a claim lost to `old` with another body that the endpoint quarantines.
-pub(crate) fn keeps_other_body(claim: &Record, old: &Record) -> bool {
-    claim.quarantine_mismatch && old.claim_id != claim.claim_id && old.body_sha256 != claim.body_sha256
+/// Whether a claim lost to the record of another one with another body.
+pub(crate) fn has_other_body(claim: &Record, old: &Record) -> bool {
+    old.claim_id != claim.claim_id && old.body_sha256 != claim.body_sha256
 }
 
 impl Ingress {

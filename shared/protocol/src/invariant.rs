@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{DOMAIN_KEY_PREFIX, RecordKind};
 use crate::record::{DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status};
+use crate::time::Millis;
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -17,6 +18,9 @@ pub enum RecordViolation {
     /// A5: only a DEAD record never expires.
     #[error("a DEAD record has an expiry, or another record has none")]
     Expiry,
+    /// A5: a PENDING record expires only if the relay does not run for a whole retention.
+    #[error("a PENDING record expires sooner than its retention says")]
+    ExpiresEarly,
     /// A6: only PENDING and DEAD records are in the index, each under its own prefix.
     #[error("a record's entry in the due index does not match its status")]
     DueEntry,
@@ -41,12 +45,22 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let rules = [
         (RecordViolation::BodyMissing, !owed || record.body.is_some()),
         (RecordViolation::Expiry, record.expires_at.is_none() == dead),
+        (RecordViolation::ExpiresEarly, is_kept(record, timing)),
         (RecordViolation::DueEntry, is_listed(record, timing)),
         (RecordViolation::OutcomeMissing, !processed || record.outcome.is_some()),
         (RecordViolation::ReasonMissing, !dead || record.dead_reason.is_some()),
         (RecordViolation::NegativeCounter, counters.iter().all(|counter| **counter >= 0)),
     ];
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
+}
+
+/// Whether a PENDING record is kept for its retention from its receipt on. Each write that renews the expiry counts from its
+/// own moment, which is no earlier than the receipt by more than clocks differ. A due time says nothing: if the relay does not
+/// run, a worker may move it beyond the expiry.
+fn is_kept(record: &Record, timing: &Timing) -> bool {
+    let (Status::Pending, Some(expires_at)) = (record.status, record.expires_at) else { return true };
+    let earliest = timing.expiry(record.key.kind(), record.received_at.plus(Millis(-timing.clock_skew_max.0)));
+    earliest <= expires_at
 }
 
 /// Whether the record is in the list of its status and no other, in a shard that is read. The number of shards may have

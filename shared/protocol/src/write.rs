@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::place::{Key, TableAlias};
@@ -111,7 +112,22 @@ pub enum Change {
     /// Removes the attribute.
     Remove(AttributeName),
     /// Adds to a number. A missing attribute counts as zero.
-    Add(AttributeName, i64),
+    Add(AttributeName, #[serde(deserialize_with = "whole")] i64),
+}
+
+/// Reads a whole number, also as `{"N": "9007199254740993"}`: some languages would round it as a JSON number.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Whole {
+        Plain(i64),
+        Typed(Value),
+    }
+    let whole = match Whole::deserialize(deserializer)? {
+        Whole::Plain(number) => Some(number),
+        Whole::Typed(value) => value.as_i64(),
+    };
+    whole.ok_or_else(|| D::Error::custom("no whole number of at most 64 bits"))
 }
 
 impl Change {

@@ -42,3 +42,25 @@ impl<A: Ambient> Ambient for std::sync::Arc<A> {
         (**self).claim_id()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: usize = 4_096;
+
+    /// The bounds lie nineteen standard deviations away from the half.
+    #[test]
+    fn each_random_bit_is_set_half_of_the_time() {
+        let mut set = [0_usize; 64];
+        for _ in 0..DRAWS {
+            let entropy = System.moment().entropy;
+            for (place, count) in set.iter_mut().enumerate() {
+                *count += usize::from(entropy >> place & 1 == 1);
+            }
+        }
+        let fair = DRAWS * 35 / 100..=DRAWS * 65 / 100;
+        let skewed: Vec<_> = set.iter().enumerate().filter(|(_, count)| !fair.contains(count)).collect();
+        assert!(skewed.is_empty(), "places and how often they are set in {DRAWS} draws: {skewed:?}");
+    }
+}

@@ -10,7 +10,8 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
-use crate::tables::{OwnTables, own_tables};
+pub use crate::location::{DocumentLocation, RouteLocation};
+use crate::tables::{OwnTables, is_table_name, own_tables};
 use crate::telemetry::NAMESPACE;
 
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
@@ -95,15 +96,6 @@ pub struct Common {
     pub timing: Timing,
 }
 
-/// Where documents of one kind are: those of endpoints, or of destinations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DocumentLocation {
-    /// SSM parameters under this prefix, which ends with a slash.
-    Ssm(String),
-    /// Files in this folder.
-    Folder(PathBuf),
-}
-
 /// The most proofs of a CDN: the one in use and the next one.
 pub const EDGE_PROOFS_MAX: usize = 2;
 
@@ -129,17 +121,6 @@ impl EdgeConfig {
 /// The hash by which a proof is known.
 pub fn proof_hash(proof: &[u8]) -> [u8; 32] {
     Sha256::digest(proof).into()
-}
-
-/// Where the route set is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RouteLocation {
-    /// Nowhere: there is no set.
-    None,
-    /// SSM parameters: this pointer, and the parts that it names.
-    Ssm(String),
-    /// This file.
-    File(PathBuf),
 }
 
 /// The webhook function's configuration.
@@ -344,6 +325,14 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn table(&mut self, name: &'static str) -> String {
+        let table = self.required(name);
+        if !table.is_empty() && !is_table_name(&table) {
+            self.faults.push(format!("{name} must be the name of a table, not its ARN"));
+        }
+        table
+    }
+
     fn number(&mut self, name: &'static str, default: i64, range: RangeInclusive<i64>) -> i64 {
         let Some(text) = self.optional(name) else { return default };
         match text.parse() {
@@ -374,8 +363,8 @@ impl<'a> Reader<'a> {
 
     fn common(&mut self) -> Common {
         let common = Common {
-            inbox_table: self.required("HOOKONCE_INBOX_TABLE"),
-            domain_table: self.required("HOOKONCE_DOMAIN_TABLE"),
+            inbox_table: self.table("HOOKONCE_INBOX_TABLE"),
+            domain_table: self.table("HOOKONCE_DOMAIN_TABLE"),
             queue_url: self.required("HOOKONCE_QUEUE_URL"),
             log: self.log(),
             metrics_namespace: self.optional("HOOKONCE_METRICS_NAMESPACE").unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -424,28 +413,18 @@ impl<'a> Reader<'a> {
 
     fn document_location(&mut self, name: &'static str) -> DocumentLocation {
         let text = self.required(name);
-        match text.split_once(':') {
-            Some(("ssm", prefix)) if prefix.starts_with('/') && prefix.ends_with('/') => {
-                DocumentLocation::Ssm(prefix.to_owned())
-            }
-            Some(("file", folder)) if !folder.is_empty() => DocumentLocation::Folder(PathBuf::from(folder)),
-            _ => {
-                let fault = format!("{name} must be ssm:/prefix/ or file:folder");
-                self.faults.extend((!text.is_empty()).then_some(fault));
-                DocumentLocation::Folder(PathBuf::new())
-            }
-        }
+        DocumentLocation::parse(&text).unwrap_or_else(|| {
+            let fault = format!("{name} must be ssm:/prefix/ or file:folder");
+            self.faults.extend((!text.is_empty()).then_some(fault));
+            DocumentLocation::Folder(PathBuf::new())
+        })
     }
 
     fn route_location(&mut self, text: &str) -> RouteLocation {
-        match text.split_once(':') {
-            Some(("ssm", name)) if name.starts_with('/') && !name.ends_with('/') => RouteLocation::Ssm(name.to_owned()),
-            Some(("file", path)) if !path.is_empty() => RouteLocation::File(PathBuf::from(path)),
-            _ => {
-                self.faults.push("HOOKONCE_ROUTES must be ssm:/name or file:path".to_owned());
-                RouteLocation::None
-            }
-        }
+        RouteLocation::parse(text).unwrap_or_else(|| {
+            self.faults.push("HOOKONCE_ROUTES must be ssm:/name or file:path".to_owned());
+            RouteLocation::None
+        })
     }
 
     fn own_tables(&mut self, text: &str, common: &Common) -> OwnTables {
@@ -561,6 +540,24 @@ mod tests {
         assert!(read(&format!("orders={}", "t".repeat(256))).unwrap_err().contains("orders must be"));
         let many: Vec<_> = (0..=OWN_TABLES_MAX).map(|index| format!("t{index}=table-{index}")).collect();
         assert!(read(&many.join(",")).unwrap_err().contains("at most 20 tables"));
+    }
+
+    /// By its ARN, a table of the stack would have another name than the one that an alias is compared with.
+    #[test]
+    fn a_table_of_the_stack_is_given_by_its_name() {
+        for name in ["HOOKONCE_INBOX_TABLE", "HOOKONCE_DOMAIN_TABLE"] {
+            for (table, fits) in [
+                ("prod.Inbox_1", true),
+                ("arn:aws:dynamodb:eu-central-1:123456789012:table/inbox", false),
+                ("an inbox", false),
+            ] {
+                let mut environment = complete();
+                environment.insert(name.to_owned(), table.to_owned());
+                let faults = WorkerConfig::read(&environment).map_or_else(|ConfigError(faults)| faults, |_| Vec::new());
+                let expected = [format!("{name} must be the name of a table, not its ARN")];
+                assert_eq!(faults, if fits { &[][..] } else { &expected[..] }, "{table}");
+            }
+        }
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
     fn plan(&self, event: &Event, fact: &Self::Fact, snapshot: &Snapshot) -> Result<Plan, HandlerError>;
 }
 
-/// Parses the event's JSON body.
+/// Parses the event's JSON body. A type with derived fields refuses a body in which one of them stands twice; a
+/// `serde_json::Value` takes the last one without a word.
 ///
 /// # Errors
 /// A permanent [`HandlerError`] with this code if the body does not fit, because no retry can help.

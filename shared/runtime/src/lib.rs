@@ -40,6 +40,7 @@ pub mod handler;
 pub mod index;
 pub mod ingest;
 pub mod listing;
+mod location;
 pub mod maintain;
 pub mod material;
 pub mod operate;

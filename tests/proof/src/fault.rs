@@ -8,7 +8,8 @@
 //! | `CrashAfter`, `Late` | yes | yes | yes | | yes |
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
-//! | `Stale`, `Partial`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
+//! | `Partial` | yes | | | yes | |
+//! | `Stale`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
 //! | `DestinationAway`, `CalleeBusy`, `CalleeRefuses`, `AmbiguousDone`, `AmbiguousNotDone` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
@@ -37,7 +38,8 @@ pub enum Fault {
     Conflict,
     /// It shows the state before the last change.
     Stale,
-    /// Only the first of several messages is sent.
+    /// Only the first of several messages is sent, or of several records is read. To the reader of another record this is the
+    /// same as [`Fault::Refused`], which is what the model gives it.
     Partial,
     /// The handler fails, and another attempt may succeed.
     HandlerFails,

@@ -24,6 +24,7 @@
 pub mod fault;
 pub mod grid;
 pub mod label;
+pub mod memory;
 pub mod model;
 pub mod mutant;
 pub mod parts;

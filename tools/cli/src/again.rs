@@ -6,9 +6,16 @@ use hookonce_protocol::time::EpochMs;
 
 use crate::output;
 
+/// What stands for a reason that a person has yet to give. It is none.
+pub(crate) const REASON: &str = "...";
+
 /// The command to type so that a later run is about the same records: with these times, which no longer move with the clock,
-/// and with --yes.
-pub(crate) fn again(arguments: impl Iterator<Item = OsString>, times: [Option<EpochMs>; 2]) -> String {
+/// with a place for a reason that is needed and was not given, and with --yes.
+pub(crate) fn again(
+    arguments: impl Iterator<Item = OsString>,
+    times: [Option<EpochMs>; 2],
+    lacks_reason: bool,
+) -> String {
     const TIMES: [&str; 2] = ["--since", "--until"];
     let mut words = vec!["hookonce".to_owned()];
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
@@ -23,6 +30,7 @@ pub(crate) fn again(arguments: impl Iterator<Item = OsString>, times: [Option<Ep
     }
     let named = TIMES.iter().zip(times).filter_map(|(name, at)| Some(format!("{name} {}", output::moment(at?))));
     words.extend(named);
+    words.extend(lacks_reason.then(|| format!("--reason \"{REASON}\"")));
     words.push("--yes".to_owned());
     words.join(" ")
 }
@@ -32,7 +40,7 @@ mod tests {
     use super::*;
 
     fn of(words: &[&str], times: [Option<i64>; 2]) -> String {
-        again(words.iter().map(OsString::from), times.map(|at| at.map(EpochMs)))
+        again(words.iter().map(OsString::from), times.map(|at| at.map(EpochMs)), false)
     }
 
     #[test]
@@ -42,6 +50,12 @@ mod tests {
         assert_eq!(of(&["replay", "--since", "6h", "--yes"], [since, until]), format!("hookonce replay {times}"));
         assert_eq!(of(&["replay", "--until=1h", "--since=6h"], [since, until]), format!("hookonce replay {times}"));
         assert_eq!(of(&["replay", "--state", "DEAD"], [None; 2]), "hookonce replay --state DEAD --yes");
+    }
+
+    #[test]
+    fn a_reason_that_is_missing_has_its_place() {
+        let told = again(["discard", "--state", "DEAD"].iter().map(OsString::from), [None; 2], true);
+        assert_eq!(told, "hookonce discard --state DEAD --reason \"...\" --yes");
     }
 
     #[test]

@@ -64,6 +64,10 @@ pub(crate) struct Tally {
     pub(crate) unreadable: usize,
     /// Records that no handler or route wanted, among those that are or would be retried.
     pub(crate) ignored: usize,
+    /// Records that are or would be redacted because they hold bytes of an event that is.
+    pub(crate) along: usize,
+    /// Such records that keep these bytes.
+    pub(crate) holding: usize,
     /// How many effects a force would send again, by destination.
     pub(crate) sent_again: BTreeMap<String, usize>,
     /// How many records each fate has.

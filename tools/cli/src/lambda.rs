@@ -1,8 +1,8 @@
-//! What Lambda knows of functions: whether one exists, what code runs, and whether the worker's event source is on.
+//! What Lambda knows of functions: whether one exists, what code runs, and whether the queues reach those that take messages.
 
 use aws_config::SdkConfig;
 use error_reporter::Report;
-use futures::future::{try_join, try_join_all};
+use futures::future::{try_join_all, try_join3};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::aws::SignedService;
 use serde::Deserialize;
@@ -30,6 +30,8 @@ pub(crate) struct Functions {
     pub(crate) codes: Vec<Code>,
     /// Whether hints reach the worker.
     pub(crate) worker_is_on: bool,
+    /// Whether hints of effects reach the dispatcher.
+    pub(crate) dispatcher_is_on: bool,
 }
 
 /// The code that a function runs.
@@ -52,8 +54,9 @@ impl Functions {
         let FunctionNames { webhook, worker, relay, dispatcher } = names;
         let all = [("webhook", webhook), ("worker", worker), ("relay", relay), ("dispatcher", dispatcher)];
         let codes = try_join_all(all.map(|(role, name)| code(config, role, name)));
-        let (codes, worker_is_on) = try_join(codes, is_on(config, worker)).await?;
-        Ok(Self { codes, worker_is_on })
+        let (codes, worker_is_on, dispatcher_is_on) =
+            try_join3(codes, is_on(config, worker), is_on(config, dispatcher)).await?;
+        Ok(Self { codes, worker_is_on, dispatcher_is_on })
     }
 }
 

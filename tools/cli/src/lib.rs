@@ -20,6 +20,7 @@ mod capture;
 mod census;
 #[cfg(feature = "aws")]
 mod cloudwatch;
+mod codes;
 mod command;
 mod credentials;
 mod destinations;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use console::style;
+use console::Style;
 use hookonce_local::invoke::{Invoke, InvokeError};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
@@ -94,7 +94,7 @@ impl Printer {
         while let Some(happening) = self.happenings.recv().await {
             match happening {
                 Happening::Delivery { path, answer, started, ended } => {
-                    self.delivery(&store, &plain(&path), &answer, (started, ended)).await;
+                    self.delivery(&store, &path, &answer, (started, ended)).await;
                 }
                 Happening::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
@@ -109,10 +109,10 @@ impl Printer {
 
     async fn delivery(&self, store: &DynamoStore, path: &str, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
         let endpoint = path.rsplit('/').next().unwrap_or_default();
-        let key = plain(text(answer, "/body/id"));
+        let key = text(answer, "/body/id");
         let (status, word) = said(answer);
-        let found = if key.is_empty() { None } else { find(store, endpoint, &key).await.ok().flatten() };
-        let event_type = found.map_or_else(|| "-".to_owned(), |record| plain(&record.event_type));
+        let found = if key.is_empty() { None } else { find(store, endpoint, key).await.ok().flatten() };
+        let event_type = found.map_or_else(|| "-".to_owned(), |record| record.event_type);
         let took = ended.0 - started.0;
         if self.as_json {
             output::json_line(&json!({
@@ -121,14 +121,15 @@ impl Printer {
             }));
             return;
         }
-        let word = format!("{word:<10}");
-        let word = match status {
-            0..300 if word.trim() == "duplicate" => style(word).dim(),
-            0..300 => style(word).cyan(),
-            300..500 => style(word).yellow(),
-            _ => style(word).red(),
+        let style = match status {
+            0..300 if word == "duplicate" => Style::new().dim(),
+            0..300 => Style::new().cyan(),
+            300..500 => Style::new().yellow(),
+            _ => Style::new().red(),
         };
-        output::line(&format!("{}  in   {word} {endpoint} {event_type} {key}  {status} {took} ms", clock(started)));
+        let before = format!("{}  in   ", clock(started));
+        let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
+        output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
     }
 
     fn outcome(&self, key: &RecordKey, record: &Record, started: EpochMs) {
@@ -155,25 +156,25 @@ impl Printer {
             }));
             return;
         }
-        let error = error_of(record).filter(|_| matches!(word.as_str(), "dead" | "retry")).map(plain);
+        let error = error_of(record).filter(|_| matches!(word.as_str(), "dead" | "retry"));
         let detail = match (error, retry_in) {
             (Some(error), Some(_)) => format!(
                 "{error}, again in {}",
                 record.due.as_ref().map(|due| output::between(now, due.at)).unwrap_or_default()
             ),
-            (Some(error), None) => error,
+            (Some(error), None) => error.to_owned(),
             (None, _) => format!("{} after receipt", output::between(record.received_at, now)),
         };
-        let padded = format!("{word:<10}");
-        let word = match word.as_str() {
-            "applied" | "delivered" => style(padded).green(),
-            "dead" => style(padded).red(),
-            "retry" | "waiting" => style(padded).yellow(),
-            _ => style(padded).dim(),
+        let style = match word.as_str() {
+            "applied" | "delivered" => Style::new().green(),
+            "dead" => Style::new().red(),
+            "retry" | "waiting" => Style::new().yellow(),
+            _ => Style::new().dim(),
         };
-        let (event_type, key) = (plain(&record.event_type), plain(key));
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
-        output::line(&format!("{}  out  {word} {endpoint} {event_type} {key}{to}  {detail}", clock(now)));
+        let (before, event_type) = (format!("{}  out  ", clock(now)), &record.event_type);
+        let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
+        output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
     }
 }
 
@@ -182,7 +183,7 @@ fn said(answer: &Value) -> (u64, String) {
     let status = answer.get("status").and_then(Value::as_u64).unwrap_or(500);
     let words = ["/body/status", "/body/error"].map(|at| text(answer, at));
     let otherwise = if status < 300 { "answered" } else { "failed" };
-    (status, plain(words.into_iter().find(|word| !word.is_empty()).unwrap_or(otherwise)))
+    (status, words.into_iter().find(|word| !word.is_empty()).unwrap_or(otherwise).to_owned())
 }
 
 /// The text at a place in JSON. Empty if there is none.
@@ -193,9 +194,4 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
 /// The time of day of a line.
 fn clock(at: EpochMs) -> String {
     output::local_moment(at).split(' ').nth(1).unwrap_or_default().to_owned()
-}
-
-/// Text from outside, without what a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { '?' } else { it }).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::{Stream, StreamExt as _};
 use hookonce_protocol::effect::EffectName;
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::operator::{Operated, Order, Refusal};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
@@ -22,7 +22,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::again::again;
+use crate::again;
 use crate::failure::{Exit, Failure};
 use crate::fate::{Fate, Tally};
 use crate::output;
@@ -34,8 +34,8 @@ use crate::target::{Target, store_unavailable};
 /// The most rows that a dry run prints. It counts all of them.
 const ROWS_MAX: usize = 50;
 
-/// Number of effects that are read at once, with their bodies.
-const EFFECTS_AT_ONCE: usize = 25;
+/// Number of records that are read at once, with their bodies, because they hold bytes of an event that is redacted.
+const OTHERS_AT_ONCE: usize = 25;
 
 /// Number of index partitions that a dry run reads in parallel.
 const READS_AT_ONCE: usize = 8;
@@ -98,7 +98,7 @@ impl OrderArguments {
         if self.yes && order.by.is_empty() {
             return Err(Failure::usage("the audit trail needs your name", "pass --by NAME, or set USER"));
         }
-        if self.yes && order.needs_reason() && order.reason.is_empty() {
+        if self.yes && order.needs_reason() && ["", again::REASON].contains(&order.reason.as_str()) {
             return Err(Failure::usage(
                 "this needs a reason for the audit trail",
                 "pass --reason with a short text, such as --reason \"applied to the wrong account\"",
@@ -162,19 +162,21 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
     let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
     let times = filter.as_ref().map_or([None; 2], |filter| [filter.since, filter.until]);
-    let stack = arguments.target.open_with_domain().await?;
+    let (stack, timing) = arguments.target.open_for_orders().await?;
     let mut run = Run {
         store: &stack.store,
         order: &order,
-        timing: stack.timing()?,
+        timing,
         arguments: &arguments,
         bar: ProgressBar::hidden(),
         clock: interval(arguments.rate),
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
         tally: Tally::default(),
         seen: BTreeSet::new(),
+        along: false,
+        told: 0,
         since: times[0].filter(|_| is_default),
-        again: again(std::env::args_os().skip(1), times),
+        again: again::again(std::env::args_os().skip(1), times, order.needs_reason() && arguments.reason.is_none()),
     };
     let Some(filter) = filter else {
         let page = named(&stack.store, &arguments.key).await?;
@@ -226,8 +228,12 @@ struct Run<'a> {
     table: output::Table,
     tally: Tally,
     /// What a later page may list once more: PENDING records that this run retried, which have a new place in the index, and
-    /// effects that it redacted, which their event leads to as well.
+    /// effects and batches that it redacted, which their events lead to as well.
     seen: BTreeSet<RecordKey>,
+    /// Whether the record at hand is redacted because it holds bytes of an event that is.
+    along: bool,
+    /// How many rows a person is to see.
+    told: usize,
     /// Since when the journal is read although nobody named a time.
     since: Option<EpochMs>,
     /// The command that goes on, or does what a dry run foresaw.
@@ -263,13 +269,15 @@ impl Run<'_> {
             let records = page.records.into_iter().filter(|record| self.concerns(record)).collect();
             for (record, trail) in self.with_trails(records).await? {
                 // After the event: from then on, no force gives it further effects.
-                let effects = self.effects_to_redact(&record).await.map_err(|failure| self.interrupted(failure))?;
-                let effects = effects.into_iter().map(|effect| (effect, Trail::default()));
-                for (record, trail) in std::iter::once((record, trail)).chain(effects) {
-                    let redacts = record.effect.is_some() && self.order.operation == Operation::Redact;
+                let others = self.others_to_redact(&record).await.map_err(|failure| self.interrupted(failure))?;
+                let others = others.into_iter().map(|other| (other, Trail::default(), true));
+                for (record, trail, along) in std::iter::once((record, trail, false)).chain(others) {
+                    let is_shared = along || record.effect.is_some() || record.key.kind() == RecordKind::Envelope;
+                    let redacts = is_shared && self.order.operation == Operation::Redact;
                     if redacts && !self.seen.insert(record.key.clone()) {
                         continue;
                     }
+                    self.along = along;
                     if let Some(early) = self.one(&record, &trail, &mut stop).await? {
                         end = early;
                         break 'pages;
@@ -307,22 +315,25 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// The effects of an event that is redacted, those of earlier generations, too: they hold what they sent.
-    async fn effects_to_redact(&mut self, event: &Record) -> Result<Vec<Record>, Failure> {
+    /// What else holds bytes of an event that is redacted: its effects, those of earlier generations, too, and the batch that
+    /// it came in.
+    async fn others_to_redact(&mut self, event: &Record) -> Result<Vec<Record>, Failure> {
         let mut keys = event.effect_keys();
         keys.extend(event.earlier_effect_keys());
+        // The parent of an effect is its event, which a person who redacts one effect did not name.
+        keys.extend(event.parent.clone().filter(|_| event.effect.is_none()));
         keys.retain(|key| self.order.operation == Operation::Redact && !self.seen.contains(key));
-        let mut effects = Vec::new();
-        for keys in keys.chunks(EFFECTS_AT_ONCE) {
+        let mut others = Vec::new();
+        for keys in keys.chunks(OTHERS_AT_ONCE) {
             for found in self.store.read_each(keys).await {
                 match found.map_err(|_| store_unavailable())? {
-                    Found::Record(effect) => effects.push(*effect),
+                    Found::Record(other) => others.push(*other),
                     Found::Unreadable(_) => self.tally.unreadable += 1,
                     Found::Nothing => {}
                 }
             }
         }
-        Ok(effects)
+        Ok(others)
     }
 
     /// Whether the order is about a record that passes the filter.
@@ -381,17 +392,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Counts a record and prints it: in a dry run all, later only what went wrong.
+    /// Counts a record and prints it: in a dry run all, later only what went wrong, and what nobody named.
     fn count(&mut self, record: &Record, fate: Fate, sent_again: &[String]) {
         *self.tally.fates.entry(fate).or_default() += 1;
         let retried = self.order.operation == Operation::Retry && matches!(fate, Fate::Would | Fate::Done);
         self.tally.ignored += usize::from(retried && record.outcome == Some(Outcome::Ignored));
+        self.tally.along += usize::from(self.along && matches!(fate, Fate::Would | Fate::Done));
+        self.tally.holding +=
+            usize::from(self.along && matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked));
         if self.arguments.json {
             output::json_line(&row(record, self.order.operation, fate, sent_again));
             return;
         }
-        let told = !self.arguments.yes || matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked);
-        if !told || self.table.row_count() >= ROWS_MAX {
+        let failed = matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked);
+        let is_told = !self.arguments.yes || failed || self.along && fate == Fate::Done;
+        self.told += usize::from(is_told);
+        if !is_told || self.table.row_count() >= ROWS_MAX {
             return;
         }
         let (endpoint, key) = record.key.parts();
@@ -417,7 +433,7 @@ impl Run<'_> {
     }
 
     fn conclude(self, end: End) -> Exit {
-        let Self { arguments, order, tally, table, since, again, .. } = self;
+        let Self { arguments, order, tally, table, told, since, again, .. } = self;
         let total: usize = tally.fates.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
@@ -429,7 +445,6 @@ impl Run<'_> {
         if rows > 0 {
             output::print(&table);
         }
-        let told = if arguments.yes { failed } else { total };
         if told > rows {
             output::note(&format!("... and {} more", told - rows));
         }
@@ -496,6 +511,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
             Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
     }
+    tell_others(tally, *yes);
     if !tally.sent_again.is_empty() {
         let effects: usize = tally.sent_again.values().sum();
         let to: Vec<_> = tally.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
@@ -535,5 +551,21 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
     }
     if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
         output::note("the relay sends them to the worker, within its budget; watch `hookonce list`");
+    }
+}
+
+/// What a redaction did, or would do, to records that nobody named.
+fn tell_others(Tally { along, holding, .. }: &Tally, yes: bool) {
+    if *along > 0 {
+        let word = if yes { "were" } else { "would be" };
+        output::note(&format!(
+            "{along} of them {word} redacted because they hold bytes of the events: effects, and batches that events came in"
+        ));
+    }
+    if *holding > 0 {
+        output::note(&format!(
+            "{holding} record(s) above still hold bytes of the events: let them end or discard them, then run the same \
+             command again"
+        ));
     }
 }

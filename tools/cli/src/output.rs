@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
+use console::Style;
 use hookonce_protocol::time::EpochMs;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
@@ -16,6 +17,13 @@ use crate::failure::Failure;
 pub(crate) fn line(text: &str) {
     // A closed pipe, as after `head`, is no error.
     let _ = writeln!(std::io::stdout(), "{}", lines(text));
+}
+
+/// Writes a line with one word in a style, to standard output. Of the whole line, only the codes of the style reach the
+/// terminal as they are; where nobody watches, there are none.
+pub(crate) fn styled_line(before: &str, (word, style): (&str, &Style), after: &str) {
+    let word = style.apply_to(shown(word));
+    let _ = writeln!(std::io::stdout(), "{}{word}{}", shown(before), shown(after));
 }
 
 /// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.

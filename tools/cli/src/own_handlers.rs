@@ -30,6 +30,10 @@ const NAME_BYTES_MAX: usize = 64;
 /// The most processes of one handler in parallel.
 const PROCESSES_MAX: usize = 4;
 
+/// How long a call waits for one of them. Then it is throttled as by Lambda: a wait within the time of the call would be blamed
+/// on the handler.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// How long an invocation may take. The worker gives up earlier.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -85,6 +89,7 @@ impl HandlerCommand {
             environment: environment.chain([("PYTHONUNBUFFERED".to_owned(), "1".to_owned())]).collect(),
             lines: Some(lines),
             concurrency_max: PROCESSES_MAX,
+            place_wait_max: Some(PLACE_WAIT_MAX),
         };
         let told = Arc::default();
         (self.name.clone(), OwnHandler { name: self.name, process: ProcessInvoke::new(config, ambient), told })
@@ -146,8 +151,14 @@ struct OwnHandler {
 }
 
 impl InvokeBytes for OwnHandler {
-    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
-        let result = self.process.invoke_bytes(event).await;
+    type Place = <ProcessInvoke as InvokeBytes>::Place;
+
+    async fn place(&self) -> Result<Self::Place, InvokeError> {
+        self.process.place().await
+    }
+
+    async fn invoke_bytes(&self, place: Self::Place, event: Bytes) -> Result<Bytes, InvokeError> {
+        let result = self.process.invoke_bytes(place, event).await;
         if let Err(error @ InvokeError::NotStarted { .. }) = &result {
             if !self.told.swap(true, Ordering::Relaxed) {
                 let (name, error) = (&self.name, Report::new(error));
@@ -209,7 +220,9 @@ impl CallHandler for DirectCalls {
             match function.invoke_bytes(request.into()).await {
                 Ok(answer) => Ok(answer.into()),
                 // Nobody can have seen the event.
-                Err(error @ InvokeError::NotStarted { .. }) => Err(CallError::Away(error.into())),
+                Err(error @ (InvokeError::NotStarted { .. } | InvokeError::Throttled)) => {
+                    Err(CallError::Away(error.into()))
+                }
                 Err(error) => Err(CallError::Crashed(error.into())),
             }
         })
@@ -303,6 +316,21 @@ mod tests {
         for wrong in ["python app.py", "=python", "a b=python", "a=", "a='", &format!("{}=x", "a".repeat(65))] {
             HandlerCommand::parse(wrong).unwrap_err();
         }
+    }
+
+    /// Four of its processes are busy. The worker gives a call 5 seconds, so that one second leaves a handler most of them.
+    #[tokio::test]
+    async fn a_handler_whose_processes_are_all_busy_is_away() {
+        #[expect(clippy::disallowed_methods, reason = "no process starts, so nobody is told the time")]
+        let ambient = Ambient::new(SystemTime::now, uuid::Uuid::new_v4);
+        let (name, handler) = HandlerCommand::parse("plan=true").unwrap().function(ambient);
+        let mut held = Vec::new();
+        for _ in 0..PROCESSES_MAX {
+            held.push(handler.place().await.unwrap());
+        }
+        let calls = DirectCalls([(name, Isolated::new(handler, TIMEOUT))].into());
+        let called = tokio::time::timeout(Duration::from_secs(4), calls.call("plan", Vec::new())).await;
+        assert!(matches!(called, Ok(Err(CallError::Away(_)))), "{called:?}");
     }
 
     #[test]

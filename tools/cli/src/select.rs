@@ -49,8 +49,11 @@ const SPINNER_PERIOD: Duration = Duration::from_millis(100);
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);
 
-/// How far back the journal may be read. Older records have expired.
-const HOURS_MAX: i64 = 24 * 95;
+/// How far back the journal may be read at once. Nearly all older records have expired.
+const DAYS_MAX: i64 = 95;
+
+/// The most hours of the journal that are read, with a part of one at each end.
+const HOURS_MAX: i64 = 24 * DAYS_MAX + 2;
 
 /// A state as `list` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,10 +229,23 @@ impl Filter {
     /// Refuses what nothing can pass.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the span of time begins after its end, or when it wants events that are effects.
+    /// [`Failure::Usage`] when the span of time begins after its end or is longer than is searched, or when it wants events that
+    /// are effects.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));
+        }
+        let [since, until] = self.span();
+        // A duration is a little longer by the time that it is compared.
+        let longest = Millis(Millis::days(DAYS_MAX).0 + Millis::minutes(1).0);
+        if self.reads_journal() && until.0.saturating_sub(since.0) > longest.0 {
+            return Err(Failure::usage(
+                format!("the index is searched for {DAYS_MAX} days at once, and --since is earlier than that"),
+                format!(
+                    "pass --since {DAYS_MAX}d, or an earlier --until with it; --state DEAD and --state PENDING list records \
+                     of every age"
+                ),
+            ));
         }
         if self.kind == Some(Kind::Event) && self.is_about_effects() {
             return Err(Failure::usage(
@@ -468,6 +484,20 @@ mod tests {
 
     fn filter(words: &str) -> Filter {
         Filters::try_parse_from(std::iter::once("x").chain(words.split_whitespace())).unwrap().filter
+    }
+
+    #[test]
+    fn all_of_a_span_is_searched_or_it_is_refused() {
+        let end = "--until 2026-11-20T08:30:00Z";
+        let longest = filter(&format!("--since 2026-08-17T08:30:00Z {end}"));
+        assert!(longest.check().is_ok());
+        let hours: Vec<_> = longest.queries(1).into_iter().flatten().collect();
+        let IndexQuery::Journal { partition, .. } = hours.last().unwrap() else { panic!("it reads the journal") };
+        assert_eq!(partition, &journal_shard(longest.since.unwrap(), 0), "the hour in which it begins");
+        let longer = format!("--since 2026-08-17T08:28:00Z {end}");
+        assert!(filter(&longer).check().unwrap_err().to_string().contains("95 days at once"));
+        assert!(filter(&format!("{longer} --state DEAD")).check().is_ok(), "its index lists records of every age");
+        assert!(filter("--since 95d").check().is_ok());
     }
 
     #[test]

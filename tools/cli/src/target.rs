@@ -110,6 +110,9 @@ pub(crate) struct RunningStack {
     pub(crate) index_shards_read: u16,
     /// The process id.
     pub(crate) pid: u32,
+    /// The release of hookonce that runs it. Empty if it did not say.
+    #[serde(default)]
+    pub(crate) version: String,
 }
 
 /// The file that describes a running stack. Dropping this removes the file.
@@ -187,9 +190,9 @@ pub(crate) struct Target {
     #[arg(long, value_name = "URL", requires = "table")]
     pub(crate) queue_url: Option<String>,
     /// Number of index shards to read: the stack's parameter IndexShardsRead. Not needed with --stack.
-    #[arg(long, value_name = "N", requires = "table", conflicts_with = "stack", default_value_t = SHARDS_MIN,
+    #[arg(long, value_name = "N", requires = "table", conflicts_with = "stack",
         value_parser = clap::value_parser!(u16).range(i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX)))]
-    pub(crate) index_shards: u16,
+    pub(crate) index_shards: Option<u16>,
 }
 
 /// The tables of a stack, opened.
@@ -201,21 +204,6 @@ pub(crate) struct OpenStack {
     pub(crate) shards_read: u16,
     /// How the stack's functions write records, where that is known.
     pub(crate) timing: Option<Timing>,
-}
-
-impl OpenStack {
-    /// How the stack's functions write records, for whoever writes them too.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when nothing says so.
-    pub(crate) fn timing(&self) -> Result<Timing, Failure> {
-        self.timing.ok_or_else(|| {
-            Failure::usage(
-                "the stack's retentions and number of index shards are not known",
-                "name the stack with --stack NAME",
-            )
-        })
-    }
 }
 
 /// The queues of a stack.
@@ -248,15 +236,28 @@ pub(crate) struct Surroundings {
 impl Target {
     /// A named stack, or the one that runs in this folder.
     pub(crate) fn named(folder: DataFolder, stack: Option<String>) -> Self {
-        Self { folder, stack, table: None, domain_table: None, queue_url: None, index_shards: SHARDS_MIN }
+        Self { folder, stack, table: None, domain_table: None, queue_url: None, index_shards: None }
     }
 
     /// The tables of the named or running stack.
     ///
     /// # Errors
-    /// [`Failure`] when no stack is named or running.
+    /// [`Failure`] when no stack is named or running, or nobody says how many shards the index of a table has.
     pub(crate) async fn open(&self) -> Result<OpenStack, Failure> {
-        if self.stack.is_some() || self.table.is_some() {
+        if self.stack.is_none() && self.table.is_some() && self.index_shards.is_none() {
+            return Err(Failure::usage(
+                "the number of index shards of the table is not known",
+                format!(
+                    "pass --index-shards N, the stack's parameter IndexShardsRead; {SHARDS_MAX} leaves no record out, \
+                     and takes as many reads of each part of the index"
+                ),
+            ));
+        }
+        self.opened().await
+    }
+
+    async fn opened(&self) -> Result<OpenStack, Failure> {
+        if !self.is_local() {
             return self.deployed().await;
         }
         let running = self.folder.running()?;
@@ -272,7 +273,7 @@ impl Target {
     /// # Errors
     /// [`Failure`] when no stack is named or running.
     pub(crate) async fn store(&self) -> Result<DynamoStore, Failure> {
-        Ok(self.open().await?.store)
+        Ok(self.opened().await?.store)
     }
 
     /// Whether the domain table is known. Without it, a command shows only what the inbox table holds.
@@ -294,6 +295,25 @@ impl Target {
         self.open().await
     }
 
+    /// The same for whoever writes records, and how the stack's functions write them.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running. Tables alone do not say how records are written.
+    pub(crate) async fn open_for_orders(&self) -> Result<(OpenStack, Timing), Failure> {
+        let unknown = || {
+            Failure::usage(
+                "tables alone do not say how long their stack keeps records, nor in how many index shards",
+                "pass --stack NAME alone; only a restored copy of its tables also needs --table and --domain-table",
+            )
+        };
+        if self.stack.is_none() && self.table.is_some() {
+            return Err(unknown());
+        }
+        let stack = self.open_with_domain().await?;
+        let timing = stack.timing.ok_or_else(unknown)?;
+        Ok((stack, timing))
+    }
+
     /// The tables of the named stack.
     #[cfg(feature = "aws")]
     async fn deployed(&self) -> Result<OpenStack, Failure> {
@@ -302,7 +322,7 @@ impl Target {
         let Some(stack) = &self.stack else {
             let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
             let store = DynamoStore::new(client, inbox, domain.unwrap_or_default());
-            return Ok(OpenStack { store, shards_read: self.index_shards, timing: None });
+            return Ok(OpenStack { store, shards_read: self.index_shards.unwrap_or(SHARDS_MAX), timing: None });
         };
         let outputs = Outputs::of(&config, stack).await?;
         let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables()?);
@@ -328,6 +348,11 @@ impl Target {
         ))
     }
 
+    /// Whether it is the stack that runs on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.stack.is_none() && self.table.is_none()
+    }
+
     /// Whether it is a restored copy of a stack's table, which has no queue, no functions and no alarms.
     pub(crate) fn is_copy(&self) -> bool {
         self.stack.is_some() && self.table.is_some()
@@ -338,7 +363,7 @@ impl Target {
     /// # Errors
     /// [`Failure`] when no stack is named or running, or a table is named without its queue.
     pub(crate) async fn queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
-        if self.stack.is_some() || self.table.is_some() {
+        if !self.is_local() {
             return self.deployed_queues().await;
         }
         let running = self.folder.running()?;
@@ -405,7 +430,7 @@ impl Target {
     /// [`Failure`] when AWS rejects the credentials or does not answer.
     #[cfg(feature = "aws")]
     pub(crate) async fn caller(&self) -> Result<Option<String>, Failure> {
-        if self.stack.is_none() && self.table.is_none() {
+        if self.is_local() {
             return Ok(None);
         }
         caller(&signed_in().await?).await.map(Some)

@@ -90,12 +90,18 @@ impl Watch {
     /// [`Failure::Unavailable`] when it refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
         let alarms = Alarms::read(&ask_alarms(config, stack).await?.outcome?, stack);
-        let namespace = format!("hookonce/{stack}");
-        let runs =
-            Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
-        let relay_ran_at = runs.latest(config, now).await?.map(|(at, _)| at);
-        Ok(Self { alarms, relay_ran_at })
+        Ok(Self { alarms, relay_ran_at: relay_ran_at(config, stack, now).await? })
     }
+}
+
+/// When the relay of a stack last ran. `None` if it did not run for hours.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when CloudWatch refuses or does not answer.
+pub(crate) async fn relay_ran_at(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Option<EpochMs>, Failure> {
+    let namespace = format!("hookonce/{stack}");
+    let runs = Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
+    Ok(runs.latest(config, now).await?.map(|(at, _)| at))
 }
 
 /// How old the oldest message of a queue was when SQS last told CloudWatch. `None` if it did not for hours.

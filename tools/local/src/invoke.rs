@@ -34,11 +34,21 @@ pub trait Invoke: Send + Sync + 'static {
 /// A function whose event and response are carried as the bytes that they are, as Lambda does. A [`Value`] would round large
 /// numbers, and forget which fields stand there twice.
 pub trait InvokeBytes: Send + Sync + 'static {
+    /// What an invocation holds while it runs, such as one of a few processes.
+    type Place: Send + 'static;
+
+    /// Waits until an invocation may begin. Whoever stops waiting here begins none.
+    ///
+    /// # Errors
+    /// [`InvokeError::Throttled`] if all places are taken for too long.
+    fn place(&self) -> impl Future<Output = Result<Self::Place, InvokeError>> + Send;
+
     /// Invokes the function once and waits for its response.
     ///
     /// # Errors
     /// Any [`InvokeError`] means that the whole invocation failed. It may still have had effects.
-    fn invoke_bytes(&self, event: Bytes) -> impl Future<Output = Result<Bytes, InvokeError>> + Send;
+    fn invoke_bytes(&self, place: Self::Place, event: Bytes)
+    -> impl Future<Output = Result<Bytes, InvokeError>> + Send;
 }
 
 impl<I: Invoke> Invoke for Arc<I> {
@@ -84,6 +94,9 @@ pub enum InvokeError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// As many invocations run as may. This one did not begin.
+    #[error("as many invocations of the function run as may")]
+    Throttled,
     /// The service that runs the function could not be reached.
     #[error("the function could not be reached")]
     Unreachable {
@@ -152,10 +165,17 @@ impl<I: Invoke> Invoke for Isolated<I> {
     }
 }
 
-impl<I: InvokeBytes> InvokeBytes for Isolated<I> {
-    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+impl<I: InvokeBytes> Isolated<I> {
+    /// Invokes the function once and waits for its response. The time until it begins is the caller's own, and not part of the
+    /// timeout.
+    ///
+    /// # Errors
+    /// Any [`InvokeError`] means that the whole invocation failed. But for [`InvokeError::Throttled`], it may still have had
+    /// effects.
+    pub async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
         let function = Arc::clone(&self.function);
-        apart(self.timeout, async move { function.invoke_bytes(event).await }).await
+        let place = function.place().await?;
+        apart(self.timeout, async move { function.invoke_bytes(place, event).await }).await
     }
 }
 

@@ -99,6 +99,9 @@ async fn invoke<I: InvokeBytes>(
         Err(InvokeError::NotStarted { .. }) => {
             refusal(StatusCode::BAD_GATEWAY, "InvalidRuntimeException", "The function cannot start")
         }
+        Err(InvokeError::Throttled) => {
+            refusal(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsException", "Rate Exceeded.")
+        }
         Err(error) => {
             tracing::warn!(function = name, error = %Report::new(&error), "the invocation failed");
             let marked = [("content-type", "application/json"), (FUNCTION_ERROR, "Unhandled")];
@@ -124,6 +127,7 @@ fn error_document(error: &InvokeError) -> Value {
         InvokeError::Panicked { .. }
         | InvokeError::NotJson { .. }
         | InvokeError::NotStarted { .. }
+        | InvokeError::Throttled
         | InvokeError::Unreachable { .. } => {
             json!({ "errorType": "Unhandled", "errorMessage": error.to_string() })
         }

@@ -22,8 +22,9 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::ambient::{Ambient, unix_millis};
 use crate::clients::{ACCOUNT, REGION};
@@ -46,6 +47,8 @@ pub struct ProcessConfig {
     pub lines: Option<Lines>,
     /// Most processes in parallel; further invocations wait.
     pub concurrency_max: usize,
+    /// How long an invocation waits for one of them before it is throttled. Without it, as long as it takes.
+    pub place_wait_max: Option<Duration>,
 }
 
 /// Takes what a process prints, line by line.
@@ -85,7 +88,7 @@ struct Fleet {
     config: ProcessConfig,
     ambient: Ambient,
     idle: Mutex<Idle>,
-    free: Semaphore,
+    free: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +102,7 @@ struct Idle {
 impl ProcessInvoke {
     /// Starts nothing yet: a process starts when an invocation needs it.
     pub fn new(config: ProcessConfig, ambient: Ambient) -> Self {
-        let free = Semaphore::new(config.concurrency_max);
+        let free = Arc::new(Semaphore::new(config.concurrency_max));
         Self(Arc::new(Fleet { config, ambient, idle: Mutex::default(), free }))
     }
 
@@ -113,14 +116,25 @@ impl ProcessInvoke {
 
 impl Invoke for ProcessInvoke {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
-        function_response(&self.invoke_bytes(event.to_string().into()).await?)
+        let place = self.place().await?;
+        function_response(&self.invoke_bytes(place, event.to_string().into()).await?)
     }
 }
 
 impl InvokeBytes for ProcessInvoke {
-    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+    type Place = OwnedSemaphorePermit;
+
+    async fn place(&self) -> Result<OwnedSemaphorePermit, InvokeError> {
+        let free = Arc::clone(&self.0.free).acquire_owned();
+        let place = match self.0.config.place_wait_max {
+            Some(longest) => timeout(longest, free).await.map_err(|_| InvokeError::Throttled)?,
+            None => free.await,
+        };
         // The semaphore is never closed.
-        let _place = self.0.free.acquire().await.ok();
+        place.map_err(|_| InvokeError::Throttled)
+    }
+
+    async fn invoke_bytes(&self, _place: OwnedSemaphorePermit, event: Bytes) -> Result<Bytes, InvokeError> {
         let (renewals, living) = self.0.living();
         let mut sandbox = match living {
             Some(sandbox) => sandbox,

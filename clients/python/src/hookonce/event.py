@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from .errors import Permanent
 from .keys import ItemKey, OnceKey, Part, item_key, once_key
@@ -56,9 +57,11 @@ class Event:
     def json(self) -> Any:
         """The body as JSON. Whole numbers are `int`, all others `Decimal`.
 
+        Of a field that stands twice in its object, the last value counts; `read` refuses to choose.
+
         Raises ValueError when the body is no JSON.
         """
-        return json.loads(self.body.decode(), parse_float=Decimal, parse_constant=_refuse_constant)
+        return self._parsed(dict)
 
     def read(self, code: str) -> Document:
         """The body as a document whose fields are checked when they are read.
@@ -66,9 +69,13 @@ class Event:
         Whatever does not fit fails for good with this code, because no retry can help.
         """
         try:
-            return Document(self.json(), code)
+            return Document(self._parsed(_Fields), code)
         except (ValueError, RecursionError):
             raise Permanent(code) from None
+
+    def _parsed(self, fields: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+        text = self.body.decode()
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=fields)
 
     @classmethod
     def from_json(cls, event: Mapping[str, Any]) -> Event:
@@ -103,8 +110,20 @@ class Event:
         }
 
 
+class _Fields(dict[str, Any]):
+    """The fields of an object, and the names that stand there twice."""
+
+    def __init__(self, fields: list[tuple[str, Any]]) -> None:
+        super().__init__(fields)
+        counts = Counter(name for name, _ in fields) if len(self) < len(fields) else {}
+        self.twice = {name for name, count in counts.items() if count > 1}
+
+
 class Document:
-    """A part of a JSON body. Reading a field that is missing or has another type fails with the document's code."""
+    """A part of a JSON body.
+
+    Reading a field that is missing, stands there twice or has another type fails with the document's code.
+    """
 
     def __init__(self, value: Any, code: str) -> None:
         self._value = value
@@ -119,7 +138,7 @@ class Document:
 
     def optional(self, name: str) -> Document | None:
         """The value of a field. None if the field is missing or null."""
-        value = self._object().get(name)
+        value = self._object(name).get(name)
         return None if value is None else Document(value, self._code)
 
     def text(self, *path: str) -> str:
@@ -146,13 +165,16 @@ class Document:
         return [Document(element, self._code) for element in self.at(*path)._of(list)]
 
     def _field(self, name: str) -> Document:
-        fields = self._object()
+        fields = self._object(name)
         if name not in fields:
             raise Permanent(self._code)
         return Document(fields[name], self._code)
 
-    def _object(self) -> dict[str, Any]:
+    def _object(self, name: str) -> dict[str, Any]:
+        """The fields of the object, of which this one is about to be read."""
         fields: dict[str, Any] = self._of(dict)
+        if isinstance(fields, _Fields) and name in fields.twice:
+            raise Permanent(self._code)
         return fields
 
     def _of(self, kind: type[Any]) -> Any:

@@ -21,8 +21,7 @@ pub struct Push {
     reference: String,
     before: String,
     after: String,
-    #[serde(default)]
-    deleted: bool,
+    deleted: Option<bool>,
     repository: Repository,
 }
 
@@ -47,7 +46,7 @@ impl Handler for Builds {
     fn domain_key(&self, push: &Push) -> DomainKey {
         let Push { reference, before, after, deleted, repository } = push;
         let repository = repository.id.to_string();
-        if *deleted {
+        if deleted.unwrap_or_default() {
             DomainKey::of(["deleted", &repository, reference, before])
         } else {
             DomainKey::of(["build", &repository, after])
@@ -56,7 +55,7 @@ impl Handler for Builds {
 
     fn plan(&self, event: &Event, push: &Push, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
         let Push { reference, after, deleted, repository, .. } = push;
-        if *deleted {
+        if deleted.unwrap_or_default() {
             return Ok(Plan::default());
         }
         let request = fields([

@@ -1,7 +1,8 @@
 //! Messages: WhatsApp messages and their statuses.
 //!
 //! Each message becomes an item and updates its conversation. The first message of a contact creates a lead. A status
-//! (sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive.
+//! (sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive. In a group, each
+//! participant has statuses of their own.
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};
@@ -15,6 +16,9 @@ use serde::Deserialize;
 const UNREADABLE: &str = "MESSAGE_UNREADABLE";
 const LAST_MESSAGE_AT: &str = "last_message_at";
 const RANK: &str = "rank";
+
+/// The most digits of a time.
+const TIMESTAMP_DIGITS_MAX: usize = 18;
 
 /// Turns WhatsApp deliveries into conversations, leads and message statuses.
 #[derive(Debug, Clone, Copy)]
@@ -38,12 +42,9 @@ struct ChangeEntry {
 #[derive(Deserialize)]
 struct Value {
     metadata: Metadata,
-    #[serde(default)]
-    contacts: Vec<Contact>,
-    #[serde(default)]
-    messages: Vec<Message>,
-    #[serde(default)]
-    statuses: Vec<Status>,
+    contacts: Option<Vec<Contact>>,
+    messages: Option<Vec<Message>>,
+    statuses: Option<Vec<Status>>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +85,15 @@ pub struct Status {
     #[serde(rename = "status")]
     word: String,
     timestamp: String,
+    /// The participant of a group, by a user id or a number. A message to one contact has neither.
+    recipient_participant_user_id: Option<String>,
+    recipient_participant_id: Option<String>,
+}
+
+impl Status {
+    fn participant(&self) -> Option<&str> {
+        self.recipient_participant_user_id.as_deref().or(self.recipient_participant_id.as_deref())
+    }
 }
 
 /// The one update in an event.
@@ -106,8 +116,10 @@ pub struct Sent {
 impl Update {
     fn first(value: Value) -> Option<Self> {
         let Value { metadata: Metadata { phone_number_id: phone }, contacts, messages, statuses } = value;
-        let message = messages.into_iter().next().map(|message| Self::Message(Sent { phone, contacts, message }));
-        message.or_else(|| statuses.into_iter().next().map(Self::Status))
+        let contacts = contacts.unwrap_or_default();
+        let message = messages.into_iter().flatten().next();
+        let message = message.map(|message| Self::Message(Sent { phone, contacts, message }));
+        message.or_else(|| statuses.into_iter().flatten().next().map(Self::Status))
     }
 }
 
@@ -123,8 +135,11 @@ fn rank(status: &str) -> Option<i64> {
     }
 }
 
+/// A longer number is no time in seconds. As the last one of a conversation, it would be newer than every real one.
 fn seconds(timestamp: &str) -> Result<i64, HandlerError> {
-    timestamp.parse().map_err(|_| HandlerError::permanent("TIMESTAMP_UNREADABLE"))
+    let digits = timestamp.strip_prefix(['+', '-']).unwrap_or(timestamp);
+    let seconds = if digits.len() <= TIMESTAMP_DIGITS_MAX { timestamp.parse().ok() } else { None };
+    seconds.ok_or(HandlerError::permanent("TIMESTAMP_UNREADABLE"))
 }
 
 fn conversation_key(event: &Event, sent: &Sent) -> ItemKey {
@@ -136,7 +151,7 @@ fn lead_key(event: &Event, sent: &Sent) -> ItemKey {
 }
 
 fn status_key(event: &Event, status: &Status) -> ItemKey {
-    event.item_key("status", [&status.id])
+    event.item_key("status", [Some(status.id.as_str()), status.participant()].into_iter().flatten())
 }
 
 fn plan_message(event: &Event, sent: &Sent, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
@@ -194,7 +209,10 @@ impl Handler for Messages {
     fn domain_key(&self, update: &Update) -> DomainKey {
         match update {
             Update::Message(sent) => DomainKey::of(["message", &sent.message.id]),
-            Update::Status(status) => DomainKey::of(["status", &status.id, &status.word]),
+            Update::Status(status) => {
+                let parts = [Some("status"), Some(&status.id), Some(&status.word), status.participant()];
+                DomainKey::of(parts.into_iter().flatten())
+            }
         }
     }
 

@@ -57,12 +57,17 @@ impl Dispatcher {
     }
 
     /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends, however little the
-    /// callee asks for: before its message is a dead letter, the relay takes over.
+    /// callee asks for: before its message is a dead letter, the relay takes over. If an earlier call may have been done and
+    /// the pause ends too late for a repeat, the effect is DEAD now: its callee still knows the key, should a person let it
+    /// go again.
     pub(super) fn postpone(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
-        let NextCall { effect, first, .. } = call;
+        let NextCall { effect, first, terms } = call;
         let sends = effect.record.resends.saturating_add(self.receives.saturating_sub(1));
         let backoff = self.timing.backoff_bound(sends);
         let wait = pause(retry_after.map_or(backoff, |asked| asked.max(backoff)), &self.timing, moment);
+        if !first && !self.is_repeatable(&effect, terms.class, moment.now.plus(wait)) {
+            return self.die(effect, DeadReason::UnknownOutcome, moment);
+        }
         let mut changes = self.due_again(wait, moment);
         changes.push(set(attribute::LAST_ERROR, DESTINATION_UNAVAILABLE));
         changes.push(set(attribute::NOT_DONE, effect.part.not_done + 1));
@@ -73,11 +78,16 @@ impl Dispatcher {
         self.end(effect, Purpose::RearmEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
-    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one.
-    pub(super) fn count(self, effect: Effect, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
+    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one. If that would be too
+    /// late, the effect is DEAD now.
+    pub(super) fn count(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
+        let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
         let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
         let wait = backoff.max(asked);
+        if !self.is_repeatable(&effect, terms.class, moment.now.plus(wait)) {
+            return self.die(effect, DeadReason::UnknownOutcome, moment);
+        }
         let mut changes = self.due_again(wait, moment);
         changes.extend(effect.record.failed_again(CALL_UNCLEAR, moment.now));
         let condition = effect.unchanged();
@@ -117,6 +127,6 @@ fn pause(length: Millis, timing: &Timing, moment: Moment) -> Millis {
 }
 
 /// For a short pause the message comes back. For a longer one the relay sends it, within its budget.
-fn waiting(wait: Millis) -> Settled {
+pub(super) fn waiting(wait: Millis) -> Settled {
     if wait > VISIBILITY_MAX { Settled::Ack(Done::Deferred) } else { Settled::Retry(wait) }
 }

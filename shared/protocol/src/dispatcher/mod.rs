@@ -164,9 +164,13 @@ impl Dispatcher {
 
     /// Backs off without counting, as the worker does.
     fn transient(&self, attempts: i64, moment: Moment) -> DispatcherStep {
+        Step::done(Settled::Retry(self.backoff(attempts, moment)))
+    }
+
+    fn backoff(&self, attempts: i64, moment: Moment) -> Millis {
         let exponent = attempts.max(self.receives.saturating_sub(1));
         let bound = self.timing.backoff_bound(exponent).0.min(TRANSIENT_VISIBILITY_MAX.0);
-        Step::done(Settled::Retry(moment.uniform(Millis(bound))))
+        moment.uniform(Millis(bound))
     }
 
     fn found(self, found: Found, moment: Moment) -> DispatcherStep {
@@ -197,23 +201,27 @@ impl Dispatcher {
 
     fn asked(self, terms: Result<Option<Terms>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
         let Ok(Some(terms)) = terms else {
-            return self.transient(effect.record.attempts, moment).signal(Signal::DestinationUnknown);
+            // It may last for days, and hidden messages would fill the queue of all destinations.
+            let wait = self.backoff(effect.record.attempts, moment);
+            return Step::done(ending::waiting(wait)).signal(Signal::DestinationUnknown);
         };
-        if let Some((first_call_at, callee)) = effect.first_call() {
-            let repeatable = callee == Some(terms.callee.as_str())
-                && match terms.class {
-                    Class::Keyed { window } => {
-                        let last = first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0);
-                        moment.now.0 <= last
-                    }
-                    Class::AtMostOnce => false,
-                    Class::AtLeastOnce => true,
-                };
-            if !repeatable {
-                return self.die(effect, DeadReason::UnknownOutcome, moment);
-            }
+        let moved = effect.first_call().is_some_and(|(_, callee)| callee != Some(terms.callee.as_str()));
+        if moved || !self.is_repeatable(&effect, terms.class, moment.now) {
+            return self.die(effect, DeadReason::UnknownOutcome, moment);
         }
         self.guard(effect, terms, moment)
+    }
+
+    /// Whether an effect may be called at this time, as an earlier call of it may have been done.
+    fn is_repeatable(&self, effect: &Effect, class: Class, at: EpochMs) -> bool {
+        let Some((first_call_at, _)) = effect.first_call() else { return true };
+        match class {
+            Class::Keyed { window } => {
+                at.0 <= first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0)
+            }
+            Class::AtMostOnce => false,
+            Class::AtLeastOnce => true,
+        }
     }
 
     /// Takes the pass for the next call.
@@ -320,7 +328,7 @@ impl Dispatcher {
                 };
                 match reason {
                     Some(reason) => self.die(call.effect, reason, moment),
-                    None => self.count(call.effect, retry_after, moment),
+                    None => self.count(call, retry_after, moment),
                 }
             }
         }

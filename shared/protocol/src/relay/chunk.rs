@@ -28,9 +28,10 @@ pub struct ChunkReport {
     pub sent: usize,
     /// Messages that the queue did not confirm.
     pub failed: usize,
-    /// The highest number of sends among due records without a handler failure. It shows whether anyone processes what
-    /// is sent.
+    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is sent.
     pub untried_resends: i64,
+    /// The highest number of tries in vain among due records.
+    pub vain_tries: i64,
     /// More than half of its reads, writes or sends failed, so that another chunk would most likely fare the same. One
     /// record that fails for itself does not hold up the others.
     pub stalled: bool,
@@ -87,8 +88,10 @@ impl Chunk {
                     let Some(observed) = record.due.as_ref().map(|due| due.at).filter(|at| *at <= moment.now) else {
                         continue;
                     };
+                    let tries = vain_tries(&record);
+                    self.report.vain_tries = self.report.vain_tries.max(tries);
                     // A record that waits uncounted was tried. A handler that is away has an alarm of its own.
-                    if record.attempts == 0 && record.handler_away_since.is_none() {
+                    if tries == 0 && record.handler_away_since.is_none() {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }
                     let interval =
@@ -196,6 +199,13 @@ fn repair_write(rearm: &Rearm, soon: EpochMs) -> Write {
 
 fn pending() -> Clause {
     equals(attribute::STATUS, Status::Pending.as_str())
+}
+
+/// How often a record was tried, and nothing came of it. A call whose process died counts once.
+fn vain_tries(record: &Record) -> i64 {
+    let called =
+        record.effect.as_ref().map_or(0, |effect| effect.not_done.max(i64::from(effect.first_call_at.is_some())));
+    record.attempts.saturating_add(called)
 }
 
 impl Machine for Chunk {

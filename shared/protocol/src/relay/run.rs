@@ -38,9 +38,10 @@ pub struct Report {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// The highest number of sends among due records without a handler failure. It shows whether anyone processes what
-    /// is sent.
+    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is sent.
     pub untried_resends: i64,
+    /// The highest number of tries in vain among due records.
+    pub vain_tries: i64,
     /// Shards that were not read to their end, because the store did not answer or the time was over.
     pub shards_unavailable: usize,
     /// What is DEAD.
@@ -177,6 +178,7 @@ impl Run {
         self.report.sent += chunk.sent;
         self.report.failed += chunk.failed;
         self.report.untried_resends = self.report.untried_resends.max(chunk.untried_resends);
+        self.report.vain_tries = self.report.vain_tries.max(chunk.vain_tries);
     }
 
     /// Turns to the pages that follow full ones, once every chunk has ended. Says whether there are any.

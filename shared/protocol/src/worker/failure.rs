@@ -38,6 +38,13 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
+    /// Backs off with a message that may be the only copy of a body. It becomes a dead letter long before the queue's
+    /// retention ends: the dead-letter queue keeps it for longer, and tells people.
+    pub(super) fn hold(self, moment: Moment) -> WorkerStep {
+        let bound = self.timing.backoff_bound(self.receives.saturating_sub(1)).0.min(VISIBILITY_MAX.0);
+        Step::done(Settled::Retry(moment.uniform(Millis(bound))))
+    }
+
     /// Lets the record wait, without counting, for a handler that is away or for items that others change. The pause grows
     /// with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
     ///

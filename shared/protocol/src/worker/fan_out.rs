@@ -63,7 +63,7 @@ impl Worker {
             return self.hint(fan_out, Vec::new(), moment);
         }
         let records = records(&fan_out.record, &children, &self.timing, moment);
-        let writes = records.iter().map(|record| creation(record, Purpose::ClaimChild)).collect();
+        let writes = records.map(|record| creation(&record, Purpose::ClaimChild)).collect();
         self.call(State::Creating { fan_out, children }, Call::WriteEach(writes))
     }
 
@@ -85,7 +85,7 @@ impl Worker {
         }
         let mut fresh = Vec::new();
         let mut other_bodies = Vec::new();
-        for (record, written) in records(&fan_out.record, events, &self.timing, moment).into_iter().zip(written) {
+        for (record, written) in records(&fan_out.record, events, &self.timing, moment).zip(written) {
             if fan_out.cannot_repeat(&record, written) {
                 fan_out.left_out.get_or_insert(LeftOut::HasRecord);
             }
@@ -179,14 +179,15 @@ impl FanOut {
     }
 }
 
-/// The records of an envelope's events. Every run makes the same claims.
-fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> Vec<Record> {
+/// The records of an envelope's events, one after the other, because all of them together are large. Every run makes the same
+/// claims.
+fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> impl Iterator<Item = Record> {
     // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
     let claim = match envelope.generation {
         0 => envelope.claim_id.clone(),
         generation => ClaimId(format!("{}#g{generation}", envelope.claim_id.0)),
     };
-    let child = |event: &ChildEvent| {
+    let child = move |event: &ChildEvent| {
         let key = event.key.clone();
         let claim_id = ClaimId::of_child(&envelope.key, &claim, &key);
         Record {
@@ -204,5 +205,5 @@ fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Mo
             ..Record::fresh(key, claim_id, event.body.clone(), event.sha256, timing, moment.now)
         }
     };
-    events.iter().map(child).collect()
+    events.iter().map(child)
 }

@@ -28,7 +28,7 @@ use crate::call::{
     Written,
 };
 use crate::claim::Claim;
-use crate::ingress::{creation, keeps_other_body, quarantined};
+use crate::ingress::{creation, has_other_body, quarantined};
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError};
 use crate::plan::WhenConditionFails;
@@ -128,7 +128,7 @@ impl Worker {
             Ok(Message::Ref { pk }) => Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk)),
             Ok(Message::Full(claim)) => worker(State::Reading { replans: 0 }).claim(&claim, moment),
             Err(MessageError::UnknownVersion) => {
-                worker(State::Reading { replans: 0 }).transient(0, moment).signal(Signal::UnknownVersion)
+                worker(State::Reading { replans: 0 }).hold(moment).signal(Signal::UnknownVersion)
             }
             // It goes to the dead-letter queue, where a person can inspect it.
             Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
@@ -157,14 +157,17 @@ impl Worker {
             Written::Applied if stale => died(record.key, DeadReason::Stale),
             Written::Applied => self.found(Found::Record(record), 0, moment),
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
-                self.transient(0, moment)
+                self.hold(moment)
             }
-            // The message is the only copy, so it stays: for a corrected release, or for a person.
-            Written::Invalid => self.transient(0, moment).signal(Signal::WriteInvalid),
-            // This message is the only copy of an acknowledged body, and the record has another one.
-            Written::ConditionFailed(Found::Record(old)) if keeps_other_body(&record, &old) => {
-                let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
+            // For a corrected release, or for a person.
+            Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
+            Written::ConditionFailed(Found::Record(old)) if has_other_body(&record, &old) => {
                 let mismatch = Signal::BodyMismatch(old.key.clone());
+                if !record.quarantine_mismatch {
+                    return self.found(Found::Record(old), 0, moment).signal(mismatch);
+                }
+                // This message is the only copy of an acknowledged body, and the record has another one.
+                let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
                 self.call(State::KeepingOther { old }, call).signal(mismatch)
             }
             Written::ConditionFailed(found) => self.found(found, 0, moment),
@@ -178,15 +181,15 @@ impl Worker {
                 self.found(Found::Record(old), 0, moment).signal(died)
             }
             Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
-            Written::TransactionConflict | Written::Unavailable => self.transient(0, moment),
-            Written::Invalid => self.transient(0, moment).signal(Signal::WriteInvalid),
+            Written::TransactionConflict | Written::Unavailable => self.hold(moment),
+            Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
         }
     }
 
     fn found(self, found: Found, replans: u8, moment: Moment) -> WorkerStep {
         let record = match found {
             Found::Nothing => return Step::done(Settled::Ack(Done::Absent)).signal(Signal::RecordAbsent),
-            Found::Unreadable(_) => return self.transient(0, moment).signal(Signal::UnknownVersion),
+            Found::Unreadable(_) => return self.hold(moment).signal(Signal::UnknownVersion),
             Found::Record(record) if record.key.kind() == RecordKind::Effect => return misrouted(),
             Found::Record(record) => record,
         };

@@ -59,7 +59,10 @@ fn delivered(
     let request = Request { method: "POST", url: &captured.url, headers: &headers, body: &signed.body };
     let keyring = provider.keyring(&captured.secrets).unwrap();
     match provider.receive(&request, &keyring, &captured.settings, None, captured.now) {
-        Ok(Received::Delivery(delivery)) => Some(delivery),
+        Ok(Received::Delivery(delivery)) => {
+            assert_eq!(delivery.body(), signed.body, "{}", vector.id);
+            Some(delivery)
+        }
         // Some bodies are a question of the provider.
         Ok(Received::Handshake(_)) => None,
         // Where strangers have words signed, a word is no delivery.

@@ -37,6 +37,8 @@ const MIXED: &str = r#"{"object":"whatsapp_business_account", "entry":[
 fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
     let parts = split("meta_whatsapp", MIXED);
     assert_eq!(keys(&parts)[..3], ["wamid.A", "wamid.B", "wamid.C:read:2:49"]);
+    assert!(matches!(&parts[3].key, EventKey::Event(key) if key.starts_with("sha256:")));
+    assert!(bodies(&parts)[3].contains("VERIFIED") && !bodies(&parts)[3].contains("wamid"));
     assert_eq!(keys(&parts)[4], "wamid.C:sent:1:49");
     let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
     assert_eq!(types, ["message", "message", "status.read", "account_update", "status.sent"]);
@@ -46,13 +48,6 @@ fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
     );
     assert_eq!(parts[0].sha256, <[u8; 32]>::from(Sha256::digest(r#"{"id":"wamid.A","n":1.50}"#)));
     assert_stable("meta_whatsapp", &parts);
-}
-
-#[test]
-fn what_holds_no_event_is_not_lost_beside_events() {
-    let parts = split("meta_whatsapp", MIXED);
-    assert!(matches!(&parts[3].key, EventKey::Event(key) if key.starts_with("sha256:")));
-    assert!(bodies(&parts)[3].contains("VERIFIED") && !bodies(&parts)[3].contains("wamid"));
 }
 
 #[test]
@@ -71,16 +66,33 @@ const UPDATE: &str = r#"{"field":"account_update","value":{"event":"VERIFIED"}}"
 #[test]
 fn what_has_no_id_has_the_same_key_alone_and_in_any_company() {
     let of = |changes: &str| format!(r#"{{"object":"w","entry":[{{"id":"1","time":2,"changes":[{changes}]}}]}}"#);
-    let alone = split("meta_whatsapp", &of(UPDATE));
     let message = r#"{"value":{"messages":[{"id":"wamid.A"}]},"field":"messages"}"#;
     let other = r#"{"field":"account_update","value":{"event":"DISABLED"}}"#;
     let indented = of(UPDATE).replace('[', "[\n  ").replace(',', ",\n ").replace(':', ": ");
-    for company in [of(&[message, UPDATE].join(",")), of(&[other, UPDATE].join(", ")), indented] {
-        let parts = split("meta_whatsapp", &company);
-        let same = parts.last().unwrap();
-        assert_eq!((&same.key, same.sha256), (&alone[0].key, alone[0].sha256), "{company}");
-        assert!(parts.iter().rev().skip(1).all(|part| part.key != same.key), "{company}");
-        assert_stable("meta_whatsapp", &parts);
+    let after_entry =
+        |id: &str| of(UPDATE).replace("[{\"id", &format!(r#"[{{"id":"{id}","time":2,"changes":[{message}]}},{{"id"#));
+    let page = |entries: &[&str]| format!(r#"{{"object":"page","entry":[{}]}}"#, entries.join(","));
+    let standby = r#"{"id":"7","time":1,"standby":[{"sender":{"id":"1"}}]}"#;
+    let messaging = r#"{"id":"8","time":2,"messaging":[{"message":{"mid":"m1"}}]}"#;
+    let of_whatsapp = [
+        of(&[message, UPDATE].join(",")),
+        of(&[UPDATE, message].join(",")),
+        of(&[other, UPDATE].join(", ")),
+        after_entry("1"),
+        after_entry("8"),
+        indented,
+    ];
+    let of_messenger = [page(&[messaging, standby]), page(&[standby, messaging])];
+    for (provider, alone, companies) in
+        [("meta_whatsapp", of(UPDATE), &of_whatsapp[..]), ("meta_messenger_instagram", page(&[standby]), &of_messenger)]
+    {
+        let alone = &split(provider, &alone)[0];
+        for company in companies {
+            let parts = split(provider, company);
+            let same = parts.iter().filter(|part| part.key == alone.key).map(|part| part.sha256);
+            assert_eq!(same.collect::<Vec<_>>(), [alone.sha256], "{company}");
+            assert_stable(provider, &parts);
+        }
     }
 }
 
@@ -317,15 +329,4 @@ fn messenger_events_are_named_by_what_they_hold() {
     assert_eq!(types, ["message", "read", "feed", "feed"], "equal changes of different times are different");
     assert_eq!(parts[0].key.as_str(), "m1");
     assert_stable("meta_messenger_instagram", &parts);
-}
-
-#[test]
-fn a_part_of_a_large_batch_holds_its_own_event_alone() {
-    let messages: Vec<String> =
-        (0..1_000).map(|n| format!(r#"{{"id":"wamid.{n}","text":"{}"}}"#, "x".repeat(2_000))).collect();
-    let body = format!(r#"{{"entry":[{{"changes":[{{"value":{{"messages":[{}]}}}}]}}]}}"#, messages.join(","));
-    let parts = split("meta_whatsapp", &body);
-    assert_eq!(parts.len(), 1_000);
-    let bytes: usize = parts.iter().map(|part| part.body.len()).sum();
-    assert!(bytes < body.len() * 2, "each part holds its own event alone");
 }

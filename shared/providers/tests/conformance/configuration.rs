@@ -2,13 +2,9 @@
 
 use hookonce_providers::{Catalog, ConfigurationError, KeyringError, Refusal, Request, Settings};
 
-use crate::support::{provider, valid};
+use crate::support::{provider, settings, valid};
 
 const SECRET: &str = "a-secret-of-more-than-16-bytes";
-
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-}
 
 fn configured(id: &str, secrets: &[&str], pairs: &[(&str, &str)]) -> Result<(), ConfigurationError> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();

@@ -1,19 +1,15 @@
 //! Explanations of refused requests: they name the cause and never show a secret.
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Explanation, Provider, Request, Settings, UnsignedRequest};
+use hookonce_providers::{Explanation, Provider, Request, Settings, UnsignedRequest};
 
-use crate::support::{Vector, all};
+use crate::support::{Vector, all, provider};
 
 const NOW: EpochSec = EpochSec(1_767_225_600);
 const URL: &str = "https://example.com/hook";
 const BODY: &str = r#"{"id":"evt_1","type":"invoice.paid","note":"caf\u00e9"}"#;
 /// A secret that is easy to recognise.
 const SECRET: &str = "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg==";
-
-fn provider(id: &str) -> &'static Provider {
-    Catalog::built_in().provider(id).unwrap()
-}
 
 /// A request that was signed correctly and then changed.
 struct Case {

@@ -3,19 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Keyring, Material, MaterialNeeded, Provider, Received, Refusal, Request, Settings};
+use hookonce_providers::{Keyring, Material, MaterialNeeded, Received, Refusal, Request, Settings};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{Vector, valid, vector};
-
-fn provider(id: &str) -> &'static Provider {
-    Catalog::built_in().provider(id).unwrap()
-}
-
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-}
+use crate::support::{Vector, provider, settings, valid, vector};
 
 /// Receives a vector with a key ring that holds no secret, with what was fetched if anything was.
 fn receive(id: &str, vector: &Vector, settings: &Settings, fetched: Option<Material>) -> Result<Received, Refusal> {
@@ -64,12 +56,6 @@ fn paypals_sandbox_makes_no_live_payment() {
     assert_eq!(receive(&[id, ("environment", "production")]), Err(Refusal::SignatureMalformed));
     assert_eq!(receive(&[id, ("environment", "Sandbox")]), Err(Refusal::NotConfigured));
     needed(receive(&[id, ("environment", "sandbox")]));
-}
-
-#[test]
-fn paypal_without_its_webhook_id_asks_to_come_again() {
-    let vector = vector("paypal", "py-paypal-valid");
-    assert_eq!(receive("paypal", vector, &Settings::none(), None), Err(Refusal::NotConfigured));
 }
 
 #[test]
@@ -156,8 +142,7 @@ fn plaid_is_asked_for_the_key_that_its_token_names() {
 /// Asking Plaid for a key sends the owner's credentials, so whatever can be checked without the key comes first.
 #[test]
 fn a_token_that_no_key_could_save_sends_no_credentials() {
-    let settings = [("client_id", "id"), ("api_secret", "hunter2")];
-    let settings: Settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+    let settings = settings(&[("client_id", "id"), ("api_secret", "hunter2")]);
     let keyring = provider("plaid").keyring(&[]).unwrap();
     let judged = |change: fn(&mut Value)| {
         let mut claims = plaid_claims(NOW.0);
@@ -169,35 +154,6 @@ fn a_token_that_no_key_could_save_sends_no_credentials() {
     assert_eq!(judged(|claims| claims["iat"] = Value::Null), Err(Refusal::TimestampMissing));
     let other = |claims: &mut Value| claims["request_body_sha256"] = json!(hex::encode(Sha256::digest(b"other")));
     assert_eq!(judged(other), Err(Refusal::SignatureMismatch));
-}
-
-#[test]
-fn plaid_with_a_given_key_is_judged_at_once() {
-    let judged = |issued_at: i64, change: fn(&mut Value)| {
-        let mut claims = plaid_claims(issued_at);
-        change(&mut claims);
-        let (token, jwk) = plaid_token("key-1", &claims);
-        let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
-        plaid(&token, &keyring, &Settings::none()).map(|received| matches!(received, Received::Delivery(_)))
-    };
-    assert_eq!(judged(NOW.0 - 300, |_| ()), Ok(true));
-    assert_eq!(judged(NOW.0 - 301, |_| ()), Err(Refusal::TimestampOutOfRange));
-    assert_eq!(judged(NOW.0, |claims| claims["iat"] = Value::Null), Err(Refusal::TimestampMissing));
-    let other = |claims: &mut Value| claims["request_body_sha256"] = json!(hex::encode(Sha256::digest(b"other")));
-    assert_eq!(judged(NOW.0, other), Err(Refusal::SignatureMismatch));
-}
-
-#[test]
-fn plaids_equal_bodies_of_different_times_are_different_deliveries() {
-    let key = |issued_at: i64| {
-        let (token, jwk) = plaid_token("key-1", &plaid_claims(issued_at));
-        let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
-        let Ok(Received::Delivery(delivery)) = plaid(&token, &keyring, &Settings::none()) else { panic!("refused") };
-        assert_eq!(provider("plaid").split(delivery.body(), delivery.headers()), delivery.contents().events());
-        delivery.contents().events()[0].key.clone()
-    };
-    assert_eq!(key(NOW.0), key(NOW.0));
-    assert_ne!(key(NOW.0), key(NOW.0 - 1));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use hookonce_providers::{CapturedRequest, Catalog, Provider, Received, Request};
+use hookonce_providers::{CapturedRequest, Catalog, Provider, Received, Request, Settings};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -176,7 +176,11 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn provider(id: &str) -> &'static Provider {
-    Catalog::built_in().provider(id).unwrap_or_else(|| panic!("the vector file {id}.jsonl is of an unknown provider"))
+    Catalog::built_in().provider(id).unwrap_or_else(|| panic!("{id} is no provider"))
+}
+
+pub(crate) fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 pub(crate) fn judge(provider_id: &str, vector: &Vector) -> Outcome {

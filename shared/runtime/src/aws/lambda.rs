@@ -11,7 +11,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures::future::BoxFuture;
 
 use super::https::TLS;
-use super::loopback::{answer, refusal, unanswered};
+use super::loopback::{answer, refusal};
 use super::signed::SignedService;
 use crate::remote::{CallError, CallHandler, Cause};
 
@@ -99,9 +99,10 @@ impl CallHandler for LambdaHandlers {
     fn call<'a>(&'a self, function: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
         Box::pin(async move {
             let invoked = self.0.invoke(function, Invocation::RequestResponse, request).await;
+            // A connection to the service that breaks says nothing about the event.
             let response = invoked.map_err(|error| match error {
                 NotInvoked::Unsigned(cause) => CallError::Away(cause),
-                NotInvoked::Unanswered(error) => unanswered(error),
+                NotInvoked::Unanswered(error) => CallError::Away(error.into()),
             })?;
             let status = response.status().as_u16();
             if REFUSED.contains(&status) {
@@ -113,7 +114,7 @@ impl CallHandler for LambdaHandlers {
             if response.headers().get("x-amz-function-error").is_some() {
                 return Err(CallError::Crashed("the function ended with an error; its own log says more".into()));
             }
-            answer(response.into_body()).await
+            answer(response.into_body(), CallError::Away).await
         })
     }
 }

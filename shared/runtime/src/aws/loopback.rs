@@ -1,9 +1,9 @@
 //! Handlers at URLs on loopback: a function that runs on the same laptop.
 
 use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::connection::CaptureSmithyConnection;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use futures::future::BoxFuture;
 
@@ -37,7 +37,13 @@ impl CallHandler for LoopbackHandlers {
             call.set_method("POST").map_err(|error| CallError::Crashed(error.into()))?;
             call.set_uri(url).map_err(|error| CallError::Crashed(error.into()))?;
             call.headers_mut().insert("content-type", "application/json");
-            let response = self.0.call(call).await.map_err(unanswered)?;
+            let connection = CaptureSmithyConnection::new();
+            call.add_extension(connection.clone());
+            let response = self.0.call(call).await.map_err(|error| match connection.get() {
+                // It took the request, so the event may be what it cannot stand.
+                Some(_) => CallError::Crashed(error.into()),
+                None => CallError::Away(error.into()),
+            })?;
             let status = response.status().as_u16();
             if AWAY.contains(&status) {
                 return Err(CallError::Away(refusal(status)));
@@ -45,14 +51,9 @@ impl CallHandler for LoopbackHandlers {
             if !response.status().is_success() {
                 return Err(CallError::Crashed(refusal(status)));
             }
-            answer(response.into_body()).await
+            answer(response.into_body(), CallError::Crashed).await
         })
     }
-}
-
-/// There was no response. A connection that breaks says nothing about the event.
-pub(super) fn unanswered(error: ConnectorError) -> CallError {
-    CallError::Away(error.into())
 }
 
 /// A status that is no success.
@@ -60,10 +61,10 @@ pub(super) fn refusal(status: u16) -> Cause {
     format!("it answered with status {status}").into()
 }
 
-/// The body of an answer.
-pub(super) async fn answer(body: SdkBody) -> Result<Vec<u8>, CallError> {
+/// The body of an answer. `broken` says what a connection that breaks in its middle means.
+pub(super) async fn answer(body: SdkBody, broken: fn(Cause) -> CallError) -> Result<Vec<u8>, CallError> {
     read(body, ANSWER_BYTES_MAX).await.map_err(|error| match error {
         ReadError::TooLong => CallError::TooLong,
-        ReadError::Broken(error) => CallError::Away(error.into()),
+        ReadError::Broken(error) => broken(error.into()),
     })
 }

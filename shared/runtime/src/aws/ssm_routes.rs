@@ -93,7 +93,9 @@ impl SsmRoutes {
         let last = before.as_ref().map_or(0, |before| before.pointer.number);
         let number = self.write_parts(last, &packed.parts).await?;
         let previous = before.as_ref().map(|before| (before.pointer.number, before.pointer.parts));
-        let pointer = RoutePointer { number, parts: packed.parts.len(), sha256: packed.sha256, previous };
+        let previous_sha256 = before.as_ref().map(|before| before.pointer.sha256.clone());
+        let (parts, sha256) = (packed.parts.len(), packed.sha256);
+        let pointer = RoutePointer { number, parts, sha256, previous, previous_sha256 };
         let written = match self.pointed().await {
             Ok(found) if found == before => self.point(&pointer, before.as_ref()).await,
             Ok(_) => Err(DeployRoutesError::Overtaken),
@@ -219,6 +221,15 @@ impl SsmRoutes {
         left.to_vec()
     }
 
+    /// The set that this pointer names.
+    async fn set_of(&self, pointer: &RoutePointer) -> Result<Fetched, RouteFetchError> {
+        let names = RoutePointer::names(&self.pointer, pointer.number, pointer.parts);
+        let mut found = self.read(&names).await?;
+        let parts: Vec<_> = names.iter().filter_map(|name| found.remove(name)).map(|(part, _)| part).collect();
+        let text = pointer.unpack(&parts).map_err(|error| RouteFetchError(Box::new(error)))?;
+        Ok(Fetched::Text { version: pointer.version(), text })
+    }
+
     async fn pointed(&self) -> Result<Option<Pointed>, RouteFetchError> {
         let found = self.read(std::slice::from_ref(&self.pointer)).await?;
         Self::pointed_by(found.get(&self.pointer))
@@ -257,15 +268,20 @@ impl RouteSource for SsmRoutes {
                     None => Ok(Fetched::Absent),
                 };
             };
-            let version = format!("{}-{}", pointer.number, pointer.sha256);
-            if held == Some(version.as_str()) {
+            if held == Some(pointer.version().as_str()) {
                 return Ok(Fetched::Unchanged);
             }
-            let names = RoutePointer::names(&self.pointer, pointer.number, pointer.parts);
-            let mut found = self.read(&names).await?;
-            let parts: Vec<_> = names.iter().filter_map(|name| found.remove(name)).map(|(part, _)| part).collect();
-            let text = pointer.unpack(&parts).map_err(|error| RouteFetchError(Box::new(error)))?;
-            Ok(Fetched::Text { version, text })
+            self.set_of(&pointer).await
+        })
+    }
+
+    fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+        Box::pin(async move {
+            let pointed = self.pointed().await?.filter(|pointed| pointed.pointer.version() == version);
+            match pointed.and_then(|pointed| pointed.pointer.before()) {
+                Some(previous) => self.set_of(&previous).await,
+                None => Ok(Fetched::Absent),
+            }
         })
     }
 

@@ -10,6 +10,7 @@
 
 mod conversation;
 mod entry;
+mod twice;
 mod wire;
 
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! What a handler in another language is asked, and what it answers. `schemas/handler-request.json` and
 //! `schemas/handler-answer.json` describe both.
 
-use std::{fmt, io};
+use std::collections::BTreeMap;
+use std::io;
 
 use hookonce_protocol::call::Failure;
 use hookonce_protocol::check::Shown;
@@ -10,14 +11,15 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFails};
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::REQUEST_BYTES_MAX;
 use super::entry::{Entry, entry};
+use super::twice::twice;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -171,13 +173,16 @@ struct Fields {
 
 impl Fields {
     fn read(bytes: &[u8]) -> Result<Self, MalformedAnswer> {
-        let Object(named) = serde_json::from_slice(bytes).map_err(|error| {
+        let named: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(bytes).map_err(|error| {
             let whole = |why| MalformedAnswer::new("", why);
             match error.classify() {
                 Category::Data => whole("is not an object"),
                 Category::Io | Category::Syntax | Category::Eof => whole("is no JSON"),
             }
         })?;
+        if let Some(place) = twice(bytes) {
+            return Err(MalformedAnswer::new(place, "stands there twice"));
+        }
         let mut fields = Self::default();
         for (name, raw) in named {
             fields.take(&name, raw)?;
@@ -192,46 +197,17 @@ impl Fields {
             "reads" => &mut self.reads,
             "writes" => &mut self.writes,
             "checks" => &mut self.checks,
-            "effects" => return set(&mut self.effects, raw, name),
+            "effects" => {
+                self.effects = Some(raw);
+                return Ok(());
+            }
             "when_condition_fails" => &mut self.when_condition_fails,
             "ignore" => &mut self.ignore,
             "error" => &mut self.error,
             unknown => return Err(MalformedAnswer::new(Shown::from(unknown).to_string(), "is no field of an answer")),
         };
-        let value = serde_json::from_str(raw.get()).map_err(|_| MalformedAnswer::new(name, "is no JSON"))?;
-        set(place, value, name)
-    }
-}
-
-/// Keeps a field that stands there once.
-fn set<T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), MalformedAnswer> {
-    if place.replace(value).is_some() { Err(MalformedAnswer::new(name, "stands there twice")) } else { Ok(()) }
-}
-
-/// The fields of an object in their order, also those that stand there twice.
-struct Object(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Object(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
+        *place = Some(serde_json::from_str(raw.get()).map_err(|_| MalformedAnswer::new(name, "is no JSON"))?);
+        Ok(())
     }
 }
 
@@ -346,9 +322,9 @@ fn failure(value: Value) -> Result<Failure, MalformedAnswer> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use serde::de::Error as _;
     use serde::de::value::Error;
-    use serde::forward_to_deserialize_any;
+    use serde::de::{Error as _, Visitor};
+    use serde::{Deserializer, forward_to_deserialize_any};
 
     use super::*;
 

@@ -125,17 +125,21 @@ fn forward<'a>(
     Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))
 }
 
-/// A forwarded event is one fact by itself. Its key names it where the provider signs the key.
+/// A forwarded event is one fact by itself, at the endpoint that took it. Its key names it where the provider signs the key.
+///
+/// The endpoint is a part of the name, because each endpoint has its own keys: two endpoints of one tenant may both know an
+/// `order-1042`, and neither is a copy of the other.
 ///
 /// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be forwarded
 /// twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the body holds that
 /// signature. What is signed has one body, the first that came with it, so the event's own id in it is the fact.
 fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {
-    DomainKey::across_types(match provider {
-        Some(provider) if provider.key_is_signed() => ["key".to_owned(), event.key.clone()],
-        Some(provider) if provider.binds_bodies() => ["id".to_owned(), own_id(event, provider).unwrap_or_default()],
-        Some(_) | None => ["sha256".to_owned(), hex(&Sha256::digest(&event.body).into())],
-    })
+    let (kind, name) = match provider {
+        Some(provider) if provider.key_is_signed() => ("key", event.key.clone()),
+        Some(provider) if provider.binds_bodies() => ("id", own_id(event, provider).unwrap_or_default()),
+        Some(_) | None => ("sha256", hex(&Sha256::digest(&event.body).into())),
+    };
+    DomainKey::across_types([kind, event.endpoint.as_str(), &name])
 }
 
 /// The id that the provider gave the event. None if the event has none.

@@ -20,7 +20,7 @@ use super::Routing;
 use super::fault::RouteSetError;
 use super::set::{Offered, RouteSet};
 
-/// How long a batch waits for the source.
+/// How long a batch waits for an answer of the source.
 const FETCH_MAX: Duration = Duration::from_secs(3);
 
 /// How soon the source is asked again after the first time that it had nothing to use. It doubles up to the source's own
@@ -53,6 +53,10 @@ pub trait RouteSource: Send + Sync + fmt::Debug + 'static {
     /// Fetches the set, unless it is the one with this version.
     fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
 
+    /// Fetches the set that was in use before the one with this version. [`Fetched::Absent`] if the source keeps none, or if
+    /// another set is in use by now.
+    fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
+
     /// How long to wait before asking again.
     fn pause(&self) -> Millis;
 
@@ -84,6 +88,11 @@ impl RouteSource for RouteFile {
         })
     }
 
+    /// A file holds one set.
+    fn fetch_previous<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+        Box::pin(async { Ok(Fetched::Absent) })
+    }
+
     fn pause(&self) -> Millis {
         Millis::seconds(1)
     }
@@ -109,12 +118,20 @@ struct State {
     version: Option<String>,
     /// The version that was refused last.
     refused: Option<String>,
+    /// The refused version before which there is no set to use, either.
+    nothing_before: Option<String>,
     /// How often the source was asked before there was anything to use.
     asked_in_vain: u32,
     ask_at: EpochMs,
 }
 
 impl State {
+    /// The version that was refused, if nothing is in use and the set before it may do.
+    fn may_go_back_from(&self) -> Option<String> {
+        let refused = self.refused.as_ref().filter(|refused| self.nothing_before.as_ref() != Some(refused));
+        refused.filter(|_| matches!(self.routing, Routing::Unknown)).cloned()
+    }
+
     /// When to ask again if this time nothing new comes.
     fn next(&mut self, moment: Moment, longest: Millis) -> EpochMs {
         if !matches!(self.routing, Routing::Unknown) {
@@ -132,7 +149,7 @@ impl State {
 pub struct Current {
     /// What decides.
     pub routing: Routing,
-    /// The source has a set that does not check, or has lost its set. The last good one goes on.
+    /// The source has a set that does not check, or has lost its set. The last good one goes on, or the one before.
     pub refused: bool,
     /// Whether the source answered.
     pub asked: Asked,
@@ -161,7 +178,8 @@ impl Routes {
     }
 
     fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
-        let state = State { routing, version: None, refused: None, asked_in_vain: 0, ask_at: EpochMs(0) };
+        let state =
+            State { routing, version: None, refused: None, nothing_before: None, asked_in_vain: 0, ask_at: EpochMs(0) };
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
@@ -189,18 +207,41 @@ impl Routes {
             // A set that was refused is not read again.
             state.refused.clone().or_else(|| state.version.clone())
         };
-        let fetched = match timeout(FETCH_MAX, source.fetch(held.as_deref())).await {
-            Ok(fetched) => fetched,
-            Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
+        let (refused, asked) = match in_time(source.fetch(held.as_deref())).await {
+            Some(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), Asked::Answered),
+            None => (false, Asked::InVain),
         };
-        let (refused, asked) = match fetched {
-            Ok(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), Asked::Answered),
-            Err(error) => {
-                tracing::warn!(error = %Report::new(&error), "reading the route set failed");
-                (false, Asked::InVain)
-            }
-        };
+        if refused {
+            self.go_back(source.as_ref()).await;
+        }
         Current { routing: self.state().routing.clone(), refused, asked }
+    }
+
+    /// Uses the set before the one that was refused, if nothing is in use. The processes that run for longer have kept it, so
+    /// this one does as they do.
+    async fn go_back(&self, source: &dyn RouteSource) {
+        let Some(refused) = self.state().may_go_back_from() else { return };
+        let Some(fetched) = in_time(source.fetch_previous(&refused)).await else { return };
+        let mut state = self.state();
+        // Another caller may have found another set meanwhile.
+        if state.may_go_back_from().as_ref() != Some(&refused) {
+            return;
+        }
+        let Fetched::Text { version, text } = fetched else {
+            state.nothing_before = Some(refused);
+            return;
+        };
+        match self.checked(&text, source.is_local()) {
+            Ok(set) => {
+                tracing::warn!(routes.version = version, routes.count = set.len(), "the route set before is in use");
+                state.routing = Routing::Set(Arc::new(set));
+                state.version = Some(version);
+            }
+            Err(error) => {
+                tracing::error!(routes.version = version, %error, "the route set before is refused, too");
+                state.nothing_before = Some(refused);
+            }
+        }
     }
 
     /// Takes over what was fetched. Says whether it is refused.
@@ -244,6 +285,15 @@ impl Routes {
     }
 }
 
+/// What the source answers. None if it does not, or not in time.
+async fn in_time(fetching: BoxFuture<'_, Result<Fetched, RouteFetchError>>) -> Option<Fetched> {
+    let fetched = match timeout(FETCH_MAX, fetching).await {
+        Ok(fetched) => fetched,
+        Err(elapsed) => Err(RouteFetchError(Box::new(elapsed))),
+    };
+    fetched.inspect_err(|error| tracing::warn!(error = %Report::new(error), "reading the route set failed")).ok()
+}
+
 impl Current {
     fn of(routing: Routing) -> Self {
         Self { routing, refused: false, asked: Asked::Not }
@@ -261,6 +311,7 @@ mod tests {
     struct Broken {
         asked: AtomicUsize,
         read: AtomicUsize,
+        asked_back: AtomicUsize,
     }
 
     impl RouteSource for Arc<Broken> {
@@ -273,6 +324,11 @@ mod tests {
                 Fetched::Text { version: "1".to_owned(), text: "{}".to_owned() }
             };
             Box::pin(async move { Ok(fetched) })
+        }
+
+        fn fetch_previous<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+            self.asked_back.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(Fetched::Absent) })
         }
 
         fn is_local(&self) -> bool {
@@ -304,8 +360,108 @@ mod tests {
             assert!((12..=16).contains(&told.len()), "{told:?}");
             assert_eq!(source.asked.load(Ordering::Relaxed), told.len());
             assert_eq!(source.read.load(Ordering::Relaxed), 1);
+            assert_eq!(source.asked_back.load(Ordering::Relaxed), 1);
             first.insert(told[told.len() - 1]);
         }
         assert!(first.len() > 1, "instances that begin together do not stay together");
+    }
+
+    /// What a source says of its sets, in the order of its answers.
+    #[derive(Debug, Default)]
+    struct Story {
+        now: Mutex<Vec<Option<Fetched>>>,
+        before: Mutex<Vec<Option<Fetched>>>,
+        /// What happens to the routes while the set before is on its way.
+        meanwhile: Mutex<Option<(Arc<Routes>, Fetched)>>,
+    }
+
+    fn answer(story: &Mutex<Vec<Option<Fetched>>>) -> Result<Fetched, RouteFetchError> {
+        let answer = story.lock().unwrap().pop().expect("one question more than expected");
+        answer.ok_or_else(|| RouteFetchError("the story says so".into()))
+    }
+
+    impl RouteSource for Arc<Story> {
+        fn fetch<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+            Box::pin(async { answer(&self.now) })
+        }
+
+        fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+            assert_eq!(version, "bad");
+            if let Some((routes, fetched)) = self.meanwhile.lock().unwrap().take() {
+                routes.take(fetched, EpochMs(0), true);
+            }
+            Box::pin(async { answer(&self.before) })
+        }
+
+        fn is_local(&self) -> bool {
+            true
+        }
+
+        fn pause(&self) -> Millis {
+            Millis::minutes(1)
+        }
+    }
+
+    fn named(version: &str) -> Fetched {
+        let text = if version.starts_with("bad") { "{}" } else { r#"{"version":1,"otherwise":"dead","routes":[]}"# };
+        Fetched::Text { version: version.to_owned(), text: text.to_owned() }
+    }
+
+    /// Asks once for each answer of the source, and returns the version in use after each.
+    async fn asked(story: &Arc<Story>, routes: &Routes) -> Vec<(Option<String>, bool)> {
+        story.now.lock().unwrap().reverse();
+        story.before.lock().unwrap().reverse();
+        let (questions, mut versions) = (story.now.lock().unwrap().len(), Vec::new());
+        for question in 0..questions {
+            let now = EpochMs(120_000 * i64::try_from(question).unwrap());
+            let current = routes.current(Moment { now, entropy: 0 }).await;
+            let version = routes.state().version.clone();
+            assert_eq!(matches!(current.routing, Routing::Set(_)), version.is_some());
+            versions.push((version, current.refused));
+        }
+        assert!(story.now.lock().unwrap().is_empty() && story.before.lock().unwrap().is_empty(), "what was not asked");
+        versions
+    }
+
+    /// The processes that run for longer have kept the set before. Nothing is asked twice, and nothing more while all is well.
+    #[tokio::test]
+    async fn a_process_that_starts_with_a_refused_set_uses_the_one_before() {
+        let unchanged = || Some(Fetched::Unchanged);
+        let [bad, good, old] = ["bad", "good", "old"].map(|version| move || Some(named(version)));
+        let in_use = |version: &str, refused| (Some(version.to_owned()), refused);
+        let waits = (None, true);
+        for (now, before, expected) in [
+            (vec![good(), unchanged()], vec![], vec![in_use("good", false), in_use("good", false)]),
+            (vec![good(), bad()], vec![], vec![in_use("good", false), in_use("good", true)]),
+            (
+                vec![bad(), unchanged(), good()],
+                vec![old()],
+                vec![in_use("old", true), in_use("old", true), in_use("good", false)],
+            ),
+            (
+                vec![bad(), unchanged(), unchanged()],
+                vec![None, old()],
+                vec![waits.clone(), in_use("old", true), in_use("old", true)],
+            ),
+            (vec![bad(), unchanged(), unchanged()], vec![Some(named("bad-too"))], vec![waits.clone(); 3]),
+            (vec![bad(), unchanged()], vec![Some(Fetched::Absent)], vec![waits.clone(); 2]),
+        ] {
+            let story = Arc::new(Story { now: now.into(), before: before.into(), ..Story::default() });
+            let routes = Routes::new(Arc::clone(&story), Vec::new());
+            assert_eq!(asked(&story, &routes).await, expected);
+        }
+    }
+
+    /// Whoever asks meanwhile may find a set that was deployed since. The one before must not take its place.
+    #[tokio::test]
+    async fn the_set_before_never_takes_the_place_of_a_newer_one() {
+        for (found, expected) in [("good", Some("good")), ("bad-again", None)] {
+            let (now, before) = (vec![Some(named("bad"))].into(), vec![Some(named("old"))].into());
+            let story = Arc::new(Story { now, before, ..Story::default() });
+            let routes = Arc::new(Routes::new(Arc::clone(&story), Vec::new()));
+            *story.meanwhile.lock().unwrap() = Some((Arc::clone(&routes), named(found)));
+            let versions = asked(&story, &routes).await;
+            assert_eq!(versions, [(expected.map(str::to_owned), true)], "{found}");
+        }
     }
 }

@@ -27,6 +27,9 @@ pub struct RoutePointer {
     /// The number and the count of parts of the set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<(u64, usize)>,
+    /// The hash of the text of the set before, in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_sha256: Option<String>,
 }
 
 impl RoutePointer {
@@ -34,6 +37,18 @@ impl RoutePointer {
     pub fn parse(text: &str) -> Option<Self> {
         let pointer: Self = serde_json::from_str(text).ok()?;
         (1..=PARTS_MAX).contains(&pointer.parts).then_some(pointer)
+    }
+
+    /// Names this very set.
+    pub fn version(&self) -> String {
+        format!("{}-{}", self.number, self.sha256)
+    }
+
+    /// What pointed to the set before. `None` if there was none, or if an older release wrote this pointer.
+    pub fn before(&self) -> Option<Self> {
+        let (number, parts) = self.previous.filter(|(_, parts)| (1..=PARTS_MAX).contains(parts))?;
+        let sha256 = self.previous_sha256.clone()?;
+        Some(Self { number, parts, sha256, previous: None, previous_sha256: None })
     }
 
     /// The names of a set's parts, below the name of the pointer.
@@ -89,7 +104,8 @@ mod tests {
     use super::*;
 
     fn pointer(packed: &Packed) -> RoutePointer {
-        RoutePointer { number: 1, parts: packed.parts.len(), sha256: packed.sha256.clone(), previous: None }
+        let sha256 = packed.sha256.clone();
+        RoutePointer { number: 1, parts: packed.parts.len(), sha256, previous: None, previous_sha256: None }
     }
 
     proptest! {
@@ -118,5 +134,18 @@ mod tests {
             assert_eq!(RoutePointer::parse(text), None, "{text}");
         }
         assert_eq!(RoutePointer::names("/h/s/routes", 7, 2), ["/h/s/routes-7/0", "/h/s/routes-7/1"]);
+    }
+
+    #[test]
+    fn a_pointer_names_the_set_before_as_that_named_itself() {
+        let first = pointer(&pack("{}").unwrap());
+        let previous =
+            |parts, sha256| RoutePointer { previous: Some((1, parts)), previous_sha256: sha256, ..first.clone() };
+        assert_eq!(first.before(), None);
+        assert_eq!(previous(1, Some(first.sha256.clone())).before(), Some(first.clone()));
+        assert_eq!(previous(1, None).before(), None, "an older release wrote no hash");
+        for parts in [0, PARTS_MAX + 1] {
+            assert_eq!(previous(parts, Some(first.sha256.clone())).before(), None, "{parts}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! How many hints the relay sends per second: `scripts/bench relay`. What a route set costs an event: `scripts/bench
-//! routes`.
+//! routes`. What a worker holds in memory: `scripts/bench memory`.
 //!
 //! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue answers
 //! after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.
@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hookonce_proof::route_cost;
 use hookonce_proof::sim::tables::{NotWritten, Tables};
+use hookonce_proof::{memory, route_cost};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
@@ -139,7 +139,16 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("routes") {
+    let bench = std::env::args().nth(1);
+    if bench.as_deref() == Some("memory") {
+        let Some(figures) = memory::measure().await else {
+            eprintln!("the memory of this process is not known");
+            return ExitCode::FAILURE;
+        };
+        println!("{figures}");
+        return ExitCode::SUCCESS;
+    }
+    if bench.as_deref() == Some("routes") {
         let Some((figures, most)) = route_cost::measure() else {
             eprintln!("an event did not get where the route set sends it");
             return ExitCode::FAILURE;

@@ -16,6 +16,8 @@ pub struct Document {
     pub callee: &'static str,
     /// Who is called in truth.
     pub server: u8,
+    /// For a key that it knows, the callee says only that it did this before.
+    pub says_done_before: bool,
 }
 
 /// Everything that was called.
@@ -107,6 +109,13 @@ impl Calls {
         }
         let doubt = self.doubt.get_or_insert_with(|| Doubt { since: call.now, documents: BTreeSet::new() });
         doubt.documents.insert(call.document);
+    }
+
+    /// Whether the callee answers that it did this before: it knows the key, or at the first call it means something else.
+    pub(super) fn says_done_before(&self, call: OneCall<'_>, means_else: bool) -> bool {
+        let document = call.at(call.document);
+        let knows = |known: &Known| (known.server, known.key) == (document.server, call.key);
+        document.says_done_before && if means_else { self.made == 0 } else { self.known.iter().any(knows) }
     }
 
     /// The callee does what it is asked for, unless it knows the key. Returns the rule that this breaks.

@@ -27,9 +27,10 @@ impl Model {
             state.spend(budget);
         }
         if let Class::Deliver { slot, key } = view.class {
+            let done_before = world.says_done_before(state, view, slot, key, fault);
             let fits = self.reach(world, state, view, slot, key, fault);
             if !fits || !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
-                return fits && Self::go_on(world, state, place, told(fault));
+                return fits && Self::go_on(world, state, place, told(fault, done_before));
             }
             if fault == Some(Fault::CrashDuring) {
                 state.spend(Budget::Late);

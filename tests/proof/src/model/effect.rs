@@ -77,6 +77,20 @@ impl World {
         self.change_calls(state, slot, |calls| calls.spend(key));
     }
 
+    /// Whether the callee answers a call by saying that it did this before.
+    pub(super) fn says_done_before(
+        &self,
+        state: &State,
+        view: ProcView,
+        slot: usize,
+        key: u8,
+        fault: Option<Fault>,
+    ) -> bool {
+        let call = OneCall { now: state.now, key, document: view.document, documents: &self.documents };
+        let answers = matches!(fault, None | Some(Fault::AmbiguousNotDone));
+        answers && self.calls(state, slot).says_done_before(call, fault.is_some())
+    }
+
     /// The next moment at which a callee forgets a key.
     pub(super) fn forgets(&self, state: &State, slot: usize) -> Option<i64> {
         self.calls(state, slot).forgets(state.now, &self.documents)
@@ -113,6 +127,10 @@ impl Model {
             world.change_calls(state, slot, |calls| calls.doubtful(call, guarded));
         }
         if works {
+            work(world, state, slot, call);
+        }
+        if world.mutation.repeats_calls && fault == Some(Fault::ReplyLost) {
+            world.note(true);
             work(world, state, slot, call);
         }
         match fault {
@@ -178,9 +196,10 @@ fn work(world: &mut World, state: &mut State, slot: usize, call: OneCall<'_>) {
 }
 
 /// What the dispatcher is told of a call that met this fault.
-pub(super) fn told(fault: Option<Fault>) -> Answer {
+pub(super) fn told(fault: Option<Fault>, done_before: bool) -> Answer {
     let status = None;
     Answer::Called(match fault {
+        None | Some(Fault::AmbiguousNotDone) if done_before => Called::AlreadyDone { status: 409 },
         None => Called::Done { status },
         Some(Fault::CalleeBusy) => Called::NotDone { retry_after: None },
         Some(Fault::CalleeRefuses) => Called::Refused { status },

@@ -13,131 +13,85 @@ use super::state::{Budget, FACTS, SLOTS, State};
 use super::view::{FACT_NAMES, ItemView, fact_of};
 use super::world::World;
 
-/// A promise or an invariant, named as in the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Rule {
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident $(= $code:literal)?, $words:literal;)+) => {
+        /// A promise or an invariant, named as in the contract.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Rule { $($(#[$doc])* $rule $(= $code)?),+ }
+
+        impl Rule {
+            /// Every rule.
+            pub const ALL: &[Self] = &[$(Self::$rule),+];
+        }
+
+        impl fmt::Display for Rule {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(match self { $(Self::$rule => $words),+ })
+            }
+        }
+    };
+}
+
+rules! {
     /// P1, A1: acknowledged work is applied, owed with its payload, dead with its payload, or discarded by an operator.
-    Lost = 1,
+    Lost = 1, "P1/A1 acknowledged work is lost";
     /// P2, A2: at most one effect, beyond those that an operator asked for.
-    Doubled,
+    Doubled, "P2/A2 an effect is applied twice";
     /// A3: a record that says it is processed has had its effect, in each of its generations.
-    Unapplied,
+    Unapplied, "A3 processed without its effect";
     /// A4: a dead record has not had its effect, unless it says that this is unknown.
-    DeadYetApplied,
+    DeadYetApplied, "A4 dead although applied";
     /// A5, A6: expiry, due entry, body, outcome and reason fit the status.
-    Record,
+    Record, "A5/A6 a record does not fit its status";
     /// A7: no item without status, claim and version.
-    NoRecord,
+    NoRecord, "A7 an item that is no record";
     /// A8: the claim never changes, and the generation never falls.
-    Identity,
+    Identity, "A8 a claim changed or a generation fell";
     /// No other edge of the state machine exists.
-    Edge,
+    Edge, "an edge that does not exist";
     /// Only an operator lowers the attempts.
-    Attempts,
+    Attempts, "attempts fell";
     /// P5, A10: sends are bounded by the schedule, and each relay send by its own re-arm.
-    Storm,
+    Storm, "P5/A10 more sends than granted";
     /// A5: the TTL reaches a PENDING record only when the relay missed its whole horizon.
-    Expired,
+    Expired, "A5 the TTL took a PENDING record";
     /// P3, A9, A11: without further faults, everything ends well.
-    Stuck,
+    Stuck, "P3/A11 no good end without further faults";
     /// Copies of a message count as one dead letter.
-    Hasty,
+    Hasty, "a copy of a dead letter counts";
     /// A write that the store's client repeats recognises what it wrote, and writes it once.
-    Disowned,
+    Disowned, "a repeated write does not recognise itself";
     /// An operator changes a record only as it was shown.
-    Unseen,
+    Unseen, "an operator changes what was not shown";
     /// Each act of an operator is an entry of the trail.
-    Untold,
+    Untold, "an operator's act is not in the trail";
     /// A record ends as IGNORED only if no handler wanted it when asked since it was claimed or brought back.
-    Unasked,
+    Unasked, "a record that was brought back is ignored unasked";
     /// P6: an effect is called for a plan that did not commit.
-    Uncommitted,
+    Uncommitted, "P6 a call for a plan that did not commit";
     /// P6: an effect of a committed plan is delivered, dead or waiting.
-    EffectGone,
+    EffectGone, "P6 an effect of a committed plan is gone";
     /// P6: an effect is not called again that was promised at most once, or whose key means nothing to the callee.
-    Recalled,
+    Recalled, "P6 called again although it was promised otherwise";
     /// P6: no call with a key whose window is over.
-    Outside,
+    Outside, "P6 called after the window of its key";
     /// P6: what is promised once is done once, beyond what persons accepted.
-    DoneTwice,
+    DoneTwice, "P6 done twice";
     /// A key that its callee refused is not used again.
-    SpentKey,
+    SpentKey, "a refused key is used again";
     /// An effect ends as unknown only if something was left open.
-    Misjudged,
+    Misjudged, "dead as unknown although nothing was left open";
     /// An event is forced only when no effect of it is PENDING or DEAD.
-    ForcedOpen,
+    ForcedOpen, "forced while an effect is open";
     /// P6: every repeat of a call is the same, and has the same key.
-    Changed,
+    Changed, "P6 a repeat differs from its first call";
 }
 
 impl Rule {
-    /// Every rule.
-    pub const ALL: [Self; 26] = [
-        Self::Lost,
-        Self::Doubled,
-        Self::Unapplied,
-        Self::DeadYetApplied,
-        Self::Record,
-        Self::NoRecord,
-        Self::Identity,
-        Self::Edge,
-        Self::Attempts,
-        Self::Storm,
-        Self::Expired,
-        Self::Stuck,
-        Self::Hasty,
-        Self::Disowned,
-        Self::Unseen,
-        Self::Untold,
-        Self::Unasked,
-        Self::Uncommitted,
-        Self::EffectGone,
-        Self::Recalled,
-        Self::Outside,
-        Self::DoneTwice,
-        Self::SpentKey,
-        Self::Misjudged,
-        Self::ForcedOpen,
-        Self::Changed,
-    ];
-
     /// The rule of a code.
     pub fn parse(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| *rule as u8 == code)
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Lost => "P1/A1 acknowledged work is lost",
-            Self::Doubled => "P2/A2 an effect is applied twice",
-            Self::Unapplied => "A3 processed without its effect",
-            Self::DeadYetApplied => "A4 dead although applied",
-            Self::Record => "A5/A6 a record does not fit its status",
-            Self::NoRecord => "A7 an item that is no record",
-            Self::Identity => "A8 a claim changed or a generation fell",
-            Self::Edge => "an edge that does not exist",
-            Self::Attempts => "attempts fell",
-            Self::Storm => "P5/A10 more sends than granted",
-            Self::Expired => "A5 the TTL took a PENDING record",
-            Self::Stuck => "P3/A11 no good end without further faults",
-            Self::Hasty => "a copy of a dead letter counts",
-            Self::Disowned => "a repeated write does not recognise itself",
-            Self::Unseen => "an operator changes what was not shown",
-            Self::Untold => "an operator's act is not in the trail",
-            Self::Unasked => "a record that was brought back is ignored unasked",
-            Self::Uncommitted => "P6 a call for a plan that did not commit",
-            Self::EffectGone => "P6 an effect of a committed plan is gone",
-            Self::Recalled => "P6 called again although it was promised otherwise",
-            Self::Outside => "P6 called after the window of its key",
-            Self::DoneTwice => "P6 done twice",
-            Self::SpentKey => "a refused key is used again",
-            Self::Misjudged => "dead as unknown although nothing was left open",
-            Self::ForcedOpen => "forced while an effect is open",
-            Self::Changed => "P6 a repeat differs from its first call",
-        })
+        Self::ALL.iter().copied().find(|rule| *rule as u8 == code)
     }
 }
 

@@ -20,10 +20,21 @@ pub const FACTS: usize = 2;
 /// How many deliveries a scenario may have.
 pub const DELIVERIES: usize = 3;
 
-/// What may still go wrong outside, or what an operator may still do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Budget {
+macro_rules! budgets {
+    ($($(#[$doc:meta])* $budget:ident,)+) => {
+        /// What may still go wrong outside, or what an operator may still do.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Budget { $($(#[$doc])* $budget),+ }
+
+        impl Budget {
+            /// Every budget.
+            pub const ALL: &[Self] = &[$(Self::$budget),+];
+        }
+    };
+}
+
+budgets! {
     /// A process dies.
     Crash,
     /// A call is refused, or carried out and its reply lost.
@@ -77,43 +88,14 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// Every budget.
-    pub const ALL: [Self; BUDGETS] = [
-        Self::Crash,
-        Self::Refuse,
-        Self::Repeat,
-        Self::Invalid,
-        Self::Late,
-        Self::Conflict,
-        Self::Duplicate,
-        Self::Lose,
-        Self::Redrive,
-        Self::Fail,
-        Self::Poison,
-        Self::Away,
-        Self::Stale,
-        Self::Tick,
-        Self::Relay,
-        Self::Retry,
-        Self::Accept,
-        Self::Force,
-        Self::Discard,
-        Self::Redact,
-        Self::Route,
-        Self::Busy,
-        Self::Reject,
-        Self::Ambiguous,
-        Self::Edit,
-    ];
-
     /// The budget of a word: its name in lower case.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|budget| format!("{budget:?}").eq_ignore_ascii_case(word))
+        Self::ALL.iter().copied().find(|budget| format!("{budget:?}").eq_ignore_ascii_case(word))
     }
 }
 
 /// How many budgets there are.
-pub const BUDGETS: usize = Budget::Edit as usize + 1;
+pub const BUDGETS: usize = Budget::ALL.len();
 
 /// A write that its caller gave up on and that the store may still carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

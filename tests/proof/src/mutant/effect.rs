@@ -4,7 +4,7 @@ use hookonce_protocol::call::{Call, Reply, Written};
 use hookonce_protocol::destination::{Called, Class};
 use hookonce_protocol::item::Value;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{DeadReason, Found, attribute, remove, set};
+use hookonce_protocol::record::{DeadReason, Found, Record, Status, attribute, remove, set};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::{Action, Change, Write};
 
@@ -80,6 +80,13 @@ fn guarded(role: Role, call: &Call, reply: &mut Reply, change: fn(&mut Written))
     }
 }
 
+/// Changes what a dispatcher reads.
+fn read(role: Role, reply: &mut Reply, change: fn(&mut Record)) {
+    if let (Role::Dispatcher, Reply::Read(Ok(Found::Record(record)))) = (role, reply) {
+        change(record);
+    }
+}
+
 /// Every mutant about effects.
 pub(super) fn all() -> Vec<Mutant> {
     let mut all = commits();
@@ -104,6 +111,13 @@ fn commits() -> Vec<Mutant> {
 
 fn ages() -> Vec<Mutant> {
     mutants! {
+        "effect-read-is-old", "D1: an effect is read consistently", &["at most once: crashes and zombies"],
+            Mutation { reply: Some(|role, _, reply| read(role, reply, |record| {
+                record.attempts = 0;
+                if let Some(part) = &mut record.effect {
+                    (part.pass, part.first_call_at, part.callee, part.not_done) = (None, None, None, 0);
+                }
+            })), ..NOTHING };
         "effect-age-ignored", "D2: nothing older than the effect age is called", &["a destination that goes away"],
             Mutation { timing: Some(|timing| timing.effect_age_max = Millis(i64::MAX / 4)), ..NOTHING };
         "key-margin-zero", "D3: the last call with a key begins before its window ends, by a margin", &["keyed: at the end of the window"],
@@ -150,6 +164,8 @@ fn guards() -> Vec<Mutant> {
 
 fn endings() -> Vec<Mutant> {
     mutants! {
+        "unanswered-call-repeats", "D5: one pass makes one call", &["at most once: crashes and zombies"],
+            Mutation { repeats_calls: true, ..NOTHING };
         "unclear-counts-as-done", "D6: an unclear call is not done", &["at least once: crashes and zombies"],
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
                 if let Called::Unclear { .. } = called { *called = Called::Done { status: None }; }
@@ -165,6 +181,10 @@ fn endings() -> Vec<Mutant> {
         "not-done-counts-as-unclear", "D6: what is not done is called again", &["at most once: answers"],
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
                 if let Called::NotDone { retry_after } = called { *called = Called::Unclear { retry_after: *retry_after }; }
+            })), ..NOTHING };
+        "done-before-counts-at-a-first-call", "D6: who was never called cannot have done it before", &["keyed, and says of something else that it was done before"],
+            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
+                if let Called::AlreadyDone { status } = called { *called = Called::Done { status: Some(*status) }; }
             })), ..NOTHING };
         "at-most-once-repeats", "D3, D6: what is promised at most once is not repeated", &["at most once: crashes and zombies"],
             Mutation { reply: Some(|_, _, reply| {
@@ -218,6 +238,9 @@ fn people() -> Vec<Mutant> {
 
 fn second_nets() -> Vec<Mutant> {
     survivors! {
+        "ended-effect-read-as-pending", "D1: an effect that is not PENDING is not called", &["an effect, operators"],
+            "second net: the guard requires PENDING",
+            Mutation { reply: Some(|role, _, reply| read(role, reply, |record| record.status = Status::Pending)), ..NOTHING };
         "effect-unconditional", "W4: the record of an effect is created only once", &["an effect, from the delivery on"],
             "second net: the commit that creates it is carried out once, by the condition of its event",
             rewrite!(Worker, &[Purpose::CreateEffect], unconditional);

@@ -116,7 +116,8 @@ macro_rules! survivors {
     };
 }
 
-pub(super) const NOTHING: Mutation = Mutation { call: None, reply: None, message: None, refused: None, timing: None };
+pub(super) const NOTHING: Mutation =
+    Mutation { call: None, reply: None, message: None, refused: None, timing: None, repeats_calls: false };
 
 pub(super) use {mutants, rewrite, survivors};
 

@@ -27,6 +27,8 @@ pub struct Mutation {
     pub refused: Option<fn(&Write, Option<&Item>) -> Written>,
     /// Changes the durations.
     pub timing: Option<fn(&mut Timing)>,
+    /// What calls a third party makes a call without an answer once more by itself.
+    pub repeats_calls: bool,
 }
 
 impl Mutation {

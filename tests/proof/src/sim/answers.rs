@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 
 /// What is said about a call that is not carried out.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Answers<T> {
     /// The other side does not answer, or not in time.
     pub(super) refused: T,

@@ -152,7 +152,11 @@ impl Caller for Outside {
             // Without a connection there is no call. Once it was sent, silence says nothing.
             let lost = Answered { called: Called::Unclear { retry_after: None }, number: 0 };
             let answers = Answers { lost: Some(Some(lost)), ..Answers::only(None) };
-            let answered = ports.call(ports.edge("call destination", true, Side::Callee), answers, effect).await;
+            let edge = ports.edge("call destination", true, Side::Callee);
+            let mut answered = ports.call(edge, answers, effect.clone()).await;
+            if answered == Some(lost) && ports.repeats_calls() {
+                answered = ports.call(edge, answers, effect).await;
+            }
             let called = answered.map_or(Called::NotDone { retry_after: None }, |answered| answered.called);
             if let (Some(answered), Called::NotDone { .. } | Called::Refused { .. }) = (answered, called) {
                 ports.world.lock().callees.heard_not_done(&carried, answered.number);

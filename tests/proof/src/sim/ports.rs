@@ -227,6 +227,13 @@ impl Ports {
         call
     }
 
+    /// Whether the day's mutation makes a call without an answer once more.
+    pub(super) fn repeats_calls(&self) -> bool {
+        let mut inner = self.world.lock();
+        inner.mutated |= inner.mutation.repeats_calls;
+        inner.mutation.repeats_calls
+    }
+
     /// Records a transition that does not pass through a port.
     pub(super) fn saw(&self, what: &str) {
         self.world.lock().labels.insert(format!("{}: {what}", self.role));

@@ -12,7 +12,8 @@ use clap::Args;
 use hookonce_protocol::invariant::{RecordViolation, violations};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey, RecordKind};
-use hookonce_protocol::record::{Found, Outcome, Record, Status, attribute};
+use hookonce_protocol::record::{Due, Found, Outcome, Record, Status, attribute};
+use hookonce_protocol::relay::FAILED_SEND_PAUSE;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
@@ -78,6 +79,7 @@ impl Violation {
         match self {
             Self::Record(RecordViolation::BodyMissing) => ("A4", "body-missing"),
             Self::Record(RecordViolation::Expiry) => ("A5", "expiry"),
+            Self::Record(RecordViolation::ExpiresEarly) => ("A5", "expires-early"),
             Self::Record(RecordViolation::DueEntry) => ("A6", "due-entry"),
             Self::Record(RecordViolation::OutcomeMissing) => ("A3", "outcome-missing"),
             Self::Record(RecordViolation::ReasonMissing) => ("A4", "reason-missing"),
@@ -216,6 +218,7 @@ impl Audit<'_> {
             }
         }
         for keys in suspects.chunks(25) {
+            self.rest(keys.len()).await;
             for (key, found) in keys.iter().zip(self.store.read_each(keys).await) {
                 match found.map_err(|_| store_unavailable())? {
                     Found::Record(record) => {
@@ -266,13 +269,12 @@ impl Audit<'_> {
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);
         }
-        if let (Some(due), Status::Pending) = (&record.due, record.status) {
-            if due.at.0 < self.started.0 - OVERDUE.0 {
-                found.push(Violation::Overdue);
-            }
-            if record.resends > self.resends_max(record) {
-                found.push(Violation::ResentTooOften);
-            }
+        let is_overdue = |due: &Due| due.at.0 < self.started.0 - OVERDUE.0;
+        if record.status == Status::Pending && record.due.as_ref().is_some_and(is_overdue) {
+            found.push(Violation::Overdue);
+        }
+        if record.resends > resends_max(record, System.moment().now, &self.timing) {
+            found.push(Violation::ResentTooOften);
         }
         found
     }
@@ -292,16 +294,6 @@ impl Audit<'_> {
 
     fn is_kept(&self, expires_at: EpochMs) -> bool {
         self.started.0 < expires_at.0 - EXPIRY_MARGIN.0
-    }
-
-    /// R(age) + 1: the most sends that the intervals of the relay allow.
-    fn resends_max(&self, record: &Record) -> i64 {
-        let (mut sends, mut at) = (0, record.received_at.0);
-        while at < System.moment().now.0 {
-            at += self.timing.resend_interval(sends).0.max(1);
-            sends += 1;
-        }
-        sends + 1
     }
 
     fn report(&mut self, key: &str, violation: Violation) {
@@ -341,4 +333,17 @@ impl Audit<'_> {
         let complete = end?;
         Ok(if complete && self.found == 0 { Exit::Done } else { Exit::No })
     }
+}
+
+/// The most sends by the relay that a record's time as PENDING allows. A send that failed, a failure of its handler and a dead
+/// letter bring the next one nearer than the relay's intervals say, but none brings it nearer than the pause after a failed
+/// send, apart from the hint of its ingress and each of its dead letters.
+fn resends_max(record: &Record, now: EpochMs, timing: &Timing) -> i64 {
+    let until = match record.status {
+        Status::Pending => Some(now),
+        Status::Processed => record.processed_at,
+        Status::Dead | Status::Discarded => record.dead_at,
+    };
+    let age = until.unwrap_or(now).plus(timing.clock_skew_max).0.saturating_sub(record.received_at.0);
+    (age.max(0) / FAILED_SEND_PAUSE.0).saturating_add(record.dead_letters).saturating_add(2)
 }

@@ -204,6 +204,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>) -> Runn
         tables: own_tables(&place.resources),
         index_shards_read: timing.shards_read,
         pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 

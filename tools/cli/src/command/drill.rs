@@ -52,6 +52,10 @@ enum Finding {
     WouldApply,
     /// Nobody can say: the body was erased, or an operator gave it up.
     Skipped,
+    /// The items that its plan creates and its effects are the same. What it updates or deletes cannot be compared.
+    InPart(String),
+    /// It was applied, and nothing of today's plan can be compared.
+    NotCompared(String),
     /// Its handler is in another language, and such handlers are not called.
     NotAsked,
     /// The items are the same. Records of its effects have expired, so nobody can compare these.
@@ -68,6 +72,8 @@ impl Finding {
             Self::Same => "same",
             Self::WouldApply => "would apply",
             Self::Skipped => "skipped",
+            Self::InPart(_) => "in part",
+            Self::NotCompared(_) => "not compared",
             Self::NotAsked => "not asked",
             Self::EffectsExpired => "unknown",
             Self::Differs(_) => "differs",
@@ -80,7 +86,7 @@ impl Finding {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
             Self::NotAsked => "its handler is in another language; --call-handlers calls it",
             Self::EffectsExpired => "records of its effects have expired, so they cannot be compared",
-            Self::Differs(why) | Self::Fails(why) => why,
+            Self::InPart(why) | Self::NotCompared(why) | Self::Differs(why) | Self::Fails(why) => why,
         }
     }
 }
@@ -126,8 +132,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if tally.contains_key(Finding::NotAsked.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }
+        if tally.contains_key(Finding::InPart(String::new()).word()) {
+            output::note("in part: what their plans create is the same; what they update or delete is not compared");
+        }
         if sound + failed == 0 {
-            output::note("nothing was compared, so this says nothing about the handlers");
+            output::note("no record was compared as a whole, so this does not say that the handlers do the same");
         }
         tell_default(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
@@ -230,7 +239,10 @@ impl Drill {
                 Finding::Differs(format!("another business fact: {domain_key}"))
             }
             (Status::Processed, Some(Outcome::Applied)) => match changed(&created, &stored) {
-                Finding::Same => self.effects(record, &plan.effects).await?,
+                Finding::Same => match self.effects(record, &plan.effects).await? {
+                    Finding::Same => compared(plan, &created),
+                    finding => finding,
+                },
                 finding => finding,
             },
             (Status::Processed, Some(Outcome::Duplicate)) if by.is_some() && !mine => Finding::Same,
@@ -288,6 +300,20 @@ fn created(plan: &HandlerPlan) -> BTreeMap<ItemRef, &Item> {
         Action::Update(_) | Action::Delete | Action::Check => None,
     });
     items.collect()
+}
+
+/// How much of a plan was compared that would create the same items and send the same effects. An item that it updates or
+/// deletes may have been changed by other events since.
+fn compared(plan: &HandlerPlan, created: &BTreeMap<ItemRef, &Item>) -> Finding {
+    let is_left = |write: &&DomainWrite| write.action != Action::Check && !created.contains_key(&write.item());
+    let left = plan.plan.writes.iter().find(is_left);
+    let why = left.map(|write| format!("other events may have changed {} since", write.item()));
+    match (why, created.is_empty() && plan.effects.is_empty()) {
+        (None, false) => Finding::Same,
+        (Some(why), false) => Finding::InPart(why),
+        (Some(why), true) => Finding::NotCompared(why),
+        (None, true) => Finding::NotCompared("its plan writes nothing today".to_owned()),
+    }
 }
 
 /// Compares the items that would be created with those that were. Names attributes, never their values.

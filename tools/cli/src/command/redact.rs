@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
          enqueue`, up to 14 days), point-in-time recovery (up to 35 days), your own backups, and what handlers wrote",
     );
     output::note(
-        "hookonce logs no body. An event's effects are redacted with it; the events of a batch are not: redact them too",
+        "hookonce logs no body. An event's effects and its batch are redacted with it; the other events of a batch are not",
     );
     Ok(exit)
 }

@@ -23,6 +23,7 @@ use serde_json::json;
 use super::endpoint::parse_id;
 use super::providers::find;
 use super::send::header;
+use crate::codes;
 use crate::endpoints::{Place, missing};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
@@ -318,7 +319,7 @@ fn print(explained: &Explained) {
     let outcome = match &explained.outcome {
         Outcome::Ignored => "it ends as IGNORED".to_owned(),
         Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
-        Outcome::FailsWith(code) => format!("it fails with {code}; docs/errors/{code}.md says more"),
+        Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::more(code)),
     };
     output::line(&format!("  {by}; {outcome}"));
     if let Some(handler) = &explained.handler {

@@ -16,6 +16,7 @@ use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::list::{summary, tries};
+use crate::codes;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
@@ -244,10 +245,12 @@ impl Story {
             events.push((at, format!("processed: {outcome}, {} attempt(s)", tries(record))));
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
-            // The handler's own code says more than "permanent".
-            let page = record.last_error.as_deref().filter(|_| !record.effect_unknown()).unwrap_or(reason.as_str());
-            events
-                .push((at, format!("dead: {reason}, after {} attempt(s); see docs/errors/{page}.md", record.attempts)));
+            // The code of the last failure says more than "permanent".
+            let code = record.last_error.as_deref().filter(|_| !record.effect_unknown());
+            let page = code.and_then(codes::page).unwrap_or_else(|| format!("docs/errors/{reason}.md"));
+            let own = code.filter(|code| codes::page(code).is_none());
+            let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
+            events.push((at, format!("dead: {reason}, after {} attempt(s); see {page}{own}", record.attempts)));
         }
         if let (Some(at), true) = (record.discarded_at, self.trail.is_none()) {
             events.push((at, "discarded by an operator".to_owned()));

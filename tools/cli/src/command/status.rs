@@ -16,17 +16,16 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 #[cfg(feature = "aws")]
-use crate::lambda::Code;
+use crate::lambda::{Code, Functions};
 use crate::output;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
 use crate::target::Surroundings;
-use crate::target::{OpenStack, Target, store_unavailable};
+use crate::target::{OpenStack, RunningStack, Target, store_unavailable};
 #[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 
 /// The release of this command.
-#[cfg(feature = "aws")]
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long the relay may be away before somebody should know. The alarm of the template says the same.
@@ -85,6 +84,8 @@ struct Glance {
     effects_queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
+    /// The stack on this machine. `None` for any other.
+    local: Option<RunningStack>,
     #[cfg(feature = "aws")]
     aws: Option<Surroundings>,
 }
@@ -117,6 +118,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         queue,
         effects_queue,
         dead_letters,
+        local: if target.is_local() { target.folder.running().ok() } else { None },
         #[cfg(feature = "aws")]
         aws,
     };
@@ -285,10 +287,13 @@ async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failu
         delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
         oldest: None,
     };
-    let policy = text(&QueueAttributeName::RedrivePolicy);
-    let policy: serde_json::Value = policy.and_then(|policy| serde_json::from_str(policy).ok()).unwrap_or_default();
-    let arn = policy.get("deadLetterTargetArn").and_then(|arn| arn.as_str());
-    Ok((depth, arn.and_then(|arn| arn.rsplit(':').next()).map(str::to_owned)))
+    Ok((depth, text(&QueueAttributeName::RedrivePolicy).and_then(|policy| dead_letter_queue(policy))))
+}
+
+/// The name of the queue that a redrive policy sends dead letters to.
+pub(crate) fn dead_letter_queue(policy: &str) -> Option<String> {
+    let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
+    policy.get("deadLetterTargetArn")?.as_str()?.rsplit(':').next().map(str::to_owned)
 }
 
 async fn dead_letters(sqs: &Client, name: &str) -> Result<Depth, Failure> {
@@ -414,6 +419,7 @@ impl Glance {
             "queue": self.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.version })),
             "aws": aws,
             "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
         })
@@ -453,6 +459,10 @@ impl Glance {
             let count = number(known.map(|depth| depth.visible));
             table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
         }
+        if let Some(RunningStack { url, pid, version, .. }) = &self.local {
+            table.add_row(["runs at", url, &format!("process {pid}; its relay runs every few seconds")]);
+            table.add_row(["release", version, &of_another_release(version)]);
+        }
         #[cfg(feature = "aws")]
         for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
             table.add_row(row);
@@ -471,15 +481,15 @@ impl Glance {
     }
 }
 
+/// A note beside a release that is not that of this command.
+fn of_another_release(version: &str) -> String {
+    if version == OWN_VERSION { String::new() } else { format!("this command is {OWN_VERSION}") }
+}
+
 #[cfg(feature = "aws")]
 fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
-    let off = aws.functions.as_ref().ok().is_some_and(|functions| !functions.worker_is_on);
-    let worker_off = off.then(|| {
-        let need = "the worker's event source is off, so every record waits: switch it on as soon as the worker may run, \
-                    docs/runbook.md#containment";
-        ("worker_off".to_owned(), need.to_owned())
-    });
-    let Ok(watch) = &aws.watch else { return worker_off.into_iter().collect() };
+    let off = aws.functions.as_ref().map_or_else(|_| Vec::new(), needs_of_functions);
+    let Ok(watch) = &aws.watch else { return off };
     let raised = |alarm: &Alarm| {
         let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
         let need = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
@@ -494,8 +504,21 @@ fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
         let need = "the relay has not run for ten minutes: docs/runbook.md#the-relay-does-not-run";
         needs.push(("relay_away".to_owned(), need.to_owned()));
     }
-    needs.extend(worker_off);
+    needs.extend(off);
     needs
+}
+
+/// Event sources that are off.
+#[cfg(feature = "aws")]
+fn needs_of_functions(functions: &Functions) -> Vec<Need> {
+    let worker = "the worker's event source is off, so every record waits: switch it on as soon as the worker may run, \
+                  docs/runbook.md#containment";
+    let dispatcher = "the dispatcher's event source is off, so every effect waits: switch it on as soon as the dispatcher may \
+                      run, docs/runbook.md#effects-are-not-called";
+    let off =
+        [(functions.worker_is_on, "worker_off", worker), (functions.dispatcher_is_on, "dispatcher_off", dispatcher)];
+    let off = off.into_iter().filter(|(is_on, ..)| !is_on);
+    off.map(|(_, name, need)| (name.to_owned(), need.to_owned())).collect()
 }
 
 #[cfg(feature = "aws")]
@@ -514,6 +537,7 @@ fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
     json!({
         "functions": codes,
         "worker_is_on": functions.map(|functions| functions.worker_is_on),
+        "dispatcher_is_on": functions.map(|functions| functions.dispatcher_is_on),
         "caller": aws.caller.as_ref().ok(),
         "version": aws.version.as_ref().ok(),
         "alarms": watch.map(alarms),
@@ -531,8 +555,7 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
         watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
     });
     let version = aws.version.clone().ok();
-    let differs = version.as_deref() != Some(OWN_VERSION);
-    let note = if differs { format!("this command is {OWN_VERSION}") } else { String::new() };
+    let note = of_another_release(version.as_deref().unwrap_or_default());
     let alarms = watch.map(|watch| &watch.alarms);
     let raised = alarms.map(|alarms| format!("{} of {} raised", alarms.raised.len(), alarms.count));
     let mute = alarms.filter(|alarms| !alarms.mute.is_empty());
@@ -540,7 +563,11 @@ fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
     let functions = aws.functions.as_ref().ok();
     let code = |code: &Code| {
         let changed = code.changed_at.map_or_else(unknown, |at| format!("changed {} ago", output::between(at, now)));
-        let off = functions.is_some_and(|functions| !functions.worker_is_on) && code.role == "worker";
+        let off = functions.is_some_and(|functions| match code.role {
+            "worker" => !functions.worker_is_on,
+            "dispatcher" => !functions.dispatcher_is_on,
+            _ => false,
+        });
         row(code.role, changed, &format!("code {}{}", code.sha256, if off { ", off" } else { "" }))
     };
     let codes: Vec<_> = functions.iter().flat_map(|functions| &functions.codes).map(code).collect();

@@ -89,8 +89,8 @@ pub(crate) struct Account {
     pub(crate) alarms: Vec<Alarm>,
     /// The functions of Lambda.
     pub(crate) functions: Vec<&'static str>,
-    /// Whether the worker's event source is switched off.
-    pub(crate) worker_is_off: bool,
+    /// The function whose event source is switched off.
+    pub(crate) off: Option<&'static str>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// The age of the oldest message of a queue, in seconds, by the queue's name.
@@ -194,7 +194,7 @@ impl Account {
     fn lambda(&self, operation: &str, function: &str) -> (&'static str, &'static str, Vec<u8>) {
         let kind = "application/json";
         if operation == "ListEventSourceMappings" {
-            let state = if self.worker_is_off { "Disabled" } else { "Enabled" };
+            let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
             let answer = object!({ "EventSourceMappings": [{ "UUID": "1", "State": state }] });
             return ("200 OK", kind, answer.to_string().into_bytes());
         }

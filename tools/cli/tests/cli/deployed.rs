@@ -24,7 +24,7 @@ fn a_named_stack_is_read_as_the_running_one() {
     variables.extend(aws.environment(&[]));
     // A folder without a running stack.
     let elsewhere = Workspace::new();
-    for target in [&["--stack", "inbox"][..], &["--table", &inbox, "--queue-url", &queue]] {
+    for target in [&["--stack", "inbox"][..], &["--table", &inbox, "--index-shards", "32", "--queue-url", &queue]] {
         let listed = elsewhere.run_with_environment(&[&["list", "--json"], target].concat(), &variables);
         assert_eq!(json(&listed), here, "{target:?}");
         let shown = elsewhere.run_with_environment(&[&["show", "stripe", KEY, "--json"], target].concat(), &variables);
@@ -33,6 +33,27 @@ fn a_named_stack_is_read_as_the_running_one() {
         assert!(same, "{target:?}: {shown}");
     }
     assert_eq!(aws.account().asked[0].body["Name"], "/hookonce/inbox/outputs");
+}
+
+/// With fewer shards than the index has, a list would look whole and leave records out.
+#[test]
+fn the_index_of_a_table_is_read_only_by_whoever_says_how_many_shards_it_has() {
+    let stack = Stack::with(0, 1);
+    let mut variables = stack.workspace.environment();
+    let aws = Aws::start();
+    variables.extend(aws.environment(&[]));
+    let inbox = variables.iter().find(|(name, _)| name == "HOOKONCE_INBOX_TABLE").unwrap().1.clone();
+    let of_table = |arguments: &[&str]| {
+        stack.workspace.run_with_environment(&[arguments, &["--table", &inbox]].concat(), &variables)
+    };
+    for command in [&["list"][..], &["status"], &["stats"]] {
+        let refused = of_table(command);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains("pass --index-shards N"), "{}", text(&refused));
+    }
+    assert_eq!(of_table(&["show", "stripe", "evt_0"]).status.code(), Some(0), "it reads no index");
+    let listed = of_table(&["list", "--state", "DEAD", "--json", "--index-shards", "1024"]);
+    assert_eq!(json(&listed)[0]["key"], "evt_0");
 }
 
 #[test]
@@ -90,8 +111,8 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
 fn without_credentials_one_line_says_so() {
     let workspace = Workspace::new();
     let variables = Aws::start().environment(&[("AWS_REGION", "us-east-1"), ("HOME", "none")]);
-    for target in [["--stack", "inbox"], ["--table", "inbox"]] {
-        let listed = workspace.run_with_environment(&[&["list", "--log", "error"][..], &target].concat(), &variables);
+    for target in [&["--stack", "inbox"][..], &["--table", "inbox", "--index-shards", "16"]] {
+        let listed = workspace.run_with_environment(&[&["list", "--log", "error"], target].concat(), &variables);
         assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
         let said = String::from_utf8(listed.stderr).unwrap();
         let lines: Vec<_> = said.lines().collect();
@@ -218,7 +239,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
 
 /// After a containment, or a deployment that spoils events: what runs since when, and whether anything runs.
 #[test]
-fn status_tells_what_code_runs_since_when_and_that_the_worker_is_off() {
+fn status_tells_what_code_runs_since_when_and_what_is_off() {
     let stack = Stack::with(1, 0);
     let mut variables = stack.workspace.environment();
     let aws = Aws::with_stack(&outputs_of(&variables, &[]));
@@ -231,19 +252,24 @@ fn status_tells_what_code_runs_since_when_and_that_the_worker_is_off() {
     let calm = status(&["--json"]);
     assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
     let told = json(&calm)["aws"].clone();
-    assert_eq!(told["worker_is_on"], true);
+    assert_eq!((&told["worker_is_on"], &told["dispatcher_is_on"]), (&object!(true), &object!(true)));
     for role in ["webhook", "worker", "relay", "dispatcher"] {
         let code = object!({ "changed_at_ms": 1_795_356_000_000_i64, "code_sha256": format!("hash-of-inbox-{role}") });
         assert_eq!(told["functions"][role], code);
     }
-    aws.account().worker_is_off = true;
-    let off = status(&["--json"]);
-    assert_eq!((&json(&off)["needs"], off.status.code()), (&object!(["worker_off"]), Some(1)), "{}", text(&off));
-    let printed = text(&status(&[]));
-    for expected in ["code hash-of-inbox-worker, off", "code hash-of-inbox-relay\n", "docs/runbook.md#containment"] {
-        assert!(printed.contains(expected), "{expected}: {printed}");
+    for (function, need, page) in [
+        ("inbox-worker", "worker_off", "docs/runbook.md#containment"),
+        ("inbox-dispatcher", "dispatcher_off", "docs/runbook.md#effects-are-not-called"),
+    ] {
+        aws.account().off = Some(function);
+        let off = status(&["--json"]);
+        assert_eq!((&json(&off)["needs"], off.status.code()), (&object!([need]), Some(1)), "{}", text(&off));
+        let printed = text(&status(&[]));
+        for expected in [&format!("code hash-of-{function}, off"), "code hash-of-inbox-relay\n", page] {
+            assert!(printed.contains(expected), "{expected}: {printed}");
+        }
     }
-    aws.account().worker_is_off = false;
+    aws.account().off = None;
     aws.account().snags.push_back(("ListEventSourceMappings", Snag::Answered("AccessDeniedException")));
     let blind = status(&[]);
     assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));

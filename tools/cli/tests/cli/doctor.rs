@@ -7,7 +7,8 @@ use hookonce_runtime::index;
 use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Alarm, Aws, CALLER, Snag, outputs_of};
+use crate::audits::Tables;
+use crate::aws::{Alarm, Aws, CALLER, Snag, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text};
 
@@ -56,7 +57,15 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     for (check, seen) in [("destinations", "0 valid"), ("routes", "none; the built-in handlers take the events")] {
         assert_eq!(seen_of(&json(&calm), check), seen);
     }
-    assert_eq!(json(&calm).as_array().unwrap().len(), 12);
+    assert_eq!(json(&calm).as_array().unwrap().len(), 16);
+    for (check, seen) in [
+        ("dead-letter queue", "0 message(s) wait"),
+        ("functions", "4 functions; the worker's event source is on"),
+        ("metrics", "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run"),
+    ] {
+        assert_eq!(seen_of(&json(&calm), check), seen);
+    }
+    assert!(seen_of(&json(&calm), "writes").starts_with("not tried"));
     let wrote = |asked: &crate::aws::Asked| asked.operation.starts_with("Put") || asked.operation.starts_with("Delete");
     assert!(!aws.account().asked.iter().any(wrote));
 
@@ -84,6 +93,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(3, &["credentials"], "sign in again");
     aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
     told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
+    what_status_needs(&aws, &told);
+    aws.account().relay_ran_at = Some(now() - 20);
+    assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
     assert!(text(&doctor()).contains("2 alarms, raised: page/WorkerFails"), "{}", text(&doctor()));
     aws.account().alarms[0].actions.clear();
@@ -96,9 +108,35 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(1, &["outputs"], "the stack is of release 0.0.1");
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("EffectsQueue", "http://127.0.0.1:9/no")]));
     told(3, &["effects queue"], "sqs:GetQueueAttributes failed");
+    dead_letters(&local, &told, |parts| aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, parts)));
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("InboxTable", "gone")]));
     aws.account().parameters.remove("/hookonce/inbox/outputs");
     told(1, &["outputs"], "check the stack's name");
+}
+
+/// The queue names the one that takes its dead letters, and that one is asked for.
+fn dead_letters(local: &Stack, told: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
+    let letters = Tables::of(local).dead_letter_queue();
+    deploy(&[("HintQueue", &letters)]);
+    told(1, &["dead-letter queue"], "the queue names none");
+    Tables::of(local).remove_queue(&letters);
+    deploy(&[]);
+    told(3, &["dead-letter queue"], "sqs:GetQueueUrl failed");
+}
+
+/// `status` shows what each of these answers. A permission that is missing is to be known before the night.
+fn what_status_needs(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
+    for (operation, check, permission) in [
+        ("GetFunctionConfiguration", "functions", "lambda:GetFunctionConfiguration"),
+        ("ListEventSourceMappings", "functions", "lambda:ListEventSourceMappings"),
+        ("GetMetricStatistics", "metrics", "cloudwatch:GetMetricStatistics"),
+    ] {
+        aws.account().snags.push_back((operation, Snag::Answered("AccessDenied")));
+        told(3, &[check], &format!("ask for the permission {permission}"));
+    }
+    aws.account().off = Some("inbox-worker");
+    told(0, &[], "the worker's event source is off: docs/runbook.md#containment");
+    aws.account().off = None;
 }
 
 /// What a check saw.
@@ -121,7 +159,8 @@ fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str),
         let Packed { parts, sha256 } = pack(&set).unwrap();
         let name = "/hookonce/inbox/routes";
         let names = RoutePointer::names(name, 1, parts.len());
-        let pointer = RoutePointer { number: 1, parts: parts.len(), sha256, previous: None };
+        let (number, previous, count) = (1, None, parts.len());
+        let pointer = RoutePointer { number, parts: count, sha256, previous, previous_sha256: None };
         names.iter().zip(&parts).for_each(|(name, part)| aws.account().put(name, part));
         aws.account().put(name, &object!(pointer).to_string());
         match wrong {

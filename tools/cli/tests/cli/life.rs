@@ -70,6 +70,12 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
+    assert_eq!(shown["local"]["version"], env!("CARGO_PKG_VERSION"), "{shown}");
+    assert!(text(&status).contains("runs at") && !text(&status).contains("this command is"), "{}", text(&status));
+    let state = stack.workspace.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
+    stack.workspace.write(".hookonce/stack.json", state.as_bytes());
+    let older = text(&stack.run(&["status"]));
+    assert!(older.contains(&format!("this command is {}", env!("CARGO_PKG_VERSION"))), "{older}");
     // Every section that it names is in the runbook.
     let runbook = std::fs::read_to_string(root().join("docs/runbook.md")).unwrap();
     for section in ["Records died", "The oldest due record is old", "Dead letters wait"] {

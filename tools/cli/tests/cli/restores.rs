@@ -45,7 +45,7 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
     assert_eq!(json(&restored.run(&["list", "--json"])).as_array().unwrap().len(), 4);
     let audited = restored.run(&["audit", "--scan", "--json"]);
     assert_eq!((audited.status.code(), &summary(&audited)["violations"]), (Some(0), &0.into()), "{}", text(&audited));
-    assert_eq!(restored.run(&["drill", "--state", "APPLIED"]).status.code(), Some(0));
+    assert!(text(&restored.run(&["drill", "--state", "APPLIED"])).contains("2 record(s) tried: 2 in part"));
     let shown = restored.run(&["show", "stripe", "evt_0", "--json"]);
     assert_eq!(json(&shown)["state"], "PROCESSED", "{}", text(&shown));
 

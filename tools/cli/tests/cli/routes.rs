@@ -87,7 +87,7 @@ fn a_forwarded_event_is_explained_with_its_destinations_and_its_fact() {
     let explained = json(&workspace.run(&[&explain[..], &["--json"]].concat()));
     assert_eq!(explained[0]["forward"], object!(["crm", "n8n"]));
     let key = explained[0]["domain_key"].as_str().unwrap();
-    assert!(key.starts_with("#dk#stripe#crm#%fact#key#evt_"), "{key}");
+    assert!(key.starts_with("#dk#stripe#crm#%fact#key#stripe#evt_"), "{key}");
     let told = workspace.run(&explain);
     assert!(text(&told).contains("goes to crm, n8n"), "{}", text(&told));
 }

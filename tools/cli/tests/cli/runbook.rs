@@ -149,6 +149,68 @@ fn every_hookonce_command_of_the_runbook_runs_on_a_named_stack_and_prints_what_t
     follow(true);
 }
 
+/// Whether a section has what a person on call needs of it, in this order: how urgent it is, what keeps it from growing
+/// worse, commands, and what they print. Otherwise what it lacks.
+fn lacks(section: &str) -> Option<&'static str> {
+    let severity = ["**Severity:** ", "` (page)", "` (notice)"].iter().filter_map(|word| section.find(word)).min();
+    let Some(severity) = severity else { return Some("a severity") };
+    let Some(containment) = section.find("**Containment:** ").filter(|at| *at > severity) else {
+        return Some("containment after its severity");
+    };
+    if section.find("```sh\n").is_none_or(|at| at < containment) {
+        return Some("a block of commands after its containment");
+    }
+    let mut prose = section.split("```").step_by(2);
+    (!prose.any(|text| text.contains(" print"))).then_some("what its commands print")
+}
+
+/// The heading of a section as its links name it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+}
+
+/// The sections that the table of symptoms begins with, and what each of them lacks.
+fn symptoms(page: &str) -> Vec<(String, Option<&'static str>)> {
+    let (_, table) = page.split_once("\n## By symptom\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains("]("));
+    let links = rows.flat_map(|row| row.split("](#").skip(1).filter_map(|rest| rest.split_once(')')));
+    let section = |link: &str| {
+        let mut lines = page.lines().skip_while(|line| {
+            let heading = line.strip_prefix("### ").or_else(|| line.strip_prefix("## "));
+            heading.is_none_or(|heading| anchor(heading) != link)
+        });
+        lines.next().unwrap_or_else(|| panic!("no section {link}"));
+        lines.take_while(|line| !line.starts_with("## ") && !line.starts_with("### ")).collect::<Vec<_>>().join("\n")
+    };
+    links.map(|(link, _)| (link.to_owned(), lacks(&section(link)))).collect()
+}
+
+#[test]
+fn every_symptom_has_severity_containment_commands_and_what_they_print() {
+    let page = fs::read_to_string(root().join("docs/runbook.md")).unwrap();
+    let found = symptoms(&page);
+    assert!(found.len() >= 15, "{found:?}");
+    assert!(found.iter().all(|(_, lacks)| lacks.is_none()), "{found:?}");
+    for (from, to, expected) in [
+        ("**Severity:** page while it goes on", "It is urgent while it goes on", "a severity"),
+        ("**Containment:** Do not purge the queue", "Do not purge the queue", "containment after its severity"),
+        (
+            "```sh\nhookonce stats --state DEAD --stack NAME\nhookonce list",
+            "```\nhookonce stats --state DEAD --stack NAME\nhookonce list",
+            "a block",
+        ),
+    ] {
+        assert!(page.contains(from), "{from}");
+        let found: Vec<_> = symptoms(&page.replace(from, to)).into_iter().filter_map(|(_, lacks)| lacks).collect();
+        assert!(matches!(found.as_slice(), [one] if one.starts_with(expected)), "{from}: {found:?}");
+    }
+    let silent = "**Severity:** page. **Containment:** None.\n```sh\nhookonce status\n```\nLook.";
+    assert_eq!(lacks(silent), Some("what its commands print"));
+    assert_eq!(lacks(&silent.replace("Look.", "It prints `PENDING`.")), None);
+}
+
 #[test]
 fn what_a_page_says_below_a_block_is_found() {
     let page = "```sh\naws s3\n```\nIt prints `a`.\n\n```sh\nhookonce list\n```\n\nIt prints `b` with\n`--yes`. See `c`.\n\nprints `d`";

@@ -121,17 +121,17 @@ impl Workspace {
     /// Starts a stack of this folder's own and waits until other commands can find it. Its servers are the embedded ones,
     /// unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as `scripts/real-backends test` does.
     pub(crate) fn dev(&self, arguments: &[&str]) -> Running {
-        self.dev_that_prints(arguments, Stdio::null(), Stdio::inherit())
+        self.dev_that_prints(arguments, &[], Stdio::null(), Stdio::inherit())
     }
 
     /// The same, and [`Running::stop`] returns what it printed.
     pub(crate) fn dev_with_all_output(&self, arguments: &[&str]) -> Running {
-        self.dev_that_prints(arguments, Stdio::piped(), Stdio::piped())
+        self.dev_that_prints(arguments, &[], Stdio::piped(), Stdio::piped())
     }
 
-    fn dev_that_prints(&self, arguments: &[&str], out: Stdio, err: Stdio) -> Running {
+    fn dev_that_prints(&self, arguments: &[&str], variables: &[(String, String)], out: Stdio, err: Stdio) -> Running {
         let mut dev = self.command(arguments);
-        dev.args(self.servers()).stdout(out).stderr(err);
+        dev.args(self.servers()).envs(variables.iter().cloned()).stdout(out).stderr(err);
         let running = Running(Some(dev.spawn().unwrap()));
         let announced = self.0.path().join(".hookonce/stack.json");
         wait_until("the stack runs", || announced.exists());
@@ -154,7 +154,16 @@ impl Workspace {
 
     /// Starts a stack, waits until other commands can find it, and returns its standard output.
     pub(crate) fn dev_with_output(&self, arguments: &[&str]) -> (Child, ChildStdout) {
-        let mut child = self.dev_that_prints(arguments, Stdio::piped(), Stdio::inherit()).0.take().unwrap();
+        self.dev_with_environment(arguments, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn dev_with_environment(
+        &self,
+        arguments: &[&str],
+        variables: &[(String, String)],
+    ) -> (Child, ChildStdout) {
+        let mut child = self.dev_that_prints(arguments, variables, Stdio::piped(), Stdio::inherit()).0.take().unwrap();
         let out = child.stdout.take().unwrap();
         (child, out)
     }

@@ -2,13 +2,13 @@
 //! no command line, and in files that only their owner reads.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::support::{Workspace, json as parsed, text, wait_until};
+use crate::support::{Running, Workspace, json as parsed, text, wait_until};
 
 /// What a terminal would obey: a colour, a title, a control character of the second set, another direction.
 const EVIL: &str = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
@@ -132,6 +132,29 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     let printed = dev.stop();
     assert!(text(&printed).contains("a record died"), "{}", text(&printed));
     assert!(is_clean(&printed), "{:?}", text(&printed));
+}
+
+/// The lines of `dev` have colours of their own. Whoever wrote an event has none.
+#[test]
+fn dev_colours_its_words_and_nothing_that_a_stranger_wrote() {
+    let workspace = Workspace::new();
+    let colours = [("CLICOLOR_FORCE".to_owned(), "1".to_owned())];
+    let (running, out) = workspace.dev_with_environment(&["dev", "--port", "0"], &colours);
+    let running = Running::from(running);
+    let body = json!({ "id": format!("evt_{EVIL}"), "type": format!("strange{EVIL}") }).to_string();
+    let body = workspace.write("evil.json", body.as_bytes());
+    let sent = workspace.run(&["send", "--provider", "stripe", "--file", &body]);
+    assert!(sent.status.success(), "{}", text(&sent));
+    let lines = BufReader::new(out).lines().map(Result::unwrap);
+    let ours: Vec<_> = lines.filter(|line| line.contains("evt_")).take(2).collect();
+    drop(running);
+    for (word, colour) in [("accepted  ", "36"), ("ignored   ", "2")] {
+        let word = format!("\u{1b}[{colour}m{word}\u{1b}[0m");
+        let line = ours.iter().find(|line| line.contains(&word)).unwrap_or_else(|| panic!("{word:?}: {ours:?}"));
+        assert!(line.contains("strange\\u{1b}[31m"), "{line:?}");
+        let rest = line.replace(&word, "");
+        assert!(is_shown_only(rest.as_bytes()), "{rest:?}");
+    }
 }
 
 #[test]

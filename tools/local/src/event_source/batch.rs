@@ -166,7 +166,6 @@ fn identifier(batch: &[&str], entry: &Value) -> Result<String, BatchFailure> {
 mod tests {
     use std::time::Duration;
 
-    use aws_lambda_events::sqs::SqsEvent;
     use aws_sdk_sqs::primitives::Blob;
     use aws_sdk_sqs::types::MessageSystemAttributeName;
 
@@ -216,15 +215,6 @@ mod tests {
             "awsRegion": "us-east-1"
         }] });
         assert_eq!(sqs_event(&[message()], "arn:aws:sqs:us-east-1:000000000000:hints", "us-east-1"), expected);
-    }
-
-    #[test]
-    fn the_lambda_library_reads_the_event() {
-        let event: SqsEvent = serde_json::from_value(sqs_event(&[message()], "arn", "us-east-1")).unwrap();
-        let record = &event.records[0];
-        assert_eq!(record.message_id.as_deref(), Some("a"));
-        assert_eq!(record.attributes["ApproximateReceiveCount"], "1");
-        assert_eq!(record.message_attributes["raw"].binary_value.as_ref().unwrap().0, [0, 255]);
     }
 
     #[test]

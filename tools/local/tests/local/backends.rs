@@ -5,9 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
-use futures::future::join_all;
+use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_local::backends::{BackendError, Backends, DataLocation};
 use hookonce_local::clients;
 use hookonce_local::tables::{StackShape, create_stack};
@@ -15,27 +13,6 @@ use hookonce_local::tables::{StackShape, create_stack};
 use crate::support::{NEVER, Stack, ambient, eventually, number, stack, text};
 
 type Item = HashMap<String, AttributeValue>;
-
-/// `Ok` for the winner, the winner's claim id for a loser.
-async fn claim(stack: &Stack, claim_id: u64) -> Result<u64, String> {
-    let claimed = stack
-        .dynamodb
-        .put_item()
-        .table_name(&stack.resources.inbox_table)
-        .item("pk", text("in#e#1"))
-        .item("claim_id", number(claim_id))
-        .condition_expression("attribute_not_exists(pk)")
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .send()
-        .await;
-    match claimed.map_err(aws_sdk_dynamodb::error::SdkError::into_service_error) {
-        Ok(_) => Ok(claim_id),
-        Err(PutItemError::ConditionalCheckFailedException(lost)) => {
-            Err(lost.item.unwrap()["claim_id"].as_n().unwrap().clone())
-        }
-        Err(error) => panic!("{error:?}"),
-    }
-}
 
 async fn put(stack: &Stack, item: Item) {
     stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).set_item(Some(item)).send().await.unwrap();
@@ -50,17 +27,6 @@ async fn keys(stack: &Stack) -> Vec<String> {
 
 fn expiring(pk: &str, expires_at: u64) -> Item {
     HashMap::from([("pk".to_owned(), text(pk)), ("expires_at".to_owned(), number(expires_at))])
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_racing_conditional_puts_have_one_winner() {
-    let stack = stack(30, 3).await;
-    let claims = join_all((0..64).map(|claim_id| claim(&stack, claim_id))).await;
-    let winners: Vec<_> = claims.iter().filter_map(|claim| claim.as_ref().ok()).collect();
-    assert_eq!(winners.len(), 1);
-    let losers: Vec<_> = claims.iter().filter_map(|claim| claim.as_ref().err()).collect();
-    assert_eq!(losers.len(), 63);
-    assert!(losers.iter().all(|seen| **seen == winners[0].to_string()), "a loser saw another winner");
 }
 
 #[tokio::test]
@@ -213,11 +179,8 @@ async fn the_embedded_servers_answer_only_who_knows_the_key_of_the_run() {
         let preflight =
             client.request(reqwest::Method::OPTIONS, clients::without_key(url)).header("origin", "http://evil.example");
         let answer = preflight.send().await.unwrap();
-        assert_eq!(
-            (answer.status().as_u16(), answer.headers().get("access-control-allow-origin")),
-            (403, None),
-            "{target}"
-        );
+        assert_eq!(answer.status(), 403, "{target}");
+        assert_eq!(answer.headers().get("access-control-allow-origin"), None, "{target}");
     }
     let other = Backends::start(DataLocation::Memory, NEVER).unwrap();
     assert_ne!(clients::access_key_id(backends.sqs_url()), clients::access_key_id(other.sqs_url()));

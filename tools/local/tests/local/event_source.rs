@@ -72,16 +72,14 @@ async fn a_partial_failure_leaves_the_listed_message_and_deletes_the_others() {
     }
     let seen = Deliveries::default();
     let noted = seen.clone();
-    let source = start(
-        &stack,
-        invoke_fn(move |event| {
-            let seen = noted.clone();
-            async move {
-                let first_bad = |body: &str| seen.note(body) == 0 && body == "bad";
-                Ok(failures(records(&event).into_iter().filter(|(_, body)| first_bad(body)).map(|(id, _)| id)))
-            }
-        }),
-    );
+    let function = invoke_fn(move |event| {
+        let seen = noted.clone();
+        async move {
+            let first_bad = |body: &str| seen.note(body) == 0 && body == "bad";
+            Ok(failures(records(&event).into_iter().filter(|(_, body)| first_bad(body)).map(|(id, _)| id)))
+        }
+    });
+    let source = start(&stack, function);
     until(&source, "every message is done", |counts| counts.deleted == 3).await;
     let counts = source.stop().await;
     assert_eq!((counts.deleted, counts.failed, counts.messages, counts.undeleted), (3, 1, 4, 0));
@@ -96,21 +94,19 @@ async fn a_batch_whose_function_crashes_is_delivered_again() {
     stack.send("second").await;
     let invocations = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&invocations);
-    let source = start(
-        &stack,
-        invoke_fn(move |_| {
-            let invocation = count.fetch_add(1, Ordering::SeqCst);
-            async move {
-                match invocation {
-                    0 => panic!("a bug"),
-                    1 => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "again".to_owned() }),
-                    2 => Ok(json!("not an object")),
-                    3 => Ok(failures(["nobody".to_owned()])),
-                    _ => Ok(json!({})),
-                }
+    let function = invoke_fn(move |_| {
+        let invocation = count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match invocation {
+                0 => panic!("a bug"),
+                1 => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "again".to_owned() }),
+                2 => Ok(json!("not an object")),
+                3 => Ok(failures(["nobody".to_owned()])),
+                _ => Ok(json!({})),
             }
-        }),
-    );
+        }
+    });
+    let source = start(&stack, function);
     until(&source, "both messages are done", |counts| counts.deleted >= 2).await;
     let counts = source.stop().await;
     assert!(counts.failed >= 4, "{counts:?}");
@@ -123,13 +119,11 @@ async fn a_poison_body_reaches_the_dead_letter_queue_and_its_neighbours_do_not()
     for body in [r#"{"v":1}"#, "\u{feff}not json <at> all", r#"{"v":2}"#] {
         stack.send(body).await;
     }
-    let source = start(
-        &stack,
-        invoke_fn(|event| async move {
-            let unreadable = |body: &str| serde_json::from_str::<Value>(body).is_err();
-            Ok(failures(records(&event).into_iter().filter(|(_, body)| unreadable(body)).map(|(id, _)| id)))
-        }),
-    );
+    let function = invoke_fn(|event| async move {
+        let unreadable = |body: &str| serde_json::from_str::<Value>(body).is_err();
+        Ok(failures(records(&event).into_iter().filter(|(_, body)| unreadable(body)).map(|(id, _)| id)))
+    });
+    let source = start(&stack, function);
     let dead = eventually("the poison is moved", async || stack.receive_dead().await.pop()).await;
     assert_eq!(dead.body(), Some("\u{feff}not json <at> all"));
     let counts = source.stop().await;
@@ -142,21 +136,19 @@ async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
     stack.send("hint").await;
     let (sqs, queue_url) = (stack.sqs.clone(), stack.resources.queue.url.clone());
     let seen = Deliveries::default();
-    let source = start(
-        &stack,
-        invoke_fn(move |event: Value| {
-            let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), seen.clone());
-            async move {
-                if seen.note("hint") > 0 {
-                    return Ok(Value::Null);
-                }
-                let handle = event["Records"][0]["receiptHandle"].as_str().unwrap();
-                let change = sqs.change_message_visibility().queue_url(queue_url).receipt_handle(handle);
-                change.visibility_timeout(0).send().await.unwrap();
-                Ok(failures(records(&event).into_iter().map(|(id, _)| id)))
+    let function = invoke_fn(move |event: Value| {
+        let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), seen.clone());
+        async move {
+            if seen.note("hint") > 0 {
+                return Ok(Value::Null);
             }
-        }),
-    );
+            let handle = event["Records"][0]["receiptHandle"].as_str().unwrap();
+            let change = sqs.change_message_visibility().queue_url(queue_url).receipt_handle(handle);
+            change.visibility_timeout(1).send().await.unwrap();
+            Ok(failures(records(&event).into_iter().map(|(id, _)| id)))
+        }
+    });
+    let source = start(&stack, function);
     let counts = until(&source, "it is done long before the queue's visibility ends", |counts| counts.deleted == 1);
     assert_eq!(counts.await.failed, 1);
 }
@@ -166,13 +158,11 @@ async fn the_event_carries_what_lambda_puts_in_it() {
     let stack = stack(30, 100).await;
     let sent = stack.send("hint").await;
     let (events, mut received) = mpsc::unbounded_channel();
-    let _source = start(
-        &stack,
-        invoke_fn(move |event: Value| {
-            events.send(event).unwrap();
-            async { Ok(Value::Null) }
-        }),
-    );
+    let function = invoke_fn(move |event: Value| {
+        events.send(event).unwrap();
+        async { Ok(Value::Null) }
+    });
+    let _source = start(&stack, function);
     let event = received.recv().await.unwrap();
     let record = &event["Records"][0];
     assert_eq!(record["messageId"], json!(sent));
@@ -233,17 +223,15 @@ async fn stopping_waits_for_the_batch_under_way_and_its_deletion() {
     stack.send("hint").await;
     let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
-    let source = start(
-        &stack,
-        invoke_fn(move |_| {
-            let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
-            async move {
-                has_started.notify_one();
-                may_finish.notified().await;
-                Ok(Value::Null)
-            }
-        }),
-    );
+    let function = invoke_fn(move |_| {
+        let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
+        async move {
+            has_started.notify_one();
+            may_finish.notified().await;
+            Ok(Value::Null)
+        }
+    });
+    let source = start(&stack, function);
     started.notified().await;
     let stopping = tokio::spawn(source.stop());
     stack.send("too late").await;

@@ -13,7 +13,13 @@ const KEY: &str = "LOCAL123";
 struct Echo;
 
 impl InvokeBytes for Echo {
-    async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
+    type Place = ();
+
+    async fn place(&self) -> Result<(), InvokeError> {
+        Ok(())
+    }
+
+    async fn invoke_bytes(&self, (): (), event: Bytes) -> Result<Bytes, InvokeError> {
         let read: Value = serde_json::from_slice(&event).unwrap();
         match read["do"].as_str() {
             Some("fail") => Err(InvokeError::Failed { error_type: "Boom".to_owned(), message: "it broke".to_owned() }),
@@ -24,6 +30,21 @@ impl InvokeBytes for Echo {
             }),
             _ => Ok(event),
         }
+    }
+}
+
+/// All its places are taken.
+struct Full;
+
+impl InvokeBytes for Full {
+    type Place = ();
+
+    async fn place(&self) -> Result<(), InvokeError> {
+        Err(InvokeError::Throttled)
+    }
+
+    async fn invoke_bytes(&self, (): (), _: Bytes) -> Result<Bytes, InvokeError> {
+        panic!("there is no place for it")
     }
 }
 
@@ -77,6 +98,13 @@ async fn an_event_and_its_response_are_the_same_bytes() {
 async fn a_function_that_cannot_start_is_away_and_has_not_failed() {
     let (status, mark, _) = invoke(&api(Duration::from_secs(30)).await, "plan", KEY, r#"{"do":"not start"}"#).await;
     assert_eq!((status, mark), (502, None));
+}
+
+#[tokio::test]
+async fn a_function_without_a_free_place_throttles() {
+    let api = InvokeApi::start([("plan".to_owned(), Full)], Duration::from_secs(30), KEY).await.unwrap();
+    let (status, mark, body) = invoke(&api, "plan", KEY, "{}").await;
+    assert_eq!((status, mark, body.as_str()), (429, None, r#"{"Message":"Rate Exceeded."}"#));
 }
 
 #[tokio::test]

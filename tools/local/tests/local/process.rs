@@ -1,10 +1,10 @@
 //! Functions as processes, with scripts instead of binaries.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hookonce_local::ambient::Ambient;
-use hookonce_local::invoke::{Invoke as _, InvokeBytes as _, InvokeError};
+use hookonce_local::invoke::{Invoke as _, InvokeBytes as _, InvokeError, Isolated};
 use hookonce_local::process::{Lines, ProcessConfig, ProcessInvoke};
 use serde_json::json;
 use uuid::Uuid;
@@ -25,7 +25,8 @@ fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
 }
 
 fn config(binary: PathBuf) -> ProcessConfig {
-    ProcessConfig { binary, arguments: Vec::new(), environment: Vec::new(), lines: None, concurrency_max: 1 }
+    let (arguments, environment) = (Vec::new(), Vec::new());
+    ProcessConfig { binary, arguments, environment, lines: None, concurrency_max: 1, place_wait_max: None }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the deadline is passed to a separate process")]
@@ -47,7 +48,8 @@ async fn a_process_gets_the_event_and_its_environment_and_answers() {
 async fn a_process_gets_and_answers_the_same_bytes() {
     let (_folder, function) = function(r#"answer response "$event""#);
     let event = r#"{"n": 12345678901234567890123, "n": 1.10}"#;
-    assert_eq!(function.invoke_bytes(event.into()).await.unwrap(), event);
+    let place = function.place().await.unwrap();
+    assert_eq!(function.invoke_bytes(place, event.into()).await.unwrap(), event);
 }
 
 #[tokio::test]
@@ -105,6 +107,51 @@ async fn a_process_that_is_busy_when_all_are_renewed_ends_its_invocation_and_tak
     let first = busy.await.unwrap();
     let next = function.invoke(json!(2)).await.unwrap();
     assert!(next != first && next != other, "{next}");
+}
+
+/// What a function does that notes each event, and ends those that are not 0 at once. The 0 waits for a file.
+fn noting(folder: &std::path::Path) -> String {
+    let [noted, gate] = ["noted", "gate"].map(|name| folder.join(name).display().to_string());
+    format!(
+        "echo $event >>{noted}; [ $event != 0 ] || until [ -e {gate} ]; do sleep 0.01; done; answer response $event"
+    )
+}
+
+/// A handler must not be blamed for the time that a call waits.
+#[tokio::test]
+async fn an_invocation_without_a_free_process_is_throttled_and_never_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (binary_folder, _) = function(&noting(folder.path()));
+    let config = config(binary_folder.path().join("function"));
+    let function = invoke(ProcessConfig { place_wait_max: Some(Duration::from_millis(20)), ..config });
+    let place = function.place().await.unwrap();
+    let busy = tokio::spawn({
+        let function = function.clone();
+        async move { function.invoke_bytes(place, "0".into()).await.unwrap() }
+    });
+    // The limit is for the wait alone: what runs takes as long as it does.
+    let isolated = Isolated::new(function.clone(), Duration::from_mins(1));
+    let throttled = tokio::time::timeout(Duration::from_secs(10), isolated.invoke_bytes("1".into())).await;
+    assert!(matches!(throttled, Ok(Err(InvokeError::Throttled))), "{throttled:?}");
+    std::fs::write(folder.path().join("gate"), "").unwrap();
+    assert_eq!(busy.await.unwrap(), "0");
+    assert_eq!(function.invoke(json!(2)).await.unwrap(), json!(2));
+    assert_eq!(std::fs::read_to_string(folder.path().join("noted")).unwrap(), "0\n2\n");
+}
+
+#[tokio::test]
+async fn an_invocation_whose_caller_has_gone_while_it_waited_never_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (binary_folder, _) = function(&noting(folder.path()));
+    let function = Isolated::new(invoke(config(binary_folder.path().join("function"))), Duration::from_mins(1));
+    let mut busy = std::pin::pin!(function.invoke_bytes("0".into()));
+    assert!(futures::poll!(&mut busy).is_pending());
+    let gone = tokio::time::timeout(Duration::from_millis(20), function.invoke_bytes("1".into())).await;
+    assert!(gone.is_err());
+    std::fs::write(folder.path().join("gate"), "").unwrap();
+    assert_eq!(busy.await.unwrap(), "0");
+    assert_eq!(function.invoke_bytes("2".into()).await.unwrap(), "2");
+    assert_eq!(std::fs::read_to_string(folder.path().join("noted")).unwrap(), "0\n2\n");
 }
 
 #[tokio::test]

@@ -7,22 +7,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use hookonce_local::tables::{CreateError, StackShape, create_stack};
 use serde_json::{Value, json};
 
-use crate::support::{Stack, eventually, number, receive_count, stack, text};
-
-async fn due(stack: &Stack, shard: &str) -> Vec<String> {
-    let found = stack
-        .dynamodb
-        .query()
-        .table_name(&stack.resources.inbox_table)
-        .index_name("due")
-        .key_condition_expression("due_shard = :shard AND due_at <= :now")
-        .expression_attribute_values(":shard", text(shard))
-        .expression_attribute_values(":now", number(1_000))
-        .send()
-        .await
-        .unwrap();
-    found.items().iter().map(|item| item["pk"].as_s().unwrap().clone()).collect()
-}
+use crate::support::{eventually, receive_count, stack};
 
 #[tokio::test]
 async fn creating_the_stack_again_changes_nothing() {
@@ -64,22 +49,6 @@ async fn the_inbox_has_two_indexes_of_keys() {
         .collect();
     indexes.sort();
     assert_eq!(indexes, [("due", vec!["due_shard", "due_at"]), ("journal", vec!["journal_shard", "received_at"])]);
-}
-
-#[tokio::test]
-async fn the_due_index_holds_only_what_is_due_and_sorted() {
-    let stack = stack(30, 3).await;
-    for (pk, due_at) in [("late", 300), ("early", 100), ("later", 2_000)] {
-        let put = stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).item("pk", text(pk));
-        put.item("due_shard", text("due#1")).item("due_at", number(due_at)).send().await.unwrap();
-    }
-    let done = stack.dynamodb.put_item().table_name(&stack.resources.inbox_table).item("pk", text("done"));
-    done.send().await.unwrap();
-    assert_eq!(due(&stack, "due#1").await, ["early", "late"]);
-
-    let commit = stack.dynamodb.update_item().table_name(&stack.resources.inbox_table).key("pk", text("early"));
-    commit.update_expression("REMOVE due_shard, due_at").send().await.unwrap();
-    assert_eq!(due(&stack, "due#1").await, ["late"]);
 }
 
 #[tokio::test]
@@ -142,21 +111,4 @@ async fn a_message_that_is_received_too_often_goes_to_the_dead_letter_queue() {
     assert_eq!(dead.message_id(), Some(sent.as_str()));
     assert_eq!(dead.body(), Some("poison"));
     assert_eq!(stack.remaining().await, 0);
-}
-
-#[tokio::test]
-async fn a_received_message_is_hidden_until_its_visibility_ends() {
-    let stack = stack(3_600, 100).await;
-    stack.send("hint").await;
-    let received = stack.receive().await;
-    assert!(stack.receive().await.is_empty(), "it must be hidden");
-    let change = async |handle: &str, seconds| {
-        let request = stack.sqs.change_message_visibility().queue_url(&stack.resources.queue.url);
-        request.receipt_handle(handle).visibility_timeout(seconds).send().await.unwrap();
-    };
-    change(received[0].receipt_handle().unwrap(), 1).await;
-    let again = eventually("it reappears", async || stack.receive().await.pop()).await;
-    assert_eq!(receive_count(&again), 2);
-    change(again.receipt_handle().unwrap(), 0).await;
-    assert_eq!(receive_count(&stack.receive().await[0]), 3);
 }

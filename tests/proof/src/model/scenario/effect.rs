@@ -10,10 +10,12 @@ use super::{Clock, Scenario, far, near, single};
 /// How long the callees of the model honour a key.
 const WINDOW: Millis = Millis::minutes(20);
 
-const KEYED: Document = Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0 };
+const KEYED: Document =
+    Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0, says_done_before: false };
+const SAYS_DONE_BEFORE: Document = Document { says_done_before: true, ..KEYED };
 const OTHER_KEYED: Document = Document { callee: "keyed elsewhere", server: 1, ..KEYED };
-const AT_MOST_ONCE: Document = Document { class: Class::AtMostOnce, callee: "at most once", server: 0 };
-const AT_LEAST_ONCE: Document = Document { class: Class::AtLeastOnce, callee: "at least once", server: 0 };
+const AT_MOST_ONCE: Document = Document { class: Class::AtMostOnce, callee: "at most once", ..KEYED };
+const AT_LEAST_ONCE: Document = Document { class: Class::AtLeastOnce, callee: "at least once", ..KEYED };
 
 /// The project's own durations, with horizons of effects that a few steps cross.
 fn timing() -> Timing {
@@ -58,6 +60,10 @@ pub(super) fn all() -> Vec<Scenario> {
         keyed("keyed: answers").with("busy reject ambiguous refuse duplicate tick"),
         once("at most once: answers").with("busy*2 reject ambiguous duplicate late"),
         least("at least once: answers").with("busy reject ambiguous refuse duplicate tick"),
+        edited("keyed, and says that it was done before", &[Some(SAYS_DONE_BEFORE)])
+            .with("crash refuse late duplicate reject tick"),
+        edited("keyed, and says of something else that it was done before", &[Some(SAYS_DONE_BEFORE)])
+            .with("ambiguous busy*2 reject duplicate accept"),
         keyed("keyed: at the end of the window").with("refuse late tick*4 lose"),
         keyed("keyed: not done at the end of the window").with("refuse busy tick*2"),
         least("at least once: given up").with("refuse*2 tick*3"),

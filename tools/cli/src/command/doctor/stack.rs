@@ -21,15 +21,20 @@ use hookonce_runtime::tables::aliases;
 use super::{Check, endpoints, looked};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
 use crate::command::endpoint::some;
+use crate::command::status::dead_letter_queue;
 use crate::documents::Stored;
 use crate::endpoints::{Listing, Place};
 use crate::failure::Failure;
+use crate::lambda::Functions;
 use crate::outputs::Outputs;
-use crate::watch::{Alarms, ask_alarms, no_alarms};
+use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
 use crate::{destinations, handlers, output, route_set};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What no call that changes nothing can tell.
+const WRITES: &str = "not tried: whether you may change anything shows when you do; docs/deploy.md#rights";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
@@ -55,8 +60,11 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("outputs", complete(&outputs, &region(&config))),
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
-        Check::new("queue", queue(&config, &outputs.queue_url).await),
-        Check::new("effects queue", queue(&config, &outputs.effects_queue_url).await),
+    ]);
+    checks.extend(queues(&config, &outputs).await);
+    checks.extend([
+        Check::new("functions", functions(&config, &outputs).await),
+        Check::new("metrics", metrics(&config, stack).await),
     ]);
     let looked = looked(place).await;
     checks.extend([
@@ -64,6 +72,7 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("index of ids", listed(&looked, place)),
         Check::new("destinations", destinations(place).await),
         Check::new("routes", routes(stack, &outputs).await),
+        Check::new("writes", Ok(WRITES.to_owned())),
     ]);
     checks
 }
@@ -211,10 +220,55 @@ fn unread(table: Table) -> Failure {
     )
 }
 
-async fn queue(config: &SdkConfig, url: &str) -> Result<String, Failure> {
+/// What a queue says of itself.
+struct Waiting {
+    messages: String,
+    dead_letter_queue: Option<String>,
+}
+
+/// Both queues and the one that takes their dead letters.
+async fn queues(config: &SdkConfig, outputs: &Outputs) -> [Check; 3] {
+    let (hints, effects) = (queue(config, &outputs.queue_url).await, queue(config, &outputs.effects_queue_url).await);
+    let letters = match &hints {
+        Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,
+        Err(_) => Err(Failure::unavailable("nobody knows its name", "see what is said about the queue")),
+    };
+    let named = [("queue", hints), ("effects queue", effects), ("dead-letter queue", letters)];
+    named.map(|(what, found)| Check::new(what, found.map(|it| format!("{} message(s) wait", it.messages))))
+}
+
+async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
     let asked = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
-    let asked = asked.attribute_names(QueueAttributeName::ApproximateNumberOfMessages).send().await;
+    let asked = asked.attribute_names(QueueAttributeName::All).send().await;
     let answer = asked.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
-    let waiting = answer.attributes().and_then(|all| all.get(&QueueAttributeName::ApproximateNumberOfMessages));
-    Ok(format!("{} message(s) wait", waiting.map_or("0", String::as_str)))
+    let text = |name| answer.attributes().and_then(|all| all.get(&name));
+    Ok(Waiting {
+        messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
+        dead_letter_queue: text(QueueAttributeName::RedrivePolicy).and_then(|policy| dead_letter_queue(policy)),
+    })
+}
+
+/// The queue of dead letters. Only its name is known.
+async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting, Failure> {
+    let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
+    let asked = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
+    let found = asked.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
+    queue(config, &found.queue_url.unwrap_or_default()).await
+}
+
+/// The functions can be looked at.
+async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
+    let Functions { codes, worker_is_on, .. } = Functions::of(config, &outputs.functions).await?;
+    let worker = if worker_is_on { "on" } else { "off: docs/runbook.md#containment" };
+    Ok(format!("{} functions; the worker's event source is {worker}", codes.len()))
+}
+
+/// Metrics can be read.
+async fn metrics(config: &SdkConfig, stack: &str) -> Result<String, Failure> {
+    let now = System.moment().now;
+    let ran = relay_ran_at(config, stack, now).await?;
+    Ok(ran.map_or_else(
+        || "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run".to_owned(),
+        |at| format!("the relay ran {} ago", output::between(at, now)),
+    ))
 }
