@@ -287,6 +287,6 @@ async fn messages_of_strangers_fail_alone() {
 #[tokio::test]
 async fn the_schedule_runs_the_relay() {
     let harness = Harness::new().await;
-    let report = harness.relay_on(recorded("schedule/every-minute.json")).await;
+    let report = harness.relay_on(recorded("schedule/every-minute.json"), harness.deadline()).await;
     assert_eq!(report, json!({ "due": 0, "sent": 0, "failed": 0 }));
 }

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted, counted_fact, counting};
+use crate::support::harness::CALL_MAX;
 use crate::support::samples::{messaged, whatsapp_message, whatsapp_of};
 use crate::support::{Harness, Script, Verdict, word};
 
@@ -181,9 +182,9 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     let response = Box::pin(harness.worker(&Script::none()).handle(batch, harness.deadline())).await;
     assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
-    assert_eq!(harness.relay_on(json!(null)).await["sent"], 0);
+    assert_eq!(harness.relay_on(json!(null), harness.deadline()).await["sent"], 0);
     let buried = json!({ "Records": [{ "messageId": "m", "receiptHandle": "r", "body": hint.encode() }] });
-    let buried = harness.relay_on(buried).await;
+    let buried = harness.relay_on(buried, harness.deadline()).await;
     assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "m", "kept in the dead-letter queue, too");
     assert_eq!(harness.stack.scan(write.table).await, untouched);
     assert_eq!(harness.metric("unknown_version"), 4);
@@ -241,6 +242,23 @@ async fn a_dead_letter_that_nobody_can_read_is_kept_for_a_person() {
         assert_eq!(harness.metric(metric), 1);
     }
     // A batch that cannot be read is refused whole: an empty list of failures would acknowledge all of it.
-    let response = harness.relay_on(json!({ "Records": [{ "body": 7 }] })).await;
+    let response = harness.relay_on(json!({ "Records": [{ "body": 7 }] }), harness.deadline()).await;
     assert_eq!(response["batchItemFailures"], json!([{ "itemIdentifier": "" }]));
+}
+
+/// What the process could not settle before Lambda ends it stays in the queue, and the response says so.
+#[tokio::test]
+async fn dead_letters_for_which_the_time_does_not_suffice_are_kept() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    let key = harness.tables().await.record("#msg_1").key.clone();
+    let letter =
+        |id: &str| json!({ "messageId": id, "receiptHandle": id, "body": Message::Ref { pk: key.clone() }.encode() });
+    let batch = json!({ "Records": [letter("dead-1"), letter("dead-2")] });
+    let kept = |response: &serde_json::Value| response["batchItemFailures"].as_array().unwrap().len();
+    let last = harness.clock.now().plus(Millis(3 * CALL_MAX.0));
+    let late = harness.relay_on(batch.clone(), EpochMs(last.0 - 1)).await;
+    assert_eq!((kept(&late), harness.tables().await.record("#msg_1").dead_letters), (2, 0));
+    let in_time = harness.relay_on(batch, last).await;
+    assert_eq!((kept(&in_time), harness.tables().await.record("#msg_1").dead_letters), (0, 2));
 }

@@ -106,15 +106,20 @@ fn a_chunk_begins_only_if_it_can_end_before_the_deadline() {
     let mut run = run(4, Budget::standard());
     scan(&mut run, full_of(100));
     assert!(run.sample(at(START)).is_none());
-    let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0);
+    let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0 - LIMITS.scan_max.0);
     assert!(run.next_chunk(at(last)).is_some());
     assert_eq!(chunks(&mut run, last.plus(Millis(1))), [0; 0]);
+    let ended = last.plus(LIMITS.chunk_max);
+    assert!(
+        run.next_dead_scan(at(ended)).is_some(),
+        "what is DEAD is counted also after a chunk that takes all its time"
+    );
 }
 
 #[test]
 fn a_shard_is_read_only_if_a_chunk_can_follow() {
     let mut run = run(4, Budget::standard());
-    let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0 - LIMITS.scan_max.0);
+    let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0 - 2 * LIMITS.scan_max.0);
     assert!(run.next_scan(at(last)).is_some());
     assert!(run.next_scan(at(last.plus(Millis(1)))).is_none());
     assert_eq!(run.report().shards_unavailable, 3, "the others were not read");

@@ -372,9 +372,9 @@ impl Harness {
         self.clock.now().plus(RELAY_TIMEOUT)
     }
 
-    /// The relay's answer to an event.
-    pub(crate) async fn relay_on(&self, event: Value) -> Value {
-        self.relay_function(&Script::none()).handle(event, self.deadline()).await
+    /// The relay's answer to an event, if Lambda ends it at this time.
+    pub(crate) async fn relay_on(&self, event: Value, deadline: EpochMs) -> Value {
+        self.relay_function(&Script::none()).handle(event, deadline).await
     }
 
     /// One run of the relay.

@@ -31,15 +31,15 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         Self { parts, telemetry }
     }
 
-    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise. The run
-    /// ends before the deadline, when Lambda would end the process.
+    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise. Both end before
+    /// the deadline, when Lambda would end the process.
     pub async fn handle(&self, event: Value, deadline: EpochMs) -> Value {
         if event.get("Records").is_none() {
             return self.run(deadline).await;
         }
         // Keep every message of a malformed batch: Lambda takes an empty id as a failure of the whole batch.
         match serde_json::from_value::<Batch>(event) {
-            Ok(batch) => json!(self.bury(batch).await),
+            Ok(batch) => json!(self.bury(batch, deadline).await),
             Err(_) => json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
         }
     }
@@ -66,11 +66,16 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }
 
-    async fn bury(&self, batch: Batch) -> BatchResponse {
+    /// Settles dead letters one after the other. Those for which the time does not suffice stay in the queue.
+    async fn bury(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
         let tell = |signal: &Signal| self.telemetry.tell(signal, now());
         let mut response = BatchResponse::default();
         for message in batch.records {
+            if !self.parts.may_bury(deadline) {
+                response.keep(message.message_id);
+                continue;
+            }
             let mut counts = Counts::default();
             let driven = self.parts.bury(&message.body, message.sent_at(), &tell).await;
             counts.untold(&driven.signals);

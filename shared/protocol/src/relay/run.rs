@@ -25,6 +25,14 @@ pub struct Limits {
     pub chunk_max: Millis,
 }
 
+impl Limits {
+    /// The time for so many scans one after the other, for a chunk, and for counting what is DEAD in the end: while the store is
+    /// slow, people must see how much has died.
+    fn scans_and_chunk(&self, scans: i64) -> Millis {
+        Millis(self.scan_max.0.saturating_mul(scans.saturating_add(1)).saturating_add(self.chunk_max.0))
+    }
+}
+
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Report {
@@ -123,7 +131,7 @@ impl Run {
 
     /// The next page of this round to read. Pages for which the time does not suffice count as unavailable.
     pub fn next_scan(&mut self, moment: Moment) -> Option<Step<Scan, Scanned>> {
-        if !self.has_time(moment, Millis(self.limits.scan_max.0 + self.limits.chunk_max.0)) {
+        if !self.has_time(moment, self.limits.scans_and_chunk(1)) {
             self.report.shards_unavailable += self.pages.len();
             self.pages.clear();
         }
@@ -148,8 +156,7 @@ impl Run {
         let needed = !self.sampled && self.taken + self.waiting.len() > self.granted;
         self.sampled |= needed;
         // One count reads up to two hours of a shard. After it, there must be time for a chunk.
-        let last = self.limits.scan_max.0.saturating_mul(2).saturating_add(self.limits.chunk_max.0);
-        let count_until = EpochMs(self.limits.deadline.0.saturating_sub(last));
+        let count_until = EpochMs(self.limits.deadline.0.saturating_sub(self.limits.scans_and_chunk(2).0));
         needed.then(|| Sample::start(&self.timing, count_until, moment))
     }
 
@@ -159,10 +166,10 @@ impl Run {
     }
 
     /// The next chunk. There is none when nothing waits, the budget is spent, a chunk has stalled, or the time does not
-    /// suffice for its repair.
+    /// suffice for its repair and for counting what is DEAD.
     pub fn next_chunk(&mut self, moment: Moment) -> Option<Step<Chunk, ChunkReport>> {
         let size = self.waiting.len().min(CHUNK_MAX).min(self.granted.saturating_sub(self.taken));
-        if size == 0 || self.stalled || !self.has_time(moment, self.limits.chunk_max) {
+        if size == 0 || self.stalled || !self.has_time(moment, self.limits.scans_and_chunk(0)) {
             return None;
         }
         self.taken += size;
