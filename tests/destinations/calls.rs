@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
@@ -11,8 +12,8 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Answer, Caller as _, Destination, Guarded, HttpCaller};
-use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_SPREAD};
+use hookonce_runtime::destination::{Answer, Caller, Destination, Guarded, HttpCaller};
+use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_PER_FAILURE, REST_SPREAD};
 use serde_json::{Value, json};
 
 use super::{KEY, MOMENT, delivery, destination};
@@ -156,7 +157,7 @@ async fn each_status_has_its_meaning() {
         (308, refused(308)),
         (400, refused(400)),
         (404, refused(404)),
-        (408, Called::Unknown { status: 408 }),
+        (408, UNCLEAR),
         (409, UNCLEAR),
         (425, NOT_DONE),
         (429, NOT_DONE),
@@ -283,10 +284,14 @@ async fn a_failed_handshake_is_not_done() {
 async fn an_address_that_no_destination_may_have_is_not_connected() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let port = receiver.address.port();
-    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1", "2130706433", "0x7f.1"] {
+    // A document may name no such address itself, but a name may lead there.
+    let (named, names) = (["127.0.0.1", "[::ffff:127.0.0.1]"], ["localhost", "127.1", "2130706433", "0x7f.1"]);
+    for host in named.into_iter().chain(names) {
         let private = at(&format!("http://{host}:{port}"), &json!({}));
         // In a function, the interface of its runtime is on loopback.
         assert_eq!(HttpCaller::new().call(&private, &delivery(), MOMENT).await, NOT_DONE, "{host}");
+    }
+    for host in names {
         let public = at(&format!("https://{host}:{port}"), &json!({"allow_private": false}));
         assert_eq!(HttpCaller::on_loopback().call(&public, &delivery(), MOMENT).await, NOT_DONE, "{host}");
     }
@@ -306,7 +311,7 @@ async fn a_call_without_an_answer_has_a_cause() {
     for (url, changes, cause, sent) in [
         (silent.url(""), json!({"timeout_ms": 1_000}), "timeout", true),
         (breaks.url(""), json!({}), "connection_broke", true),
-        (plain.url(""), json!({"url": "https://127.0.0.1", "allow_private": false}), "address_refused", false),
+        (plain.url(""), json!({"url": "https://localhost", "allow_private": false}), "address_refused", false),
         (format!("http://{nobody}"), json!({}), "connect", false),
         ("http://nobody.invalid".to_owned(), json!({}), "dns", false),
         (plain.url("/a?b=c"), json!({"key_json_pointer": "/a/b/c"}), "unsendable", false),
@@ -357,6 +362,48 @@ async fn a_destination_that_fails_again_and_again_gets_a_rest() {
     assert!(matches!(guarded.call(&destination, &sent, at(rest.0 - 1)).await, Called::NotDone { .. }));
     assert_eq!(receiver.connections(), FAILURES_MAX as usize);
     assert_eq!(guarded.call(&destination, &sent, at(rest.0)).await, UNCLEAR);
+}
+
+/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other destinations.
+#[tokio::test]
+async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
+    let receiver = Receiver::start(Reply::status(500, "", "")).await;
+    let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
+    let guarded = Guarded::new(HttpCaller::on_loopback());
+    for _ in 0..FAILURES_MAX {
+        guarded.call(&destination, &sent, MOMENT).await;
+    }
+    let rested = Moment { now: MOMENT.now.plus(REST_MIN).plus(REST_SPREAD).plus(Millis::seconds(5)), ..MOMENT };
+    let calls = (0..10).map(|_| guarded.call(&destination, &sent, rested)).collect::<FuturesUnordered<_>>();
+    let called: Vec<_> = calls.collect().await;
+    assert_eq!(called.iter().filter(|called| **called == UNCLEAR).count(), 1, "{called:?}");
+    assert_eq!(receiver.connections(), FAILURES_MAX as usize + 1);
+}
+
+/// Takes a minute to fail.
+#[derive(Debug)]
+struct Slow;
+
+impl Caller for Slow {
+    fn call<'a>(&'a self, _: &'a Destination, _: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            UNCLEAR
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longer_a_destination_takes_to_fail_the_longer_it_rests() {
+    let (destination, sent, guarded) = (at("https://api.example.com/v1", &json!({})), delivery(), Guarded::new(Slow));
+    for _ in 0..FAILURES_MAX {
+        assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+    }
+    let ended = Moment { now: MOMENT.now.plus(Millis::minutes(1)), ..MOMENT };
+    let Called::NotDone { retry_after: Some(rest) } = guarded.call(&destination, &sent, ended).await else {
+        panic!("it rests")
+    };
+    assert!(rest >= Millis(REST_PER_FAILURE * 60_000), "{rest:?}");
 }
 
 #[tokio::test]

@@ -200,7 +200,9 @@ fn only_a_plain_https_url_is_an_address() {
     let refused_ones = "api.example.com /v1 ftp://api.example.com http://api.example.com https://user@api.example.com \
                         https://user:word@api.example.com/ https://api.example.com:0 https://api.example.com:99999 \
                         https://api.example.com/a#b https://api.example.com//a https://api.example.com/a/../b \
-                        https://api.example.com/%2e%2e/b https://api.exämple.com/ https://a,b/ https://[::1 https://[v1.a]/";
+                        https://api.example.com/%2e%2e/b https://api.exämple.com/ https://a,b/ https://[::1 https://[v1.a]/ \
+                        https://api.example.com/%c0%ae%c0%ae/b https://127.0.0.1/ https://10.1.2.3/ https://169.254.169.254/ \
+                        https://[::ffff:127.0.0.1]/ https://[fd00:ec2::254]/ https://[fe80::1]/";
     for url in refused_ones.split(' ').chain([""]) {
         assert_eq!(refused(&with(&http(), &json!({"url": url}))), ["url"], "{url}");
     }
@@ -209,12 +211,14 @@ fn only_a_plain_https_url_is_an_address() {
     }
     let plain = json!({"url": "http://10.0.0.1:8080", "allow_private": true});
     assert!(destination(&with(&http(), &plain)).is_ok());
+    let metadata = json!({"url": "http://169.254.169.254/latest", "allow_private": true});
+    assert_eq!(refused(&with(&http(), &metadata)), ["url"]);
 }
 
 #[test]
 fn a_document_cannot_set_what_the_client_sets() {
     let names = "Host Content-Length transfer-encoding Connection content-type TE Upgrade webhook-id Webhook-Signature \
-                 hookonce-key hookonce-hops proxy-authorization X-Key";
+                 hookonce-key hookonce-hops proxy-authorization X-Key X-HTTP-Method X-Method-Override";
     for name in names.split(' ') {
         let document = with(&http(), &json!({"headers": {name: "a"}, "key_header": "x-key"}));
         assert_eq!(refused(&document), [format!("headers.{name}")]);

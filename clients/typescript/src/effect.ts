@@ -1,3 +1,5 @@
+import { isUtf8 } from "node:buffer";
+
 /** What a plan sends out of the account once its changes are committed. */
 
 /** What JSON holds. */
@@ -50,14 +52,14 @@ function checkPath(path: string): void {
   let fits = PATH.test(path) && path.length <= PATH_MAX;
   // A server in front of another may decode once more, so it is looked at in every form.
   for (let before = ""; fits && before !== decoded; ) {
-    fits = !OUTSIDE.test(decoded);
+    fits = !OUTSIDE.test(decoded) && isUtf8(Buffer.from(decoded, "latin1"));
     before = decoded;
     decoded = decoded.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   }
   if (fits) return;
   throw new RangeError(
     "path must be empty, or begin with one / and hold no //, .., \\, # or . as a step, not even percent-encoded, " +
-      `and have at most ${PATH_MAX} bytes of a URL's characters`,
+      `be UTF-8, and have at most ${PATH_MAX} bytes of a URL's characters`,
   );
 }
 

@@ -149,7 +149,7 @@ impl Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[error(
     "must be empty, or begin with one `/` and hold neither `//`, `..`, `\\` nor `.` as a step, not even percent-encoded, and \
-     no `#`, and have at most {EFFECT_PATH_BYTES_MAX} bytes of a URL's characters"
+     no `#`, be UTF-8, and have at most {EFFECT_PATH_BYTES_MAX} bytes of a URL's characters"
 )]
 pub struct EffectPathError;
 
@@ -174,6 +174,8 @@ pub fn check_path(path: &str) -> Result<(), EffectPathError> {
             || has(b"..")
             || has(b"\\")
             || decoded.iter().any(u8::is_ascii_control)
+            // Some servers take a longer form of UTF-8, such as `%c0%ae`, for the dot that it is no valid form of.
+            || std::str::from_utf8(&decoded).is_err()
         {
             return Err(EffectPathError);
         }

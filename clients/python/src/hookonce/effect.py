@@ -42,15 +42,24 @@ def check_path(path: str) -> None:
     # A server in front of another may decode once more, so it is looked at in every form.
     while fits:
         following = unquote_to_bytes(decoded)
-        fits = not _OUTSIDE.search(decoded) and not re.search(rb"%(?![0-9A-Fa-f]{2})", decoded)
+        fits = not _OUTSIDE.search(decoded) and not re.search(rb"%(?![0-9A-Fa-f]{2})", decoded) and _is_utf8(decoded)
         if following == decoded:
             break
         decoded = following
     if not fits:
         raise ValueError(
             "path must be empty, or begin with one / and hold no //, .., \\, # or . as a step, not even percent-encoded, "
-            f"and have at most {_PATH_MAX} bytes of a URL's characters"
+            f"be UTF-8, and have at most {_PATH_MAX} bytes of a URL's characters"
         )
+
+
+def _is_utf8(decoded: bytes) -> bool:
+    """Some servers take a longer form, such as `%c0%ae`, for the dot that it is no valid form of."""
+    try:
+        decoded.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _frozen(payload: Json) -> Any:

@@ -88,15 +88,23 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: its endpoint. On a standard queue a group orders nothing. SQS uses it to keep one endpoint's
-/// backlog from delaying the messages of the others (fair queues). An endpoint id has only characters that SQS allows in
-/// a group id.
-fn group(message: &Message) -> &str {
-    message.record_key().parts().0
+/// The group of a message: its endpoint, or for an effect its name and its endpoint, because what delays effects is most often one
+/// destination. On a standard queue a group orders nothing. SQS uses it to keep one group's backlog from delaying the
+/// messages of the others (fair queues). Endpoints' ids and effects' names have only characters that SQS allows in a group id.
+fn group(message: &Message) -> String {
+    let (endpoint, rest) = message.record_key().parts();
+    let mut group = match (message.record_key().kind(), rest.rsplit_once('#')) {
+        (RecordKind::Effect, Some((_, name))) => format!("{name}/{endpoint}"),
+        _ => endpoint.to_owned(),
+    };
+    group.truncate(GROUP_BYTES_MAX);
+    group
 }
 
-/// The longest group id that SQS accepts.
-const _: () = assert!(ENDPOINT_BYTES_MAX <= 128);
+/// The longest group id that SQS accepts. What is cut off is the end of an endpoint's id.
+const GROUP_BYTES_MAX: usize = 128;
+
+const _: () = assert!(ENDPOINT_BYTES_MAX <= GROUP_BYTES_MAX);
 
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {

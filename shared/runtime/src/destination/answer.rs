@@ -31,8 +31,10 @@ pub(super) fn judge(
         425 => Called::NotDone { retry_after },
         // The same request belongs elsewhere.
         307 | 308 => Called::Refused { status: Some(status) },
-        // A form or a script was done, and its page is elsewhere. A gateway gave up waiting.
-        300..=399 | 408 => Called::Unknown { status },
+        // A form or a script was done, and its page is elsewhere.
+        300..=399 => Called::Unknown { status },
+        // A gateway gave up waiting, as with 504.
+        408 => Called::Unclear { retry_after },
         400..=499 => Called::Refused { status: Some(status) },
         _ => Called::Unclear { retry_after },
     }
@@ -47,8 +49,9 @@ fn says_success(target: &HttpTarget, body: Option<&[u8]>) -> bool {
 /// How long `Retry-After` asks to wait: seconds, or until a date.
 fn retry_after(headers: &HeaderMap, now: EpochMs) -> Option<Millis> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = u32::from_str(text) {
-        return Some(Millis::seconds(i64::from(seconds)));
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Whatever does not fit is longer than anybody waits.
+        return Some(Millis::seconds(i64::from(u32::from_str(text).unwrap_or(u32::MAX))));
     }
     let EpochSec(at) = EpochSec(DateTime::from_str(text, Format::HttpDate).ok()?.secs());
     Some(Millis(at.saturating_mul(1_000).saturating_sub(now.0).max(0)))
@@ -70,7 +73,8 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:36 GMT", Some(Millis(0))),
             ("-1", None),
             ("soon", None),
-            ("99999999999999999999", None),
+            ("99999999999999999999", Some(Millis::seconds(i64::from(u32::MAX)))),
+            ("", None),
         ] {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
             assert_eq!(retry_after(&headers, now), expected, "{text}");

@@ -1,6 +1,7 @@
 //! A destination whose document was checked.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use hookonce_protocol::destination::{Class, Terms};
 use hookonce_protocol::effect::{DestinationId, EffectPathError, check_path};
@@ -13,6 +14,7 @@ use http::uri::{Authority, Scheme, Uri};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::address::{Zone, zone};
 use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind};
 use super::hand_over::{self, QueueTarget};
 
@@ -42,7 +44,7 @@ const NOT_DONE_DEFAULT: [u16; 1] = [429];
 const KEY_IN_USE: u16 = 409;
 
 /// Headers that the client sets, or that would change what the request is.
-const OWN_HEADERS: [&str; 13] = [
+const OWN_HEADERS: [&str; 15] = [
     "accept-encoding",
     "connection",
     "content-encoding",
@@ -55,7 +57,9 @@ const OWN_HEADERS: [&str; 13] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "x-http-method",
     "x-http-method-override",
+    "x-method-override",
 ];
 
 /// Families of headers that are ours, or a proxy's.
@@ -454,16 +458,23 @@ impl Faults {
         let (authority, host) = (uri.authority()?, uri.host()?);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let named = literal.map_or_else(
-            || !host.is_empty() && host.bytes().all(plain),
-            |address| address.parse::<std::net::Ipv6Addr>().is_ok(),
-        );
+        let address: Option<IpAddr> = literal.unwrap_or(host).parse().ok();
+        let named = literal
+            .map_or_else(|| !host.is_empty() && host.bytes().all(plain), |_| address.is_some_and(|it| it.is_ipv6()));
         if !named || authority.as_str().contains('@') {
             self.add("url", "its host must be a name or an address, without a user; credentials go into `headers`");
             return None;
         }
         if *scheme != Scheme::HTTPS && !(*scheme == Scheme::HTTP && document.allow_private) {
             self.add("url", "it must be https; plain http needs `allow_private`");
+        }
+        // What a name leads to is checked at each connection.
+        match address.map(zone) {
+            Some(Zone::Forbidden) => self.add("url", "its address is none that an effect may be sent to"),
+            Some(Zone::Private | Zone::Loopback) if !document.allow_private => {
+                self.add("url", "its address is not public, which needs `allow_private`");
+            }
+            Some(Zone::Private | Zone::Loopback | Zone::Public) | None => {}
         }
         let default = if *scheme == Scheme::HTTPS { 443 } else { 80 };
         // A port that is no number is no port of the authority.

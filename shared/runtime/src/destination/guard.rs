@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{DESTINATION_TURN_MAX, Moment};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Caller;
 use super::checked::Destination;
@@ -19,7 +20,7 @@ use crate::rest::Health;
 pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
 /// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn, and
-/// during a rest, nothing is called.
+/// during a rest, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of all others.
 #[derive(Debug)]
 pub struct Guarded<C> {
     caller: C,
@@ -61,11 +62,13 @@ impl<C: Caller> Caller for Guarded<C> {
             let Ok(Ok(_turn)) = timeout(TURN_MAX, lane.turns.acquire()).await else {
                 return Called::NotDone { retry_after: None };
             };
-            if let Some(rest) = lane.health().rest(moment.now) {
+            if let Err(rest) = lane.health().admit(moment) {
                 return Called::NotDone { retry_after: Some(rest) };
             }
+            let began = Instant::now();
             let called = self.caller.call(destination, delivery, moment).await;
-            learn(&mut lane.health(), &called, moment);
+            let took = Millis(i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX));
+            learn(&mut lane.health(), &called, Moment { now: moment.now.plus(took), ..moment }, took);
             called
         })
     }
@@ -78,12 +81,12 @@ impl Lane {
 }
 
 /// Who answers is there, whatever the answer says. A call that could not be made says nothing.
-fn learn(health: &mut Health, called: &Called, moment: Moment) {
+fn learn(health: &mut Health, called: &Called, ended: Moment, took: Millis) {
     match called {
         Called::Refused { status: None } => {}
         Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
             health.succeeded();
         }
-        Called::NotDone { .. } | Called::Unclear { .. } => health.failed(moment),
+        Called::NotDone { .. } | Called::Unclear { .. } => health.failed(ended, took),
     }
 }

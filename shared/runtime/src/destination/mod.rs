@@ -4,7 +4,6 @@
 //! [`Destinations`] keeps the checked ones for a while. A [`Caller`] makes one call and says how it ended; nothing here
 //! repeats a call.
 
-#[cfg(feature = "aws")]
 mod address;
 #[cfg(feature = "aws")]
 mod answer;
@@ -28,7 +27,6 @@ use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::timing::Moment;
 
-#[cfg(feature = "aws")]
 pub use address::{Zone, zone};
 #[cfg(feature = "aws")]
 pub use attempt::{Answer, Attempt, Trouble};

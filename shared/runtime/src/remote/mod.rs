@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Moment};
 use tokio::time::Instant;
 
@@ -161,16 +160,16 @@ impl RemoteHandlers {
         Self::default()
     }
 
-    /// True while a handler rests.
-    fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
-        self.health().get(&target.to_string()).is_some_and(|health| health.rest(now).is_some())
+    /// False while a handler rests, but for one call after each rest.
+    fn admits(&self, target: &RemoteTarget, moment: Moment) -> bool {
+        self.health().get_mut(&target.to_string()).is_none_or(|health| health.admit(moment).is_ok())
     }
 
-    /// Remembers whether a handler answered in time.
+    /// Remembers whether a handler answered in time. If not, a call of it took as long as a call may.
     fn learn(&self, target: &RemoteTarget, in_time: bool, moment: Moment) {
         let mut known = self.health();
         let health = known.entry(target.to_string()).or_default();
-        if in_time { health.succeeded() } else { health.failed(moment) }
+        if in_time { health.succeeded() } else { health.failed(moment, HANDLER_CALL_MAX) }
     }
 
     fn health(&self) -> MutexGuard<'_, HashMap<String, Health>> {
