@@ -36,7 +36,7 @@ words! {
         CloseEnvelope = "close envelope",
         /// Counts a failure of the handler: W5.
         CountFailure = "count failure",
-        /// Lets a record wait whose handler is away: Q11.
+        /// Postpones a record while its handler is away: Q11.
         Postpone = "postpone",
         /// Makes a record DEAD after its last failure: W5.
         DieOfFailure = "die of failure",

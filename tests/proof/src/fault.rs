@@ -16,7 +16,7 @@
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
 //! call.
 
-/// A fault of one remote call. A transaction that is repeated is told by its token that it was carried out, so that only
+/// A fault of one remote call. DynamoDB recognises a repeated transaction by its token, so that only
 /// single writes can meet [`Fault::Repeated`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {

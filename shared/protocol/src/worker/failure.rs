@@ -100,7 +100,7 @@ impl Worker {
         self.write_failure(record, purpose, changes, wait, reason)
     }
 
-    /// Makes a record DEAD of which the store can never carry out a write.
+    /// Makes a record DEAD when the store can never carry out its write.
     pub(super) fn invalid(self, record: Box<Record>, moment: Moment) -> WorkerStep {
         self.fail(record, &Failure::permanent(WRITE_INVALID), moment).signal(Signal::WriteInvalid)
     }
