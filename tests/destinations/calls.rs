@@ -1,6 +1,8 @@
 //! What is sent to a destination, and what its answer means.
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -364,38 +366,48 @@ async fn a_destination_that_fails_again_and_again_gets_a_rest() {
     assert_eq!(guarded.call(&destination, &sent, at(rest.0)).await, UNCLEAR);
 }
 
-/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other destinations.
-#[tokio::test]
-async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
-    let receiver = Receiver::start(Reply::status(500, "", "")).await;
-    let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
-    let guarded = Guarded::new(HttpCaller::on_loopback());
-    for _ in 0..FAILURES_MAX {
-        guarded.call(&destination, &sent, MOMENT).await;
-    }
-    let rested = Moment { now: MOMENT.now.plus(REST_MIN).plus(REST_SPREAD).plus(Millis::seconds(5)), ..MOMENT };
-    let calls = (0..10).map(|_| guarded.call(&destination, &sent, rested)).collect::<FuturesUnordered<_>>();
-    let called: Vec<_> = calls.collect().await;
-    assert_eq!(called.iter().filter(|called| **called == UNCLEAR).count(), 1, "{called:?}");
-    assert_eq!(receiver.connections(), FAILURES_MAX as usize + 1);
+/// A destination that fails after this time, until it is back.
+#[derive(Debug, Clone, Default)]
+struct Slow {
+    takes: Duration,
+    is_back: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
 }
-
-/// Takes a minute to fail.
-#[derive(Debug)]
-struct Slow;
 
 impl Caller for Slow {
     fn call<'a>(&'a self, _: &'a Destination, _: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
         Box::pin(async {
-            tokio::time::sleep(Duration::from_mins(1)).await;
-            UNCLEAR
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(self.takes).await;
+            if self.is_back.load(Ordering::SeqCst) { done(200) } else { UNCLEAR }
         })
+    }
+}
+
+/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other destinations.
+#[tokio::test(start_paused = true)]
+async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
+    let minute = Duration::from_mins(1);
+    for (takes, is_back, calls) in [(minute, false, 1), (Duration::from_millis(100), true, 10)] {
+        let (slow, sent) = (Slow { takes, ..Slow::default() }, delivery());
+        let (destination, guarded) = (at("https://api.example.com/v1", &json!({})), Guarded::new(slow.clone()));
+        for _ in 0..FAILURES_MAX {
+            assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+        }
+        slow.calls.store(0, Ordering::SeqCst);
+        slow.is_back.store(is_back, Ordering::SeqCst);
+        let rested = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
+        let batch = (0..10).map(|_| guarded.call(&destination, &sent, rested)).collect::<FuturesUnordered<_>>();
+        let called: Vec<_> = batch.collect().await;
+        assert_eq!(slow.calls.load(Ordering::SeqCst), calls, "{called:?}");
+        assert_eq!(called.iter().all(|called| *called == done(200)), is_back, "{called:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longer_a_destination_takes_to_fail_the_longer_it_rests() {
-    let (destination, sent, guarded) = (at("https://api.example.com/v1", &json!({})), delivery(), Guarded::new(Slow));
+    let guarded = Guarded::new(Slow { takes: Duration::from_mins(1), ..Slow::default() });
+    let (destination, sent) = (at("https://api.example.com/v1", &json!({})), delivery());
     for _ in 0..FAILURES_MAX {
         assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
     }

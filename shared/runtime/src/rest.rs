@@ -24,29 +24,24 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Whether they may be asked now; otherwise, what is left of the rest. After a rest one call finds out whether they are
-    /// back. For all others, the next rest begins with it.
-    pub(crate) fn admit(&mut self, moment: Moment) -> Result<(), Millis> {
-        if let Some(until) = self.rests_until.filter(|until| moment.now < *until) {
-            return Err(Millis(until.0.saturating_sub(moment.now.0)));
-        }
-        if self.failures >= FAILURES_MAX {
-            self.begin_rest(moment, Millis(0));
-        }
-        Ok(())
+    /// What is left of the rest.
+    pub(crate) fn rest(&self, now: EpochMs) -> Option<Millis> {
+        self.rests_until.filter(|until| now < *until).map(|until| Millis(until.0.saturating_sub(now.0)))
     }
 
-    /// Counts a failure that took this long. From [`FAILURES_MAX`] in a row on, each begins a rest.
+    /// True from [`FAILURES_MAX`] failures in a row on: nobody knows whether they are back.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.failures >= FAILURES_MAX
+    }
+
+    /// Counts a failure that took this long. From [`FAILURES_MAX`] in a row on, each begins a rest; the longest one counts.
     pub(crate) fn failed(&mut self, moment: Moment, took: Millis) {
         self.failures = self.failures.saturating_add(1);
-        if self.failures >= FAILURES_MAX {
-            self.begin_rest(moment, took);
+        if self.is_doubted() {
+            let length = Millis(took.0.saturating_mul(REST_PER_FAILURE)).max(REST_MIN);
+            let until = moment.now.plus(length).plus(moment.uniform(REST_SPREAD));
+            self.rests_until = self.rests_until.max(Some(until));
         }
-    }
-
-    fn begin_rest(&mut self, moment: Moment, took: Millis) {
-        let length = Millis(took.0.saturating_mul(REST_PER_FAILURE)).max(REST_MIN);
-        self.rests_until = Some(moment.now.plus(length).plus(moment.uniform(REST_SPREAD)));
     }
 
     /// Forgets the failures.

@@ -9,8 +9,8 @@ use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{DESTINATION_TURN_MAX, Moment};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 use super::Caller;
 use super::checked::Destination;
@@ -30,6 +30,8 @@ pub struct Guarded<C> {
 #[derive(Debug)]
 struct Lane {
     turns: Semaphore,
+    /// The turn of the call that finds out whether a destination is back.
+    probe: Semaphore,
     health: Mutex<Health>,
 }
 
@@ -44,7 +46,7 @@ impl<C: Caller> Guarded<C> {
         let key = (destination.id.clone(), destination.in_flight_max);
         let lane = || {
             let turns = Semaphore::new(usize::from(destination.in_flight_max));
-            Arc::new(Lane { turns, health: Mutex::default() })
+            Arc::new(Lane { turns, probe: Semaphore::new(1), health: Mutex::default() })
         };
         Arc::clone(lanes.entry(key).or_insert_with(lane))
     }
@@ -59,10 +61,14 @@ impl<C: Caller> Caller for Guarded<C> {
     ) -> BoxFuture<'a, Called> {
         Box::pin(async move {
             let lane = self.lane(destination);
-            let Ok(Ok(_turn)) = timeout(TURN_MAX, lane.turns.acquire()).await else {
+            let until = Instant::now() + TURN_MAX;
+            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else {
                 return Called::NotDone { retry_after: None };
             };
-            if let Err(rest) = lane.health().admit(moment) {
+            let Ok(_probe) = timeout_at(until, lane.probe()).await else {
+                return Called::NotDone { retry_after: None };
+            };
+            if let Some(rest) = lane.health().rest(moment.now) {
                 return Called::NotDone { retry_after: Some(rest) };
             }
             let began = Instant::now();
@@ -75,6 +81,16 @@ impl<C: Caller> Caller for Guarded<C> {
 }
 
 impl Lane {
+    /// While a destination is in doubt, one call at a time goes there. The others wait until it has answered, and then all go,
+    /// or until it is too late for them.
+    async fn probe(&self) -> Option<SemaphorePermit<'_>> {
+        if !self.health().is_doubted() {
+            return None;
+        }
+        let turn = self.probe.acquire().await.ok();
+        turn.filter(|_| self.health().is_doubted())
+    }
+
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }

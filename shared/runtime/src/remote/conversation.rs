@@ -105,7 +105,7 @@ impl Conversation<'_> {
         let request = (self.calls.request_id)();
         let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
         let (target, record) = (&self.handling.target, &self.event.record);
-        if !self.handlers.admits(target, (self.calls.moment)()) {
+        if self.handlers.rests(target, (self.calls.moment)().now) {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
             return Err(Planned::Unavailable);
         }

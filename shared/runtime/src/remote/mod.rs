@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Moment};
 use tokio::time::Instant;
 
@@ -160,9 +161,9 @@ impl RemoteHandlers {
         Self::default()
     }
 
-    /// False while a handler rests, but for one call after each rest.
-    fn admits(&self, target: &RemoteTarget, moment: Moment) -> bool {
-        self.health().get_mut(&target.to_string()).is_none_or(|health| health.admit(moment).is_ok())
+    /// True while a handler rests.
+    fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
+        self.health().get(&target.to_string()).is_some_and(|health| health.rest(now).is_some())
     }
 
     /// Remembers whether a handler answered in time. If not, a call of it took as long as a call may.
