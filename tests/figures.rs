@@ -7,8 +7,11 @@ use hookonce_proof::parts::{DAYS, known_transitions, transitions_of_days};
 use hookonce_proof::{grid, mutant, route_cost};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_providers::Catalog;
+use hookonce_runtime::document::{BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX};
+use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
 use hookonce_runtime::route::ROUTES_MAX;
 
+use crate::refusals::INCOMPRESSIBLE_BODY_BYTES_MAX;
 use crate::{lost_replies, real_grid};
 
 fn document(path: &str) -> String {
@@ -68,6 +71,23 @@ fn the_scenarios_of_both_grids_and_of_the_wire_are_counted_right() {
 fn the_readme_counts_the_providers() {
     let providers = format!("[{} providers](docs/providers.md)", Catalog::built_in().len());
     assert!(document("README.md").contains(&providers), "{providers}");
+}
+
+/// A number as the documents write it.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+/// How long a body may be. `the_largest_body_that_fits_one_item_goes_all_the_way` measures the one that does not compress.
+#[test]
+fn the_documents_tell_how_long_a_body_may_be() {
+    let page = document("docs/errors/body_too_large.md");
+    for bytes in [BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX, INCOMPRESSIBLE_BODY_BYTES_MAX] {
+        assert!([&document("README.md"), &page].iter().all(|text| text.contains(&grouped(bytes))), "{bytes}");
+    }
+    assert!(page.contains(&grouped(CLAIM_BYTES_MAX)));
 }
 
 /// What one costs is measured, by a bench that compares it with this limit.

@@ -85,6 +85,10 @@ def whatsapp_value(**lists):
     return {"field": "messages", "value": {"messaging_product": "whatsapp", **lists}}
 
 
+def standby(**lists):
+    return {"field": "standby", "value": {"messaging_product": "whatsapp", "standby": lists}}
+
+
 def status(word, at=1767225590, **members):
     return {"id": "wamid.G1", "status": word, "timestamp": str(at), **members}
 
@@ -102,6 +106,9 @@ TEMPLATE = {"field": "message_template_status_update", "value": {"event": "APPRO
 CALL = {"id": "wacid.C1", "to": "15550002", "from": "15550001", "timestamp": "1767225590"}
 EDIT = {"id": "wamid.E1", "from": "15550001", "type": "edit", "edit": {"original_message_id": "wamid.A1"}}
 REVOKE = {"id": "wamid.R1", "from": "15550001", "type": "revoke", "revoke": {"original_message_id": "wamid.A1"}}
+ECHOED = {"id": "wamid.A1", "from": "15550002", "to": "15550001", "type": "text", "text": {"body": "hi"}}
+ECHOED_REVOKE = {"id": "wamid.R2", "from": "15550002", "to": "15550001", "type": "revoke", "revoke": {"original_message_id": "wamid.A1"}}
+ANSWERED = {"id": "wamid.A1", "timestamp": "1767225590", "message": {"to": "15550001", "type": "text", "text": {"body": "hi"}}}
 
 WHATSAPP = [
     "message A1",
@@ -145,6 +152,43 @@ WHATSAPP = [
         *["C1 connected", "C1 terminated"],
         body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "connect"}, {**CALL, "event": "terminate"}]}}]),
     ),
+    Delivery("message-alone", REGROUPED, "message A1", body=whatsapp([whatsapp_value(messages=[MESSAGE])])),
+    Delivery("status-alone", REGROUPED, "G1 failed", body=whatsapp([whatsapp_value(statuses=[status("failed")])])),
+    Delivery(
+        "echoes",
+        "what the business sent is another fact than what it received, and a revocation has an id of its own",
+        *["message A1", "A1 echoed", "revocation R2 echoed"],
+        body=whatsapp([whatsapp_value(messages=[MESSAGE]), {"field": "smb_message_echoes", "value": {"message_echoes": [ECHOED, ECHOED_REVOKE]}}]),
+    ),
+    Delivery("echo-alone", REGROUPED, "A1 echoed", body=whatsapp([{"field": "smb_message_echoes", "value": {"message_echoes": [ECHOED]}}])),
+    Delivery(
+        "standby",
+        "what another app handles is another fact than what comes to this one",
+        *["message A1", "A1 in standby", "G1 sent in standby", "A1 answered in standby", "A1 echoed"],
+        body=whatsapp(
+            [
+                whatsapp_value(messages=[MESSAGE]),
+                standby(messages=[MESSAGE]),
+                standby(statuses=[participant("sent")]),
+                standby(message_echoes=[ANSWERED]),
+                {"field": "smb_message_echoes", "value": {"message_echoes": [ECHOED]}},
+            ]
+        ),
+    ),
+    *(
+        Delivery(f"standby-{case}", REGROUPED, fact, body=whatsapp([standby(**lists)]))
+        for case, fact, lists in (
+            ("message-alone", "A1 in standby", {"messages": [MESSAGE]}),
+            ("status-alone", "G1 sent in standby", {"statuses": [participant("sent")]}),
+            ("echo-alone", "A1 answered in standby", {"message_echoes": [ANSWERED]}),
+        )
+    ),
+    Delivery(
+        "standby-by-field",
+        "the field alone says it, too",
+        *["A1 in standby", "G1 sent in standby"],
+        body=whatsapp([{**whatsapp_value(messages=[MESSAGE], statuses=[participant("sent")]), "field": "standby"}]),
+    ),
     Delivery("call-regrouped", REGROUPED, "C1 terminated", body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "terminate"}]}}])),
     Delivery("without-id", "an event without an id is known by its hash", "account verified", body=whatsapp([ACCOUNT], 1767225590)),
     Delivery(
@@ -170,6 +214,7 @@ TEXT = item(message={"mid": "m_A", "text": "hi"})
 UNSENT = item(at=1767225600000, message={"mid": "m_A", "is_deleted": True})
 ECHO = item("1", message={"mid": "m_A", "text": "hi", "is_echo": True})
 PRESSED = item(postback={"mid": "m_A", "title": "Start", "payload": "true"})
+READ = item(read={"mid": "m_A"})
 CHANGE = {"field": "feed", "value": {"item": "like"}}
 
 MESSENGER = [
@@ -186,13 +231,65 @@ MESSENGER = [
             item(message_edit={"mid": "m_A", "text": "ha", "num_edit": 2}),
             item(reaction={"mid": "m_A", "action": "react", "emoji": "+"}),
             item(at=1767225600001, reaction={"mid": "m_A", "action": "unreact"}),
-            item(read={"mid": "m_A"}),
+            READ,
         ),
     ),
-    Delivery("regrouped", REGROUPED, "A echoed", "A read", body=messaging(ECHO, item(read={"mid": "m_A"}))),
+    Delivery("regrouped", REGROUPED, "A echoed", "A read", body=messaging(ECHO, READ)),
+    Delivery("standby", "what another app of the page handles is another fact", "A in standby", "A unsent in standby", "A read in standby", body=messaging(standby=[TEXT, UNSENT, READ])),
+    Delivery("standby-among-others", "an app can be handed a conversation that it has followed", "message A", "A read", "A in standby", "A read in standby", body=messaging(TEXT, READ, standby=[TEXT, READ])),
+    Delivery("standby-alone", REGROUPED, "A in standby", body=messaging(standby=[TEXT])),
     Delivery("change", "a change has no id", "liked", body=messaging(changes=[CHANGE])),
     Delivery("change-among-others", "an event without an id has the same key alone and in a batch", "message A", "liked", body=messaging(TEXT, changes=[CHANGE])),
     Delivery("retried", RETRIED, "message A", "postback B", later=60),
+]
+
+
+# X
+
+
+def account(user="2244994945", **lists):
+    return {"for_user_id": user, **lists}
+
+
+def activity(kind, number="2080761390344937796", **members):
+    return {"data": {"event_uuid": number, "filter": {"user_id": "2244994945"}, "event_type": kind, "payload": {"id": "2080761390344937796"}, **members}}
+
+
+POST = {"id_str": "1", "text": "hi"}
+LIKE = {"id": "f1", "timestamp_ms": 1767225590000}
+DIRECT = {"id": "1", "created_timestamp": "1767225590000"}
+# Each list of events, with one event and what it is called.
+LISTS = {
+    "tweet_create_events": (POST, "post 1"),
+    "tweet_delete_events": ({"status": {"id": "1"}, "timestamp_ms": "1767225590000"}, "post 1 deleted"),
+    "favorite_events": (LIKE, "like f1"),
+    **{f"{deed}_events": ({"type": deed, "created_timestamp": "1767225590000", "target": {"id": "3"}}, f"{deed} 3") for deed in ("follow", "unfollow", "block", "unblock", "mute", "unmute")},
+    "direct_message_events": (DIRECT, "message 1"),
+    "direct_message_indicate_typing_events": ({"created_timestamp": "1767225590000", "sender_id": "3"}, "3 types"),
+    "direct_message_mark_read_events": ({"created_timestamp": "1767225590000", "last_read_event_id": "1"}, "message 1 read"),
+}
+
+X = [
+    *["post 1", "like f1"],
+    Delivery(
+        "one-number",
+        "a message, a like taken back and given again, and another user's view of a post are facts of their own",
+        *["message 1", "like f1 again", "unfollowed"],
+        body=account(direct_message_events=[DIRECT], favorite_events=[{**LIKE, "timestamp_ms": 1767225599000}], unfollow_events=[{"created_timestamp": "1767225590000"}]),
+    ),
+    Delivery("another-user", "one post is sent to each user who subscribed", "post 1 for another user", body=account("1", tweet_create_events=[POST])),
+    Delivery("regrouped", REGROUPED, "post 1", body=account(tweet_create_events=[POST])),
+    Delivery("every-list", "the lists of a delivery", *[name for _, name in LISTS.values()], body=account(**{place: [event] for place, (event, _) in LISTS.items()})),
+    *(Delivery(f"{place}-alone", REGROUPED, name, body=account(**{place: [event]})) for place, (event, name) in LISTS.items()),
+    Delivery("activity", "the X Activity API sends one event at a time", "A posted", body=activity("post.create")),
+    Delivery("activity-retried", RETRIED, "A posted", body=activity("post.create"), later=60),
+    Delivery("activity-of-another-type", "the id of a post event is that of the post", "A mentioned B", body=activity("post.mention.create", filter={"user_id": "3"})),
+    Delivery("activity-of-another-user", "a post is reported to each filter", "A mentioned C", body=activity("post.mention.create", filter={"user_id": "4"})),
+    Delivery("activity-given", "a like is reported from both sides", "A liked", body=activity("like.create", "-34", filter={"user_id": "2244994945", "direction": "outbound"})),
+    Delivery("activity-received", "a like is reported from both sides", "A is liked", body=activity("like.create", "-34", filter={"user_id": "2244994945", "direction": "inbound"})),
+    Delivery("activity-by-word", "news is filtered by a word", "news", body=activity("news.new", filter={"keyword": "weather"})),
+    Delivery("activity-by-another-word", "news is filtered by a word", "the same news by another word", body=activity("news.new", filter={"keyword": "rain"})),
+    Delivery("activity-without-filter", "a revocation has no filter", "revoked", body=activity("oauth.revoke", "59", filter={})),
 ]
 
 
@@ -289,7 +386,16 @@ FACTS = {
         Delivery("ping-again", "a ping says nothing of its own, so a later one is equal and yet another", "another ping", later=1),
         Delivery("retried", "an equal ping of the same second is the same one", "the ping"),
     ],
-    "github": by_header("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959"),
+    "github": [
+        *by_header("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959"),
+        Delivery(
+            "form",
+            "a form holds the document in a field",
+            "an event in a form",
+            body="payload=%7B%22zen%22%3A%22hi%22%7D",
+            headers={"x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0960", "content-type": "application/x-www-form-urlencoded"},
+        ),
+    ],
     "gitlab": [
         "the event",
         Delivery(
@@ -429,22 +535,7 @@ FACTS = {
     "typeform": by_member("LtWXD3crgy", "LtWXD3crgz"),
     "vercel": by_member("uev_1", "uev_2"),
     "workos": by_member("wh_123", "wh_124"),
-    "x_twitter": [
-        *["post 1", "like f1"],
-        Delivery(
-            "one-number",
-            "a message, a like taken back and given again, and another user's view of a post are facts of their own",
-            *["message 1", "like f1 again", "unfollowed"],
-            body={
-                "for_user_id": "2244994945",
-                "direct_message_events": [{"id": "1", "created_timestamp": "1767225590000"}],
-                "favorite_events": [{"id": "f1", "timestamp_ms": 1767225599000}],
-                "unfollow_events": [{"created_timestamp": "1767225590000"}],
-            },
-        ),
-        Delivery("another-user", "one post is sent to each user who subscribed", "post 1 for another user", body={"for_user_id": "1", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
-        Delivery("regrouped", REGROUPED, "post 1", body={"for_user_id": "2244994945", "tweet_create_events": [{"id_str": "1", "text": "hi"}]}),
-    ],
+    "x_twitter": X,
     "zendesk": [
         "ticket created",
         Delivery("another-id", "another id is another event", "ticket created again", text=[("01HXSAMPLE", "01HXSAMPLF")]),

@@ -1,5 +1,6 @@
 //! Conversations, leads and statuses.
 
+use hookonce_runtime::handler::Handler as _;
 use hookonce_worker::handlers::Messages;
 use proptest::prelude::*;
 use serde_json::json;
@@ -79,4 +80,22 @@ fn each_participant_of_a_group_has_statuses_of_their_own() {
     let words = ["1", "2", "3"].map(|participant| format!("{STATUS}#{participant}"));
     let words = words.each_ref().map(|key| domain.text(key, "status"));
     assert_eq!(words, [Some("read"), Some("read"), Some("delivered")]);
+}
+
+/// Another app handles such a conversation, or the business wrote itself.
+#[test]
+fn what_is_in_standby_and_what_the_business_sent_is_nobodys_message() {
+    let message = whatsapp_message("m");
+    let status = json!({ "id": "wamid.m", "status": "read", "timestamp": "1767225000", "recipient_id": "1" });
+    let arrays = json!({ "metadata": { "phone_number_id": "1" }, "messages": [message], "statuses": [status] });
+    let nested = json!({ "metadata": { "phone_number_id": "1" }, "standby": arrays });
+    let echoes = json!({ "metadata": { "phone_number_id": "1" }, "message_echoes": [message] });
+    for (field, value, taken) in
+        [("messages", &arrays, 2), ("standby", &arrays, 0), ("standby", &nested, 0), ("smb_message_echoes", &echoes, 0)]
+    {
+        let body = json!({ "entry": [{ "changes": [{ "field": field, "value": value }] }] });
+        let events = events(&Delivery::new("meta_whatsapp", body.to_string()));
+        let recognised = events.iter().filter(|event| Messages.recognise(event).unwrap().is_some());
+        assert_eq!(recognised.count(), taken, "{field}: {events:?}");
+    }
 }

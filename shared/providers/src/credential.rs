@@ -117,6 +117,7 @@ impl CapturedRequest {
             Source::Setting(_)
             | Source::Form(_)
             | Source::FormXml { .. }
+            | Source::Word(_)
             | Source::HashOf(_)
             | Source::SignedAt
             | Source::RequestSha256
@@ -157,6 +158,7 @@ impl Provider {
             | Source::Setting(_)
             | Source::Form(_)
             | Source::FormXml { .. }
+            | Source::Word(_)
             | Source::HashOf(_)
             | Source::SignedAt
             | Source::RequestSha256

@@ -88,6 +88,27 @@ fn keys(provider: &Provider) -> Vec<String> {
     keys
 }
 
+/// What stands before the keys and types of some events of a batch, and when.
+fn apart(provider: &Provider) -> Vec<String> {
+    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
+    for rule in &provider.item_rules {
+        let Some(word) = &rule.prefix else { continue };
+        match places.iter_mut().find(|(known, _)| known == word) {
+            Some((_, paths)) => paths.push(format!("`{}`", rule.path)),
+            None => places.push((word, vec![format!("`{}`", rule.path)])),
+        }
+    }
+    let at = |(word, paths): (&str, Vec<String>)| format!("`{word}` before key and type at {}", paths.join(", "));
+    let told = provider.prefix.iter().map(|template| format!("`{template}` before key and type"));
+    places.into_iter().map(at).chain(told).collect()
+}
+
+/// Where the document is that the provider always sends.
+fn document(provider: &Provider) -> String {
+    let places: Vec<String> = provider.document.iter().map(|place| format!("`{place}`")).collect();
+    if places.is_empty() { String::new() } else { format!("always a document at {}", places.join(" or ")) }
+}
+
 /// Whose id may stand for several events.
 const REPEATED: &str = "by its own documentation, so another body under a known key is quarantined by default";
 
@@ -120,6 +141,8 @@ fn section(page: &mut String, provider: &Provider) {
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
+    line("Kept apart", &apart(provider).join("; "));
+    line("Body", &document(provider));
     line("Claimed under", if provider.binds_bodies() { BOUND } else { "" });
     line("Same key on a retry", &facts.key_on_retry);
     line("Same key on a redelivery", &facts.key_on_redelivery);

@@ -78,6 +78,21 @@ impl Fallback {
             Self::TooLarge => "events_too_large",
         }
     }
+
+    /// What was missing and how the event is kept, in words that follow the event.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::IdMissing => "it has no id where the provider puts one, so its key is a hash",
+            Self::IdTooLong => "its id is longer than any that a provider sends, so its key is the hash of the id",
+            Self::BodyUnreadable => {
+                "it is not what the provider sends, so no handler is asked unless it takes `unreadable`"
+            }
+            Self::PartUnreadable => "it is a part that cannot be read, so it may hold events",
+            Self::EventsMissing => "it has no events where the provider puts them, so it may hold some elsewhere",
+            Self::TooManyEvents => "it holds too many events, so it is not taken apart",
+            Self::TooLarge => "its events together are too large, so it is not taken apart",
+        }
+    }
 }
 
 impl std::fmt::Debug for EventPart {

@@ -153,6 +153,7 @@ impl<'a> Question<'a> {
             Source::Json(path) => self.json.scalar(path).unwrap_or_default(),
             Source::Form(_)
             | Source::FormXml { .. }
+            | Source::Word(_)
             | Source::HashOf(_)
             | Source::SignedAt
             | Source::RequestSha256
@@ -196,7 +197,7 @@ impl<'a> Question<'a> {
         for part in &template.0 {
             match part {
                 TextPart::Literal(literal) => text.push_str(literal),
-                TextPart::Present(_) => {}
+                TextPart::Present(_) | TextPart::Is(..) => {}
                 TextPart::Value(source) => text.push_str(&self.echoed(source)?),
                 TextPart::Hmac(source) => text.push_str(&self.signed(&self.echoed(source)?)?),
             }

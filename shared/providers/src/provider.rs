@@ -21,6 +21,11 @@ pub struct Provider {
     pub(crate) name: String,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
+    /// Alternatives of a word that stands before key and type of an event of a batch. Each is read from the delivery that
+    /// holds only this event.
+    pub(crate) prefix: Vec<TextTemplate>,
+    /// Where the document is, for a provider that always sends one. Without any it is not known.
+    pub(crate) document: Vec<Source>,
     pub(crate) keep: Vec<String>,
     pub(crate) schemes: Vec<SchemeEntry>,
     pub(crate) item_tree: ItemTree,
@@ -57,6 +62,8 @@ pub(crate) struct SchemeEntry {
 pub(crate) struct ItemRule {
     /// Where the events are.
     pub(crate) path: String,
+    /// The word that stands before key and type of every event there.
+    pub(crate) prefix: Option<String>,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
 }

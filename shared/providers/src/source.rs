@@ -27,6 +27,8 @@ pub(crate) enum Source {
     Form(String),
     /// `form_xml:FIELD:ELEMENT`: the text of an XML element in a base64 field of a form-encoded body.
     FormXml { field: String, element: String },
+    /// `word:WORD`: the word itself. It keeps apart the keys of two kinds of events whose ids are of one kind.
+    Word(String),
     /// `sha256:SOURCE`: the hash of another value; hex.
     HashOf(Box<Source>),
     /// `signed_at`: when the token of the request was issued, in seconds since the Unix epoch.
@@ -63,6 +65,7 @@ impl Source {
             "header" => header_name(rest).map(Self::Header),
             "query" if !rest.is_empty() => Ok(Self::Query(rest.to_owned())),
             "setting" if !rest.is_empty() => Ok(Self::Setting(rest.to_owned())),
+            "word" if !rest.is_empty() => Ok(Self::Word(rest.to_owned())),
             "sha256" => Self::parse(rest).map(|source| Self::HashOf(Box::new(source))),
             "form_xml" => {
                 let (field, element) = rest.split_once(':').ok_or_else(|| expected(text))?;
@@ -73,10 +76,15 @@ impl Source {
         }
     }
 
-    /// True when the value comes from the body alone.
+    /// True when the value comes from the body alone, or is the same whatever the request is.
     pub(crate) fn is_of_body(&self) -> bool {
         match self {
-            Self::Json(_) | Self::Form(_) | Self::FormXml { .. } | Self::Sha256 | Self::DeliverySha256 => true,
+            Self::Json(_)
+            | Self::Form(_)
+            | Self::FormXml { .. }
+            | Self::Word(_)
+            | Self::Sha256
+            | Self::DeliverySha256 => true,
             Self::HashOf(inner) => inner.is_of_body(),
             Self::Header(_) | Self::Query(_) | Self::Setting(_) | Self::SignedAt | Self::RequestSha256 => false,
         }
@@ -90,6 +98,7 @@ impl Source {
             Self::Header(_)
             | Self::Query(_)
             | Self::Setting(_)
+            | Self::Word(_)
             | Self::SignedAt
             | Self::RequestSha256
             | Self::Sha256
@@ -106,6 +115,7 @@ impl Source {
             | Self::Header(_)
             | Self::Query(_)
             | Self::Setting(_)
+            | Self::Word(_)
             | Self::SignedAt
             | Self::RequestSha256
             | Self::Sha256
@@ -125,6 +135,7 @@ impl Source {
             | Self::Setting(_)
             | Self::Form(_)
             | Self::FormXml { .. }
+            | Self::Word(_)
             | Self::Sha256
             | Self::DeliverySha256 => None,
         }
@@ -145,6 +156,7 @@ impl std::fmt::Display for Source {
             Self::Setting(name) => write!(formatter, "setting:{name}"),
             Self::Form(name) => write!(formatter, "form:{name}"),
             Self::FormXml { field, element } => write!(formatter, "form_xml:{field}:{element}"),
+            Self::Word(word) => write!(formatter, "word:{word}"),
             Self::HashOf(inner) => write!(formatter, "sha256:{inner}"),
             Self::SignedAt => formatter.write_str("signed_at"),
             Self::RequestSha256 => formatter.write_str("request_sha256"),
@@ -162,7 +174,7 @@ pub(crate) const REQUEST_SHA256: &str = "x-hookonce-request-sha256";
 
 fn expected(text: &str) -> String {
     format!(
-        "`{text}` is not a source; expected `json:PATH`, `header:NAME`, `form:NAME`, `query:NAME`, `setting:NAME`, `sha256` or `delivery_sha256`"
+        "`{text}` is not a source; expected `json:PATH`, `header:NAME`, `form:NAME`, `query:NAME`, `setting:NAME`, `word:WORD`, `sha256` or `delivery_sha256`"
     )
 }
 
@@ -240,6 +252,7 @@ impl<'a> Facets<'a> {
             Source::FormXml { field, element } => self.form_field(field).and_then(|text| xml_text(&text, element)),
             Source::Json(path) => self.node(path).and_then(|node| node.scalar()),
             Source::Form(name) => self.form_field(name).map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
+            Source::Word(word) => Some(word.clone()),
             Source::Sha256 => Some(hex::encode(self.sha256())),
             Source::DeliverySha256 => self.pruned_sha256.map(hex::encode),
             Source::Query(_) | Source::Setting(_) => None,
@@ -252,6 +265,14 @@ impl<'a> Facets<'a> {
         match source {
             Source::Json(path) => self.node(path).is_some_and(|node| node.text() != "null"),
             other => self.text(other).is_some(),
+        }
+    }
+
+    /// True when a source has a value that is JSON: the body itself, or the text of a field.
+    pub(crate) fn holds_a_document(&self, source: &Source) -> bool {
+        match source {
+            Source::Json(_) => self.is_present(source),
+            other => self.text(other).is_some_and(|text| Node::parse(text.as_bytes()).is_ok()),
         }
     }
 

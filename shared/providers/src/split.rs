@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNREADABLE_EVENT_TYPE};
 use crate::items::{Expansion, FoundEvent, Kind, Read, Remainder};
 use crate::json::{Node, compact_sha256};
-use crate::key::KeyRule;
+use crate::key::{KeyRule, joined};
 use crate::limits::{EVENTS_MAX, KEY_BYTES_MAX};
 use crate::provider::{ItemRule, Provider};
 use crate::source::{Facets, Source};
@@ -35,13 +35,14 @@ impl Provider {
     /// The event that the whole delivery is.
     fn single(&self, body: &[u8], facets: &Facets<'_>) -> EventPart {
         let rules = || self.schemes.iter().map(|entry| (self.keys_of(entry), self.events_of(entry)));
-        let mut identified = rules().filter_map(|(keys, events)| Some((first_key(keys, facets)?, events)));
+        let mut identified = rules().filter_map(|(keys, events)| Some((first_key(keys, None, facets)?, events)));
         let (key, events) = match identified.next() {
             Some((key, events)) => (Some(key), first_event(events, facets)),
             None => (None, rules().find_map(|(_, events)| first_event(events, facets))),
         };
         let is_lost = key.is_none() || events.is_none();
-        if is_lost && rules().any(|(keys, events)| wants_a_document(keys, events, facets)) {
+        let is_broken = !self.document.is_empty() && !self.document.iter().any(|place| facets.holds_a_document(place));
+        if is_broken || is_lost && rules().any(|(keys, events)| wants_a_document(keys, events, facets)) {
             return EventPart {
                 key: EventKey::Delivery(key.map_or_else(|| hash_key(facets.sha256()), |key| key.text)),
                 ..unreadable(EventKey::Delivery, body, facets, Fallback::BodyUnreadable)
@@ -83,7 +84,7 @@ impl Provider {
             Ok(node) if node.is_object() => {
                 let facets = Facets::new(line, headers).retried_with(&self.retry_changes).at_item(node, line);
                 let canonical = |changed: &[usize]| Sha256::digest(node.canonical_without(changed)).into();
-                Self::event_part(rule, &facets, line.to_vec(), canonical)
+                Self::event_part(rule, None, &facets, line.to_vec(), canonical)
             }
             _ => unreadable(EventKey::Event, line, &Facets::new(line, headers), Fallback::BodyUnreadable),
         });
@@ -107,7 +108,7 @@ impl Provider {
         self.parts(&read, &found, facets, headers)
     }
 
-    /// An event without an id, such as an account update from a provider that batches messages.
+    /// What is no event of a batch, such as an account update from a provider that batches messages. Most have no id.
     ///
     /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them. So
     /// the event has the same hash alone and among others.
@@ -115,7 +116,9 @@ impl Provider {
     /// Many providers also send what is no event of a batch. The catalog names its type; without one, an array of events
     /// may have been renamed.
     fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>, kind: Remainder) -> EventPart {
-        let event_type = first_event(&self.event, &Facets::new(&body, headers));
+        let facets = Facets::new(&body, headers);
+        let event_type = first_event(&self.event, &facets);
+        let key = first_key(&self.key, None, &facets);
         let sha256 = compact_sha256(&body);
         let fallback = match kind {
             Remainder::Unreadable => Some(Fallback::PartUnreadable),
@@ -123,7 +126,7 @@ impl Provider {
             Remainder::Other | Remainder::Empty => None,
         };
         EventPart {
-            key: EventKey::Event(hash_key(sha256)),
+            key: EventKey::Event(key.map_or_else(|| hash_key(sha256), |key| key.text)),
             event_type: event_type.unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
             body,
             sha256,
@@ -151,15 +154,19 @@ impl Provider {
                 }
             };
             let canonical = |changed: &[usize]| item.canonical_sha256(changed);
-            parts.push(Self::event_part(rule, &facets.at_item(item.node, &body), body, canonical));
+            let applies = || first_event(&self.prefix, &Facets::new(&body, headers));
+            let prefix = rule.prefix.clone().or_else(applies);
+            parts.push(Self::event_part(rule, prefix, &facets.at_item(item.node, &body), body, canonical));
         }
         Ok(without_twins(parts))
     }
 
     /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
-    /// same words in two places are two facts. What a retry changes is no part of it.
+    /// same words in two places are two facts. What a retry changes is no part of it. A prefix stands before key and type, such
+    /// as that of a message that another app handles.
     fn event_part(
         rule: &ItemRule,
+        prefix: Option<String>,
         facets: &Facets<'_>,
         body: Vec<u8>,
         canonical: impl Fn(&[usize]) -> [u8; 32],
@@ -168,10 +175,12 @@ impl Provider {
             let changed: Vec<_> = facets.changed().map(|node| node.start()).collect();
             Sha256::digest([rule.path.as_bytes(), b"\n", &canonical(&changed)].concat()).into()
         };
-        let key = first_key(&rule.key, facets).unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
+        let key = first_key(&rule.key, prefix.as_deref(), facets);
+        let key = key.unwrap_or_else(|| FoundKey::hashed(hashed(), Fallback::IdMissing));
+        let event_type = first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned());
         EventPart {
             key: EventKey::Event(key.text),
-            event_type: first_event(&rule.event, facets).unwrap_or_else(|| UNKNOWN_EVENT_TYPE.to_owned()),
+            event_type: prefix.map_or_else(|| event_type.clone(), |prefix| format!("{prefix}.{event_type}")),
             body,
             sha256: facets.sha256(),
             fallback: key.fallback,
@@ -213,8 +222,12 @@ fn hash_key(sha256: [u8; 32]) -> String {
     format!("sha256:{}", hex::encode(sha256))
 }
 
-fn first_key(rules: &[KeyRule], facets: &Facets<'_>) -> Option<FoundKey> {
+fn first_key(rules: &[KeyRule], prefix: Option<&str>, facets: &Facets<'_>) -> Option<FoundKey> {
     let text = rules.iter().find_map(|rule| rule.key(facets))?;
+    let text = match prefix {
+        Some(prefix) => joined(&[prefix.to_owned(), text]),
+        None => text,
+    };
     Some(if text.len() > KEY_BYTES_MAX {
         FoundKey::hashed(Sha256::digest(text).into(), Fallback::IdTooLong)
     } else {

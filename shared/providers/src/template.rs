@@ -1,7 +1,8 @@
 //! Templates of a catalog file: literal text with sources in braces.
 //!
 //! The signed text: `{ts}.{body}`. An event type: `status.{json:@.status}`. The answer to a handshake:
-//! `sha256={hmac:query:crc_token}`. `{?json:@.message}` adds nothing and only requires that the value is present.
+//! `sha256={hmac:query:crc_token}`. `{?json:@.message}` adds nothing and only requires that the value is present;
+//! `{?json:$.field=standby}` requires this value.
 
 use crate::path::{Path, Root};
 use crate::source::{Facets, Source};
@@ -110,6 +111,8 @@ pub(crate) enum TextPart {
     Value(Source),
     /// `{?SOURCE}`: must be present, adds nothing.
     Present(Source),
+    /// `{?SOURCE=VALUE}`: must have this value, adds nothing.
+    Is(Source, String),
     /// `{hmac:SOURCE}`: the value under the endpoint's secret, as the scheme encodes it; only in handshakes.
     Hmac(Source),
 }
@@ -126,8 +129,13 @@ impl TextTemplate {
             .map(|piece| match piece {
                 Piece::Literal(literal) => Ok(TextPart::Literal(literal.to_owned())),
                 Piece::Hole(hole) => {
-                    if let Some(source) = hole.strip_prefix('?') {
-                        Source::parse(source).map(TextPart::Present)
+                    if let Some(required) = hole.strip_prefix('?') {
+                        match required.split_once('=') {
+                            Some((source, value)) => {
+                                Source::parse(source).map(|source| TextPart::Is(source, value.to_owned()))
+                            }
+                            None => Source::parse(required).map(TextPart::Present),
+                        }
                     } else if let Some(source) = hole.strip_prefix("hmac:") {
                         Source::parse(source).map(TextPart::Hmac)
                     } else {
@@ -143,7 +151,9 @@ impl TextTemplate {
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.0.iter().filter_map(|part| match part {
             TextPart::Literal(_) => None,
-            TextPart::Value(source) | TextPart::Present(source) | TextPart::Hmac(source) => Some(source),
+            TextPart::Value(source) | TextPart::Present(source) | TextPart::Is(source, _) | TextPart::Hmac(source) => {
+                Some(source)
+            }
         })
     }
 
@@ -160,10 +170,27 @@ impl TextTemplate {
                 TextPart::Literal(literal) => text.push_str(literal),
                 TextPart::Value(source) => text.push_str(&facets.text(source)?),
                 TextPart::Present(source) if facets.is_present(source) => {}
-                TextPart::Present(_) | TextPart::Hmac(_) => return None,
+                TextPart::Is(source, value) if facets.text(source).as_ref() == Some(value) => {}
+                TextPart::Present(_) | TextPart::Is(..) | TextPart::Hmac(_) => return None,
             }
         }
         (!text.is_empty()).then_some(text)
+    }
+}
+
+#[cfg(feature = "tools")]
+impl std::fmt::Display for TextTemplate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for part in &self.0 {
+            match part {
+                TextPart::Literal(literal) => formatter.write_str(literal)?,
+                TextPart::Value(source) => write!(formatter, "{{{source}}}")?,
+                TextPart::Present(source) => write!(formatter, "{{?{source}}}")?,
+                TextPart::Is(source, value) => write!(formatter, "{{?{source}={value}}}")?,
+                TextPart::Hmac(source) => write!(formatter, "{{hmac:{source}}}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -195,6 +222,9 @@ mod tests {
         assert_eq!(render("x.{json:$.type}").as_deref(), Some("x.a"));
         assert_eq!(render("x{?json:$.object}").as_deref(), Some("x"));
         assert_eq!(render("x{?json:$.none}"), None);
+        assert_eq!(render("x{?json:$.type=a}").as_deref(), Some("x"));
+        assert_eq!(render("x{?json:$.type=b}"), None);
+        assert_eq!(render("x{?json:$.object=a}"), None);
         assert_eq!(render("{json:$.empty}"), None);
         assert_eq!(render("{json:$.object}"), None);
         assert_eq!(render("{header:x-id}"), None);

@@ -21,6 +21,10 @@ pub const EVENT_BYTES_RESERVED: usize = 64 * 1024;
 /// earlier, from half the event on; the gateway then answers before this function runs.
 pub const BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 4 * 3;
 
+/// The longest body that passes a gateway as text if every character of it needs a backslash, in bytes. A longer text passes
+/// if fewer do, up to [`BODY_BYTES_MAX`].
+pub const TEXT_BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 2;
+
 /// What is always read back: a longer stored body counts as a decompression bomb.
 const _: () = assert!(BODY_BYTES_MAX as u64 <= crate::body::BODY_BYTES_MAX);
 

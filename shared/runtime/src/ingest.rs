@@ -22,6 +22,9 @@ use crate::port::{Queue, Store};
 /// counters, times.
 pub const ITEM_BYTES_RESERVED: usize = 16 * 1024;
 
+/// The longest record that is made of a delivery, in bytes: the compressed body, the kept headers and the names.
+pub const CLAIM_BYTES_MAX: usize = ITEM_BYTES_MAX - ITEM_BYTES_RESERVED;
+
 /// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
 const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;
 
@@ -103,16 +106,16 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
             quarantine_mismatch: endpoint.policy.quarantines(),
         };
-        if stored_bytes(&mut claim, &self.timing) <= ITEM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
+        if stored_bytes(&mut claim, &self.timing) <= CLAIM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
     }
 }
 
-/// The size of a claim's record in the table, in bytes, with what later updates may add. It copies no body.
+/// The size of a claim's record in the table, in bytes. It copies no body.
 fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
     let body = std::mem::take(&mut claim.body);
     let head = size_bytes(&claim.record(timing, claim.received_at).encode());
     claim.body = body;
-    head + claim.body.len() + ITEM_BYTES_RESERVED
+    head + claim.body.len()
 }
 
 /// The most bytes that the body and the type of one event may have for a record of its own, beside what it takes over from
@@ -120,5 +123,5 @@ fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
 pub(crate) fn child_bytes_max(envelope: &Record) -> usize {
     let mut head = envelope.encode();
     head.remove(attribute::BODY);
-    ITEM_BYTES_MAX.saturating_sub(size_bytes(&head) + CHILD_KEYS_BYTES_MAX + ITEM_BYTES_RESERVED)
+    CLAIM_BYTES_MAX.saturating_sub(size_bytes(&head) + CHILD_KEYS_BYTES_MAX)
 }

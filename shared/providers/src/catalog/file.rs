@@ -22,6 +22,12 @@ pub(crate) struct ProviderFile {
     /// Alternatives of the event type, best first.
     #[serde(default)]
     pub(crate) event: Vec<String>,
+    /// Alternatives of a word that stands before key and type of an event of a batch, if it applies to its delivery.
+    #[serde(default)]
+    pub(crate) prefix: Vec<String>,
+    /// Where the provider always sends a document, each as `json:$` or `form:NAME`.
+    #[serde(default)]
+    pub(crate) document: Vec<String>,
     /// Further headers worth keeping.
     #[serde(default)]
     pub(crate) keep: Vec<String>,
@@ -220,6 +226,9 @@ pub(crate) struct ContentfulFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemFile {
     pub(crate) path: String,
+    /// Further places of the same kind of events, each under the word that stands before their keys and types.
+    #[serde(default)]
+    pub(crate) also: BTreeMap<String, String>,
     pub(crate) key: Vec<String>,
     pub(crate) event: Vec<String>,
 }

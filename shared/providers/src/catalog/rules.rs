@@ -50,6 +50,7 @@ fn readable_later(source: &Source, root: Root) -> Result<(), String> {
         | Source::Header(_)
         | Source::Form(_)
         | Source::FormXml { .. }
+        | Source::Word(_)
         | Source::SignedAt
         | Source::RequestSha256
         | Source::Sha256

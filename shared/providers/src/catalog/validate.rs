@@ -79,7 +79,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     }
     scheme_names(&schemes)?;
     let (item_tree, item_rules) = items(&file.items)?;
-    if file.lines && !matches!(file.items.as_slice(), [only] if only.path == "$[*]") {
+    if file.lines && !matches!(file.items.as_slice(), [only] if only.path == "$[*]" && only.also.is_empty()) {
         return Err((
             "lines".to_owned(),
             "lines are read as one array, so there is one `items` with the path `$[*]`".to_owned(),
@@ -92,6 +92,11 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         return Err(("key".to_owned(), problem));
     }
     let event = events("event", &file.event, Root::Body)?;
+    let prefix = events("prefix", &file.prefix, Root::Body)?;
+    if item_tree.is_empty() && !prefix.is_empty() {
+        return Err(("prefix".to_owned(), "a prefix is for the events of `items`".to_owned()));
+    }
+    let document = documents(&file.document)?;
     let retry_changes = retry_changes(&file.retry_changes, if item_tree.is_empty() { Root::Body } else { Root::Item })?;
     let keep = keep(&file.keep)?;
     let mut handshakes = Vec::with_capacity(file.handshake.len());
@@ -104,6 +109,8 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         name: file.name,
         key,
         event,
+        prefix,
+        document,
         keep,
         schemes,
         item_tree,
@@ -168,23 +175,40 @@ fn items(files: &[ItemFile]) -> Result<(ItemTree, Vec<ItemRule>), Problem> {
     let mut rules = Vec::with_capacity(files.len());
     for (index, file) in files.iter().enumerate() {
         let place = within(&format!("items[{index}]"));
-        let path = Path::parse(&file.path).map_err(|problem| place(("path".to_owned(), problem)))?;
-        if path.root != Root::Body || path.segments.last() != Some(&Segment::Each) {
-            return Err(place(("path".to_owned(), "the path of items starts with `$` and ends with `[*]`".to_owned())));
-        }
-        if path.segments.iter().any(|segment| matches!(segment, Segment::Index(_))) {
-            let problem = "a path of items takes every element of an array, `[*]`, not one of them".to_owned();
-            return Err(place(("path".to_owned(), problem)));
-        }
         let key = keys("key", &file.key, Root::Item).map_err(&place)?;
         if key.is_empty() {
             return Err(place(("key".to_owned(), "an event needs a dedup key".to_owned())));
         }
         let event = events("event", &file.event, Root::Item).map_err(&place)?;
-        tree.add(&path.segments, index);
-        rules.push(ItemRule { path: file.path.clone(), key, event });
+        let others = file.also.iter().map(|(word, path)| (format!("also.{word}"), path, Some(word.clone())));
+        for (field, text, prefix) in std::iter::once(("path".to_owned(), &file.path, None)).chain(others) {
+            let path = item_path(text).map_err(|problem| place((field, problem)))?;
+            tree.add(&path.segments, rules.len());
+            rules.push(ItemRule { path: text.clone(), prefix, key: key.clone(), event: event.clone() });
+        }
     }
     Ok((tree, rules))
+}
+
+fn item_path(text: &str) -> Result<Path, String> {
+    let path = Path::parse(text)?;
+    if path.root != Root::Body || path.segments.last() != Some(&Segment::Each) {
+        return Err("the path of items starts with `$` and ends with `[*]`".to_owned());
+    }
+    if path.segments.iter().any(|segment| matches!(segment, Segment::Index(_))) {
+        return Err("a path of items takes every element of an array, `[*]`, not one of them".to_owned());
+    }
+    Ok(path)
+}
+
+/// Where the provider always sends a document.
+fn documents(texts: &[String]) -> Result<Vec<Source>, Problem> {
+    let sources = texts.iter().enumerate().map(|(index, text)| match Source::parse(text) {
+        Ok(source @ Source::Form(_)) => Ok(source),
+        Ok(Source::Json(path)) if path.root == Root::Body && path.segments.is_empty() => Ok(Source::Json(path)),
+        Ok(_) | Err(_) => Err((format!("document[{index}]"), format!("`{text}` is not `json:$` or `form:NAME`"))),
+    });
+    sources.collect()
 }
 
 /// What changes from try to try, within one event.

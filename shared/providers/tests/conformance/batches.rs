@@ -318,6 +318,59 @@ fn events_that_take_too_much_memory_are_kept_as_one() {
     assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooLarge)));
 }
 
+/// Another app handles the conversation, so nobody who answers messages may take them for their own.
+#[test]
+fn what_is_in_standby_has_a_type_and_a_key_of_its_own() {
+    let message = r#"{"id":"wamid.A","text":"hi"}"#;
+    let status = r#"{"id":"wamid.B","status":"sent","timestamp":"1","recipient_id":"49"}"#;
+    let change = |field: &str, value: &str| format!(r#"{{"field":"{field}","value":{value}}}"#);
+    let arrays = format!(r#"{{"messages":[{message}],"statuses":[{status}],"message_echoes":[{message}]}}"#);
+    let nested = format!(r#"{{"messaging_product":"whatsapp","standby":{arrays}}}"#);
+    let changes = [change("messages", &arrays), change("standby", &arrays), change("standby", &nested)];
+    let mut named = Vec::new();
+    for changes in [&changes[..1], &changes[1..2], &changes[2..], &changes[..]] {
+        let parts = split("meta_whatsapp", &format!(r#"{{"entry":[{{"id":"1","changes":[{}]}}]}}"#, changes.join(",")));
+        assert_stable("meta_whatsapp", &parts);
+        named.push(parts.into_iter().map(|part| (part.event_type, String::from(part.key))).collect::<Vec<_>>());
+    }
+    let own = [("message", "wamid.A"), ("status.sent", "wamid.B:sent:1:49"), ("message_echo", "message_echo:wamid.A")];
+    let own = own.map(|(event_type, key)| (event_type.to_owned(), key.to_owned())).to_vec();
+    let standby: Vec<_> =
+        own.iter().map(|(event_type, key)| (format!("standby.{event_type}"), format!("standby:{key}"))).collect();
+    // In standby, the two forms of one change are one fact.
+    assert_eq!(named, [own.clone(), standby.clone(), standby.clone(), [own, standby].concat()]);
+    let messages = r#"{"sender":{"id":"1"},"message":{"mid":"m1"}},{"sender":{"id":"1"},"pass_thread_control":{}}"#;
+    let parts = split(
+        "meta_messenger_instagram",
+        &format!(r#"{{"object":"page","entry":[{{"id":"p","messaging":[{messages}],"standby":[{messages}]}}]}}"#),
+    );
+    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
+    assert_eq!(types, ["message", "unknown", "standby.message", "standby.unknown"]);
+    assert_eq!((keys(&parts)[0], keys(&parts)[2]), ("m1", "standby:m1"));
+    assert_eq!(keys(&parts).iter().collect::<BTreeSet<_>>().len(), 4);
+    assert_stable("meta_messenger_instagram", &parts);
+}
+
+#[test]
+fn what_is_no_event_of_a_batch_may_have_an_id() {
+    for (body, key, event_type, fallback) in [
+        (
+            r#"{"data":{"event_uuid":"-7","event_type":"profile.update.bio","filter":{"user_id":"1"},"payload":{}}}"#,
+            "profile.update.bio:-7:1",
+            "profile.update.bio",
+            None,
+        ),
+        (r#"{"data":{"event_uuid":"-7","event_type":"oauth.revoke"}}"#, "oauth.revoke:-7", "oauth.revoke", None),
+        (r#"{"replay_job_status":{"job_id":"1"}}"#, "sha256:", "replay_job_status", None),
+        (r#"{"data":{"event_uuid":"-7"}}"#, "sha256:", "unknown", Some(Fallback::EventsMissing)),
+    ] {
+        let parts = split("x_twitter", body);
+        assert!(keys(&parts)[0].starts_with(key) && (key == "sha256:" || keys(&parts)[0] == key), "{body}: {parts:?}");
+        assert_eq!((parts[0].event_type.as_str(), parts[0].fallback), (event_type, fallback), "{body}");
+        assert_stable("x_twitter", &parts);
+    }
+}
+
 #[test]
 fn messenger_events_are_named_by_what_they_hold() {
     let body = r#"{"object":"page","entry":[{"id":"p","time":1,"messaging":[

@@ -119,6 +119,14 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("kind = \"hmac\"", "only_if_listed = true\nkind = \"hmac\"", "scheme[0].only_if_listed"),
         ("event = [\"{json:$.type}\"]", "keep = [\"x-hookonce-signed-at\"]", "keep[0]"),
         ("event = [\"{json:$.type}\"]", "lines = true", "lines"),
+        ("event = [\"{json:$.type}\"]", "prefix = [\"a{?json:$.b=c}\"]", "prefix"),
+        ("event = [\"{json:$.type}\"]", "document = [\"json:$.a\"]", "document[0]"),
+        ("event = [\"{json:$.type}\"]", "document = [\"form:a\", \"header:b\"]", "document[1]"),
+        (
+            "[facts]",
+            "[[items]]\npath = \"$.a[*]\"\nalso.b = \"$.b\"\nkey = [\"sha256\"]\nevent = []\n[facts]",
+            "items[0].also.b",
+        ),
     ] {
         assert!(SMALL.contains(place), "{place}");
         let (found, problem) = problem(&SMALL.replacen(place, other, 1));

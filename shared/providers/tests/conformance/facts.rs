@@ -4,50 +4,78 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use hookonce_providers::{Catalog, Provider};
+use serde_json::Value;
 
 use crate::support::{Vector, all, judge_as};
 
-/// The keys of the events that a provider finds in a vector.
-fn keys(provider: &Provider, vector: &Vector) -> Vec<String> {
+/// The keys of the events that a provider finds in a vector, and the delivery reduced to each.
+fn events(provider: &Provider, vector: &Vector) -> Vec<(String, Vec<u8>)> {
     let outcome = judge_as(provider, vector, &vector.captured.headers, &vector.captured.body);
-    outcome.events.into_iter().map(|event| event.key).collect()
+    outcome.events.into_iter().map(|event| event.key).zip(outcome.bodies).collect()
+}
+
+/// The places where a provider puts the events of a batch.
+fn places(provider: &Provider) -> Vec<String> {
+    let written = serde_json::to_value(provider).unwrap();
+    let rules = written["items"].as_array().into_iter().flatten();
+    let others = |rule: &Value| rule["also"].as_object().into_iter().flatten().map(|(_, path)| path.clone()).collect();
+    let paths = rules.flat_map(|rule| [vec![rule["path"].clone()], others(rule)].concat());
+    paths.map(|path| path.as_str().unwrap().to_owned()).collect()
+}
+
+/// Whether a path such as `$.entry[*].messaging[*]` leads anywhere in a body. A body of lines holds one object a line.
+fn leads(path: &str, body: &[u8]) -> bool {
+    fn walk(steps: &[&str], node: &Value) -> bool {
+        match steps.split_first() {
+            None => true,
+            Some((&"*", rest)) => node.as_array().is_some_and(|elements| elements.iter().any(|node| walk(rest, node))),
+            Some((name, rest)) => node.get(name).is_some_and(|member| walk(rest, member)),
+        }
+    }
+    let Ok(body) = serde_json::from_slice(body) else { return false };
+    let text = path.replace("[*]", ".*");
+    walk(&text.split('.').skip(1).collect::<Vec<_>>(), &body) || path == "$[*]"
 }
 
 /// What is wrong with the dedup keys of a provider, or with the facts that should show them.
 fn faults(provider: &Provider, vectors: &[Vector]) -> Vec<String> {
     let (mut key_of, mut fact_with, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    // With how many others each fact comes, itself included.
-    let mut companies: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    // How often each fact comes, and at which place it comes alone and in company.
+    let (mut times, mut found) = (BTreeMap::new(), BTreeSet::new());
+    let places = places(provider);
     let mut sample = 0;
     for vector in vectors {
         let Some(facts) = &vector.expected.facts else { continue };
-        let keys = keys(provider, vector);
-        if keys.len() != facts.len() {
-            faults.push(format!("{} names {} facts and has {} events", vector.id, facts.len(), keys.len()));
+        let events = events(provider, vector);
+        if events.len() != facts.len() {
+            faults.push(format!("{} names {} facts and has {} events", vector.id, facts.len(), events.len()));
         }
-        for (fact, key) in facts.iter().zip(keys) {
+        for (fact, (key, body)) in facts.iter().zip(events) {
             if key_of.insert(fact, key.clone()).is_some_and(|known| known != key) {
                 faults.push(format!("{}: `{fact}` has a second key, {key}", vector.id));
             }
             if fact_with.insert(key.clone(), fact).is_some_and(|known| known != fact) {
                 faults.push(format!("{}: `{fact}` shares the key {key} with another fact", vector.id));
             }
-            companies.entry(fact).or_default().push(facts.len());
+            *times.entry(fact).or_insert(0) += 1;
+            let here = places.iter().filter(|place| leads(place, &body));
+            found.extend(here.map(|place| (place, fact, facts.len() > 1)));
         }
         if vector.case == "valid" {
             sample = facts.len();
         }
     }
-    if sample == 0 || companies.len() <= sample {
+    if sample == 0 || times.len() <= sample {
         faults.push(format!("{} has no fact beside those of its sample", provider.id()));
     }
-    if companies.values().all(|companies| companies.len() < 2) {
+    if times.values().all(|times| *times < 2) {
         faults.push(format!("{} has no fact that comes again", provider.id()));
     }
-    let regrouped = |companies: &Vec<usize>| companies.iter().collect::<BTreeSet<_>>().len() > 1;
-    if provider.batches() && !companies.values().any(regrouped) {
-        faults.push(format!("{} has no fact that comes in another company", provider.id()));
-    }
+    let lacks = |place: &&String| {
+        !times.keys().any(|fact| [true, false].iter().all(|many| found.contains(&(*place, *fact, *many))))
+    };
+    let lacking = places.iter().filter(lacks);
+    faults.extend(lacking.map(|place| format!("{} has no fact alone and in company at {place}", provider.id())));
     faults
 }
 
@@ -85,6 +113,20 @@ fn a_key_that_is_too_coarse_or_too_fine_is_noticed() {
             "json:@.message.mid",
             "meta_messenger_instagram/unsent: `A unsent` shares",
         ),
+        (
+            "meta_whatsapp",
+            "field=standby}",
+            "field=never}",
+            "meta_whatsapp/standby-by-field: `A1 in standby` has a second",
+        ),
+        ("meta_whatsapp", "word:message_echo + ", "", "meta_whatsapp/echoes: `A1 echoed` shares"),
+        ("x_twitter", " + json:$.data.filter.direction", "", "x_twitter/activity-received: `A is liked` shares"),
+        (
+            "x_twitter",
+            "$.block_events[*]",
+            "$.bar_events[*]",
+            "x_twitter has no fact alone and in company at $.bar_events[*]",
+        ),
         ("notion", "json:$.id", "json:$.attempt_number", "notion/retried: `the event` has a second key"),
         ("line", "json:@.webhookEventId", "delivery_sha256", "line/retried: `XKC3ZR` has a second key"),
     ] {
@@ -98,7 +140,7 @@ fn a_provider_without_both_pairs_is_noticed() {
     for provider in Catalog::built_in().iter() {
         let sample = vectors(provider.id()).iter().position(|vector| vector.case == "valid").unwrap();
         let alone = &vectors(provider.id())[sample..=sample];
-        let wanted = 2 + usize::from(provider.batches());
+        let wanted = 2 + places(provider).len();
         assert_eq!(faults(provider, alone).len(), wanted, "{}", provider.id());
     }
 }

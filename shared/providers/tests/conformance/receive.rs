@@ -224,6 +224,32 @@ fn a_header_that_comes_twice_counts_once_or_not_at_all() {
     }
 }
 
+/// Its headers name an event, and no handler could read the body.
+#[test]
+fn a_body_that_is_no_document_is_unreadable_under_the_id_of_its_header() {
+    for (id, header, event, body, is_document) in [
+        ("github", "x-github-delivery", "x-github-event", "{\"ref\":\"main\"}", true),
+        ("github", "x-github-delivery", "x-github-event", "[]", true),
+        ("github", "x-github-delivery", "x-github-event", "payload=%7B%22ref%22%3A%22main%22%7D", true),
+        ("github", "x-github-delivery", "x-github-event", "payload=%7B%22ref", false),
+        ("github", "x-github-delivery", "x-github-event", "ref=main", false),
+        ("github", "x-github-delivery", "x-github-event", "", false),
+        ("bitbucket", "x-request-uuid", "x-event-key", "{}", true),
+        ("bitbucket", "x-request-uuid", "x-event-key", "{\"push\":", false),
+        ("bitbucket", "x-request-uuid", "x-event-key", "payload=%7B%7D", false),
+        // It sends XML to whoever asks for it.
+        ("shopify", "x-shopify-webhook-id", "x-shopify-topic", "<order/>", true),
+    ] {
+        let sent = Sent::by(id, "s", NOW, &[(header, "1"), (event, "push")], body);
+        let delivery = sent.received(id, &["s"], None).unwrap();
+        let part = &delivery.contents().events()[0];
+        let expected = if is_document { ("push", None) } else { ("unreadable", Some(Fallback::BodyUnreadable)) };
+        assert_eq!(part.key.as_str(), "1", "{id}: {body}");
+        assert_eq!((part.event_type.as_str(), part.fallback), expected, "{id}: {body}");
+        assert_eq!(provider(id).split(delivery.body(), delivery.headers()), delivery.contents().events());
+    }
+}
+
 #[test]
 fn kept_headers_hold_no_signature_and_nothing_unasked() {
     let sent = Sent::by("github", "s", NOW, &[("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")], "{}")

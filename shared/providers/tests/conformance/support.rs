@@ -172,6 +172,8 @@ pub(crate) struct Outcome {
     pub(crate) matched_secret: Option<usize>,
     pub(crate) bound_to: Option<String>,
     pub(crate) events: Vec<Event>,
+    /// The delivery reduced to each of the events.
+    pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) response: Option<(u16, Vec<u8>)>,
 }
 
@@ -198,6 +200,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
         matched_secret: None,
         bound_to: None,
         events: Vec::new(),
+        bodies: Vec::new(),
         response: None,
     };
     match provider.receive(&request, &keyring, &captured.settings, None, captured.now) {
@@ -209,6 +212,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
             matched_secret: None,
             bound_to: None,
             events: Vec::new(),
+            bodies: Vec::new(),
             response: Some((answer.status, answer.body)),
         },
         Ok(Received::Delivery(delivery)) => Outcome {
@@ -222,6 +226,7 @@ pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String,
                 .iter()
                 .map(|part| Event { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() })
                 .collect(),
+            bodies: delivery.contents().events().iter().map(|part| part.body.clone()).collect(),
             response: None,
         },
     }

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use hookonce_providers::{Catalog, Provider};
-use hookonce_runtime::document::BODY_BYTES_MAX;
+use hookonce_runtime::document::{BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX};
+use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -66,13 +67,21 @@ fn show(provider: &Provider, json: bool) {
         table.add_row([name, value]);
     }
     output::print(&table);
+    output::note(&format!(
+        "\nAn endpoint takes a body of up to {BODY_BYTES_MAX} bytes if it fits, compressed and with its headers, into \
+         {CLAIM_BYTES_MAX} bytes. A text of more than {TEXT_BODY_BYTES_MAX} bytes may not pass the gateway: quotation marks, \
+         backslashes and line breaks count twice there."
+    ));
 }
 
-/// The provider's file, and the longest body that an endpoint takes from it, in bytes.
+/// The provider's file, and how long a body may be that an endpoint takes from it, in bytes: at all, as text whatever it
+/// says, and compressed with its headers.
 fn described(provider: &Provider) -> serde_json::Value {
     let mut value = serde_json::to_value(provider).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("body_bytes_max".to_owned(), BODY_BYTES_MAX.into());
+        fields.insert("text_body_bytes_max".to_owned(), TEXT_BODY_BYTES_MAX.into());
+        fields.insert("compressed_bytes_max".to_owned(), CLAIM_BYTES_MAX.into());
     }
     value
 }

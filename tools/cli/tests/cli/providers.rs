@@ -44,10 +44,13 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
             assert!(!facts[fact].is_null(), "{}: {fact}", id(provider));
         }
         assert!(provider["answers"]["retry_please"]["status"].is_u64(), "{}", id(provider));
-        assert_eq!(provider["body_bytes_max"], 4_669_440, "{}", id(provider));
+        let limits = ["body_bytes_max", "text_body_bytes_max", "compressed_bytes_max"].map(|name| &provider[name]);
+        assert_eq!(limits, [4_669_440, 3_112_960, 393_216], "{}", id(provider));
     }
     let one = Workspace::new().run(&["providers", "zendesk", "--json"]);
     assert_eq!(json(&one)["answers"]["retry_please"]["status"], 409);
+    let words = text(&Workspace::new().run(&["providers", "zendesk"]));
+    assert!(words.contains("into 393216 bytes") && words.contains("more than 3112960 bytes"), "{words}");
     let none = Workspace::new().run(&["providers", "nobody"]);
     assert_eq!(none.status.code(), Some(2), "{}", text(&none));
 }

@@ -50,6 +50,29 @@ fn a_tampered_request_is_rejected_with_its_code() {
     assert_eq!(report["events"], json!([]));
 }
 
+/// An authentic event that is kept by its content says so before it is told by a metric.
+#[test]
+fn what_was_missing_in_an_event_is_told() {
+    let fallbacks = |case: (&str, &str)| {
+        let (exit, report) = verify(&vector(case.0, case.1));
+        assert_eq!(exit, Some(0), "{report}");
+        report["events"].as_array().unwrap().iter().map(|event| event["fallback"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(fallbacks(("circleci", "valid")), [Value::Null]);
+    assert_eq!(fallbacks(("circleci", "missing-key")), ["id_missing"]);
+    assert_eq!(fallbacks(("github", "non-utf8-body")), ["body_unreadable"]);
+    assert_eq!(fallbacks(("line", "without-id")), [json!("id_missing"), Value::Null]);
+    let workspace = Workspace::new();
+    let told = |case: (&str, &str)| {
+        let file = workspace.write("captured.json", vector(case.0, case.1).to_string().as_bytes());
+        text(&workspace.run(&["verify", "--request", &file]))
+    };
+    assert!(told(("circleci", "missing-key")).contains("    id_missing: it has no id where the provider puts one"));
+    let unreadable = told(("github", "non-utf8-body"));
+    assert!(unreadable.contains("of type unreadable\n    body_unreadable: it is not what"), "{unreadable}");
+    assert!(!told(("circleci", "valid")).contains("id_missing"));
+}
+
 #[test]
 fn a_program_learns_whether_the_signature_holds_and_why_not() {
     let (_, forged) = verify(&captured());

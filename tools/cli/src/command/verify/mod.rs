@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{
-    CapturedRequest, Catalog, Cause, Explanation, Fingerprint, Provider, Received, Refusal, UnknownCredential,
-    VerifiedDelivery,
+    CapturedRequest, Catalog, Cause, Explanation, Fallback, Fingerprint, Provider, Received, Refusal,
+    UnknownCredential, VerifiedDelivery,
 };
 use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
@@ -97,6 +97,10 @@ struct ReportedEvent {
     key: String,
     #[serde(rename = "type")]
     event_type: String,
+    /// What was missing in the event, as the metric `key_fallback` names it.
+    fallback: Option<&'static str>,
+    #[serde(skip)]
+    fallback_in_words: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -166,11 +170,12 @@ fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Ex
 }
 
 fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {
-    let events = delivery
-        .contents()
-        .events()
-        .iter()
-        .map(|part| ReportedEvent { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() });
+    let events = delivery.contents().events().iter().map(|part| ReportedEvent {
+        key: part.key.as_str().to_owned(),
+        event_type: part.event_type.clone(),
+        fallback: part.fallback.map(Fallback::code),
+        fallback_in_words: part.fallback.map(Fallback::in_words),
+    });
     Report {
         verdict: "accepted",
         code: None,
@@ -204,6 +209,9 @@ fn print(report: &Report, explanation: &Explanation) {
     }
     for event in &report.events {
         output::line(&format!("  event {} of type {}", output::shown(&event.key), output::shown(&event.event_type)));
+        if let (Some(code), Some(words)) = (event.fallback, event.fallback_in_words) {
+            output::line(&format!("    {code}: {words}"));
+        }
     }
     if let Some(code) = report.code {
         output::line(&format!("  code {code}: see docs/errors/{code}.md"));
