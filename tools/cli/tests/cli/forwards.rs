@@ -140,6 +140,8 @@ fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation
     assert_eq!(stack.places_of_the_marker(), 0);
     let again = stack.run(&[&redact[..], &WHY, &["--json"]].concat());
     assert_eq!((&summary(&again)["done_before"], again.status.code()), (&object!(3), Some(0)), "{}", text(&again));
+    let dry = text(&stack.run(&redact));
+    assert!(dry.contains("already redacted") && !dry.contains("done_before"), "{dry}");
     let all = stack.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY].concat());
     assert_eq!(summary(&all)["done_before"], 3, "each once: {}", text(&all));
     let story = text(&stack.run(&["show", "stripe", "evt_0"]));
