@@ -332,9 +332,7 @@ impl Story {
             facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
         }
         if record.attempts > 0 {
-            let code = record.last_error.as_deref().unwrap_or("no code");
-            let failed = format!("{}{}, last error {code}", record.attempts, since_replay(record));
-            facts.push(("failed attempts", failed));
+            facts.push(("failed attempts", told_failures(record)));
         }
         if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
             let code = record.last_error.as_deref().unwrap_or("no code");
@@ -448,9 +446,11 @@ fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
     json!({ "table": item.table, "key": item.key, "item": stored })
 }
 
-/// What a count is about that a replay begins anew.
-fn since_replay(record: &Record) -> &'static str {
-    if record.retries + record.generation > 0 { " since the last replay" } else { "" }
+/// How often it failed. A replay begins to count anew.
+fn told_failures(record: &Record) -> String {
+    let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
+    let code = record.last_error.as_deref().unwrap_or("no code");
+    format!("{}{since}, last error {code}", record.attempts)
 }
 
 /// How often it was tried, and how often since a person let it run again.
