@@ -11,7 +11,9 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
+use hookonce_runtime::aws::{
+    CredentialsFailure, SdkConfig, absent_profile, check_credentials, retries, shared_config, timeouts,
+};
 use hookonce_runtime::remote::Cause;
 
 use crate::credentials::{SIGN_IN, are_rejected};
@@ -26,6 +28,18 @@ pub(crate) const CALL_MAX: Millis = Millis::seconds(20);
 /// # Errors
 /// [`Failure`] when a region or credentials are missing.
 pub(crate) async fn signed_in() -> Result<SdkConfig, Failure> {
+    match sign_in().await {
+        Ok(config) => Ok(config),
+        Err(failure) => Err(absent_profile().await.map_or(failure, |profile| {
+            Failure::usage(
+                format!("the AWS profile {profile} does not exist"),
+                "`aws configure list-profiles` lists those that do: set AWS_PROFILE to one of them, or unset it",
+            )
+        })),
+    }
+}
+
+async fn sign_in() -> Result<SdkConfig, Failure> {
     let config = shared_config().await;
     if config.region().is_none() {
         return Err(Failure::usage(

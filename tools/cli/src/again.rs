@@ -13,10 +13,10 @@ pub(crate) const REASON: &str = "...";
 /// with a place for a reason that is needed and was not given, and with --yes.
 pub(crate) fn again(
     arguments: impl Iterator<Item = OsString>,
-    times: [Option<EpochMs>; 2],
+    times: [Option<EpochMs>; 3],
     lacks_reason: bool,
 ) -> String {
-    const TIMES: [&str; 2] = ["--since", "--until"];
+    const TIMES: [&str; 3] = ["--since", "--until", "--ended-until"];
     let mut words = vec!["hookonce".to_owned()];
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let mut arguments = arguments.filter(|word| word != "--yes");
@@ -39,7 +39,7 @@ pub(crate) fn again(
 mod tests {
     use super::*;
 
-    fn of(words: &[&str], times: [Option<i64>; 2]) -> String {
+    fn of(words: &[&str], times: [Option<i64>; 3]) -> String {
         again(words.iter().map(OsString::from), times.map(|at| at.map(EpochMs)), false)
     }
 
@@ -47,14 +47,19 @@ mod tests {
     fn times_stand_still_and_yes_is_said_once() {
         let (since, until) = (Some(1_767_225_600_000), Some(1_767_229_200_123));
         let times = "--since 2026-01-01T00:00:00.000Z --until 2026-01-01T01:00:00.123Z --yes";
-        assert_eq!(of(&["replay", "--since", "6h", "--yes"], [since, until]), format!("hookonce replay {times}"));
-        assert_eq!(of(&["replay", "--until=1h", "--since=6h"], [since, until]), format!("hookonce replay {times}"));
-        assert_eq!(of(&["replay", "--state", "DEAD"], [None; 2]), "hookonce replay --state DEAD --yes");
+        assert_eq!(of(&["replay", "--since", "6h", "--yes"], [since, until, None]), format!("hookonce replay {times}"));
+        assert_eq!(
+            of(&["replay", "--until=1h", "--since=6h"], [since, until, None]),
+            format!("hookonce replay {times}")
+        );
+        assert_eq!(of(&["replay", "--state", "DEAD"], [None; 3]), "hookonce replay --state DEAD --yes");
+        let ended = of(&["replay", "--ended-until", "1h"], [None, None, until]);
+        assert_eq!(ended, "hookonce replay --ended-until 2026-01-01T01:00:00.123Z --yes");
     }
 
     #[test]
     fn a_reason_that_is_missing_has_its_place() {
-        let told = again(["discard", "--state", "DEAD"].iter().map(OsString::from), [None; 2], true);
+        let told = again(["discard", "--state", "DEAD"].iter().map(OsString::from), [None; 3], true);
         assert_eq!(told, "hookonce discard --state DEAD --reason \"...\" --yes");
     }
 
@@ -62,6 +67,6 @@ mod tests {
     fn a_shell_reads_every_word_back() {
         let words = ["discard", "--reason", "it's $HOME; `ls`", "--type", "", "--key", "stripe", "evt_1#alt#1"];
         let expected = [&["hookonce"], &words[..], &["--yes"]].concat();
-        assert_eq!(shlex::split(&of(&words, [None; 2])).unwrap(), expected);
+        assert_eq!(shlex::split(&of(&words, [None; 3])).unwrap(), expected);
     }
 }

@@ -42,6 +42,15 @@ impl Fate {
         }
     }
 
+    /// Its word for people.
+    pub(crate) fn told(self, operation: Operation) -> &'static str {
+        match self {
+            Self::DoneBefore if operation == Operation::Redact => "already redacted",
+            Self::DoneBefore => "done before",
+            Self::Would | Self::Done | Self::Overtaken | Self::Blocked | Self::Refused(_) => self.word(),
+        }
+    }
+
     /// Its word for programs.
     pub(crate) const fn word(self) -> &'static str {
         match self {

@@ -67,8 +67,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// What a person types.
 const NAME: &str = "hookonce";
 
-/// What is logged unless a person asks for something else.
-const LOG: &str = "warn,dynoxide=off,rustack=off";
+/// What is logged unless a person asks for something else. Where AWS is not set up, `aws_config` logs whole answers of the
+/// services that it asks for a region; the failure says what to do.
+const LOG: &str = "warn,aws_config=off,dynoxide=off,rustack=off";
 
 /// A webhook inbox that applies every event exactly once.
 #[derive(Debug, Parser)]

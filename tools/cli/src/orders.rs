@@ -161,7 +161,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let scan_agreed = kind.scan.filter(|_| filter.as_ref().is_some_and(|filter| filter.since.is_none()));
     let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
     let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
-    let times = filter.as_ref().map_or([None; 2], |filter| [filter.since, filter.until]);
+    let times = filter.as_ref().map_or([None; 3], |filter| [filter.since, filter.until, filter.ended_until]);
     let (stack, timing) = arguments.target.open_for_orders().await?;
     let mut run = Run {
         store: &stack.store,
@@ -412,12 +412,12 @@ impl Run<'_> {
         }
         let (endpoint, key) = record.key.parts();
         self.table.add_row([
-            if fate == Fate::Would { self.order.operation.as_str() } else { fate.word() },
+            if fate == Fate::Would { self.order.operation.as_str() } else { fate.told(self.order.operation) },
             record.state_word(),
             endpoint,
             &record.event_type,
             error_of(record).unwrap_or("-"),
-            &output::moment(record.received_at),
+            &output::local_time(record.received_at),
             key,
         ]);
     }

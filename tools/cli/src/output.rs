@@ -173,17 +173,23 @@ pub(crate) fn print(table: &Table) {
     }
 }
 
-/// A point in time as RFC 3339 text.
+/// A point in time in UTC, for commands and programs.
 pub(crate) fn moment(at: EpochMs) -> String {
     let millis = u64::try_from(at.0).unwrap_or(0);
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-/// A point in time in this machine's time zone, to the second.
+/// A point in time in this machine's time zone.
 pub(crate) fn local_moment(at: EpochMs) -> String {
     let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
     at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string()
+}
+
+/// The same as one word, for a column: [`local_moment`] has a space in it.
+pub(crate) fn local_time(at: EpochMs) -> String {
+    let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
+    at.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 /// A length of time in its two largest units.

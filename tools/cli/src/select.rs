@@ -15,6 +15,7 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_runtime::port::Store as _;
+use jiff::Timestamp;
 
 use crate::failure::Failure;
 use crate::output;
@@ -113,12 +114,15 @@ pub(crate) struct Filter {
     /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this time in UTC, or within this duration [default: 24h; no limit with --state PENDING or DEAD].
+    /// Received after this time, in UTC unless it has an offset, or within this duration [default: 24h; no limit with --state PENDING or DEAD].
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
-    /// Received before this: a time in UTC, or a duration before now.
+    /// Received before this: a time, in UTC unless it has an offset, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) until: Option<EpochMs>,
+    /// Died before this, or was processed or discarded: a time, in UTC unless it has an offset, or a duration before now.
+    #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
+    pub(crate) ended_until: Option<EpochMs>,
 }
 
 /// Parses a time, or a duration before now.
@@ -127,8 +131,12 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
         let before = Duration::from_secs(u64::try_from(now_unix()).unwrap_or(0) + 1).saturating_sub(length);
         return Ok(EpochMs(i64::try_from(before.as_millis()).unwrap_or(0)));
     }
+    // A time as `list` prints it, with its offset.
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(EpochMs(at.as_millisecond()));
+    }
     let at: SystemTime = humantime::parse_rfc3339_weak(text).map_err(|_| {
-        "it must be a duration such as 90m, 24h or 7d, or a time such as 2026-11-20T08:00:00Z".to_owned()
+        "it must be a duration such as 90m, 24h or 7d, or a time such as 2026-11-20T08:00:00Z or as `hookonce list` prints it".to_owned()
     })?;
     let since = at.duration_since(UNIX_EPOCH).map_err(|_| "it must be a time after 1970".to_owned())?;
     i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "the time is too far in the future".to_owned())
@@ -139,16 +147,16 @@ impl Filter {
     pub(crate) fn received(endpoint: &EndpointId, since: EpochMs) -> Self {
         let endpoint = Some(endpoint.to_string());
         let (kind, since) = (Some(Kind::Event), Some(since));
-        Self { kind, destination: None, state: None, endpoint, event_type: None, error: None, since, until: None }
+        let (state, destination, event_type, error, until, ended_until) = (None, None, None, None, None, None);
+        Self { kind, destination, state, endpoint, event_type, error, since, until, ended_until }
     }
 
     /// Whether it names anything.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { kind, destination, state, endpoint, event_type, error, since, until } = self;
+        let Self { kind, destination, state, endpoint, event_type, error, since, until, ended_until } = self;
         kind.is_none()
             && state.is_none()
-            && since.is_none()
-            && until.is_none()
+            && [since, until, ended_until].iter().all(|time| time.is_none())
             && [destination, endpoint, event_type, error].iter().all(|text| text.is_none())
     }
 
@@ -167,6 +175,7 @@ impl Filter {
             })
             && self.since.is_none_or(|since| since <= record.received_at)
             && self.until.is_none_or(|until| record.received_at <= until)
+            && self.ended_until.is_none_or(|until| ended_at(record).is_some_and(|at| at <= until))
     }
 
     /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
@@ -210,10 +219,19 @@ impl Filter {
         (self.since.is_none() && self.reads_journal()).then(|| self.span()[0])
     }
 
-    /// The same with both ends of its time, if the journal is read: what is received later does not come in.
+    /// The same with both ends of its time, if the journal is read: what is received later does not come in. Nor does what
+    /// ends later, if it asks for records that have ended: each was listed in the state that it still has.
     pub(crate) fn fixed(mut self) -> Self {
+        let now = System.moment().now;
+        match self.state {
+            Some(State::Status(Status::Pending)) => self.until = self.until.or(Some(now)),
+            Some(State::Status(Status::Dead | Status::Processed | Status::Discarded) | State::Outcome(_)) => {
+                self.ended_until = self.ended_until.or(Some(now));
+            }
+            None => {}
+        }
         if self.reads_journal() {
-            self.until = self.until.or_else(|| Some(System.moment().now));
+            self.until = self.until.or(Some(now));
             [self.since, self.until] = self.span().map(Some);
         }
         self
@@ -465,6 +483,16 @@ pub(crate) async fn states(
     keys.into_iter().zip(found).map(|(key, found)| Ok((key, record(found)?))).collect()
 }
 
+/// When a record got the state that it has. `None` while it is PENDING.
+fn ended_at(record: &Record) -> Option<EpochMs> {
+    match record.status {
+        Status::Pending => None,
+        Status::Processed => record.processed_at,
+        Status::Dead => record.dead_at,
+        Status::Discarded => record.discarded_at,
+    }
+}
+
 /// What the error column prints: the last error, or else the death reason.
 pub(crate) fn error_of(record: &Record) -> Option<&str> {
     record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
@@ -501,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_a_journal_stand_still_and_other_indexes_have_none() {
+    fn the_times_of_a_filter_stand_still() {
         let applied = filter("--state APPLIED").fixed();
         assert_eq!(applied.until.unwrap().0 - applied.since.unwrap().0, SINCE.0);
         let named = filter("--state APPLIED --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z");
@@ -511,5 +539,10 @@ mod tests {
         assert_eq!(evening.default_since(), filter("--since 2026-01-01T18:45:00Z").since, "not this hour alone");
         let dead = filter("--state DEAD").fixed();
         assert_eq!((dead.since, dead.until), (None, None), "records of every age");
+        assert!(dead.ended_until.is_some() && applied.ended_until.is_some());
+        assert_eq!(dead.ended_until, dead.clone().fixed().ended_until, "it goes on with the first time");
+        let pending = filter("--state PENDING").fixed();
+        assert!(pending.since.is_none() && pending.until.is_some() && pending.ended_until.is_none());
+        assert!(filter("--since 1h").fixed().ended_until.is_none(), "it asks for what has not ended, too");
     }
 }

@@ -4,7 +4,7 @@ use crate::item::{Value, fields};
 use crate::time::EpochMs;
 
 /// How many of them are kept. With the longest code, they take less than half of what an item has reserved for later updates.
-pub(super) const FAILURES_KEPT: usize = 10;
+pub const FAILURES_KEPT: usize = 10;
 
 const AT: &str = "at";
 const CODE: &str = "code";

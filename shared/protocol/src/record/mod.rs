@@ -17,8 +17,8 @@ use crate::write::{AttributeName, Change, Clause, Condition};
 pub(crate) use effect::encode_names;
 pub use effect::{EffectPart, Pass};
 use effect::{decode_names, insert};
-pub use failed::FailedAttempt;
-use failed::{FAILURES_KEPT, decode_failures, encode_failures};
+pub use failed::{FAILURES_KEPT, FailedAttempt};
+use failed::{decode_failures, encode_failures};
 
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;

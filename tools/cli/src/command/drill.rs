@@ -128,7 +128,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::print(&table);
         }
         let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        output::note(&format!("{} record(s) tried: {}", tally.values().sum::<usize>(), counts.join(", ")));
+        let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
+        output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
         if tally.contains_key(Finding::NotAsked.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }

@@ -1,14 +1,16 @@
 //! `hookonce list`: lists records, newest first.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _};
-use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{DeadReason, FailedAttempt, Outcome, Record, Status};
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::{DeadReason, FAILURES_KEPT, FailedAttempt, Outcome, Record, Status};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use serde_json::{Value, json};
 
+use crate::endpoints::Place;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};
@@ -19,8 +21,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     filter: Filter,
     /// Maximum number of records.
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
+    #[arg(long, default_value = "50")]
+    limit: NonZeroUsize,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -30,17 +32,21 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let listing = listing(&arguments.target.open().await?, &arguments.filter, arguments.limit).await?;
+    let limit = arguments.limit.get();
+    let listing = listing(&arguments.target.open().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = listing.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
-    let cut = listing.cut || records.len() > arguments.limit;
-    records.truncate(arguments.limit);
+    let cut = listing.cut || records.len() > limit;
+    records.truncate(limit);
     if arguments.json {
         output::json(&records.iter().map(summary).collect::<Vec<_>>());
     } else {
         print(&records);
     }
     tell_default(arguments.filter.default_since());
+    if records.is_empty() {
+        tell_missing_endpoint(&arguments).await;
+    }
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
     }
@@ -51,6 +57,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none. Whoever may
+/// not read the documents is told nothing.
+async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
+    let place = Place { folder: target.folder.clone(), stack: target.stack.clone() };
+    let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };
+    if target.table.is_some() {
+        return;
+    }
+    let Ok(endpoints) = place.open().await else { return };
+    if let Ok(None) = endpoints.get(&id).await {
+        output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list{}`", place.option()));
+    }
 }
 
 /// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more. Each step goes
@@ -154,9 +174,18 @@ fn failure(failed: &FailedAttempt) -> Value {
     json!({ "at_ms": failed.at.0, "code": failed.code })
 }
 
-/// How often a worker tried it in this generation: each failure, and the one that settled it.
+/// How often it was tried, replays included: each failure, and what settled it and each generation before. Of the failures
+/// before a replay, a record keeps only the latest.
 pub(crate) fn tries(record: &Record) -> i64 {
-    record.attempts + i64::from(record.status == Status::Processed)
+    let kept = i64::try_from(record.failures.len()).unwrap_or(0);
+    record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed)
+}
+
+/// The same for people, with a `+` where there may have been more.
+pub(crate) fn told_tries(record: &Record) -> String {
+    let kept = record.failures.len();
+    let lost = record.retries + record.generation > 0 && kept >= FAILURES_KEPT;
+    format!("{}{}", tries(record), if lost { "+" } else { "" })
 }
 
 fn print(records: &[Record]) {
@@ -165,11 +194,11 @@ fn print(records: &[Record]) {
         let (endpoint, key) = record.key.parts();
         let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
         table.add_row([
-            output::moment(record.received_at).as_str(),
+            output::local_time(record.received_at).as_str(),
             record.state_word(),
             endpoint,
             effect.as_deref().unwrap_or(&record.event_type),
-            &tries(record).to_string(),
+            &told_tries(record),
             &record.duplicate_count.to_string(),
             error_of(record).unwrap_or("-"),
             key,

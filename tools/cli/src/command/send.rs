@@ -168,17 +168,21 @@ impl Destination {
 
     fn only_endpoint(&self, provider: &Provider) -> Result<EndpointId, Failure> {
         let endpoints = endpoint::read_all(&self.folder);
-        let mut ids = endpoints.into_iter().filter(|(_, it)| it.provider == provider.id()).map(|(id, _)| id);
-        match (ids.next(), ids.next()) {
-            (Some(id), None) => Ok(id),
-            (None, _) => Err(Failure::usage(
+        let ids = endpoints.into_iter().filter(|(_, it)| it.provider == provider.id()).map(|(id, _)| id);
+        let ids: Vec<_> = ids.collect();
+        match ids.as_slice() {
+            [id] => Ok(id.clone()),
+            [] => Err(Failure::usage(
                 format!("no endpoint of the local stack belongs to {}", provider.id()),
                 format!("hookonce endpoint add {0} --provider {0}", provider.id()),
             )),
-            (Some(_), Some(_)) => Err(Failure::usage(
-                format!("several endpoints of the local stack belong to {}", provider.id()),
-                "choose one with --endpoint",
-            )),
+            several => {
+                let names: Vec<_> = several.iter().map(EndpointId::as_str).collect();
+                Err(Failure::usage(
+                    format!("several endpoints of the local stack belong to {}: {}", provider.id(), names.join(", ")),
+                    "choose one with --endpoint",
+                ))
+            }
         }
     }
 }

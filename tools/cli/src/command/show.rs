@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hookonce_protocol::call::{Planned, Split};
-use hookonce_protocol::item::Item;
+use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_protocol::record::{Outcome, Record, Status};
@@ -15,7 +15,7 @@ use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
-use super::list::{summary, tries};
+use super::list::{summary, told_tries, tries};
 use crate::codes;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -25,6 +25,13 @@ use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.
 const CHILDREN_MAX: usize = 20;
+
+/// The most generations before the present one of which it is told when they were applied, besides the first.
+const GENERATIONS_MAX: i64 = 10;
+
+/// What a domain key's item has: the record that applied the fact, and when.
+const RECORD: &str = "record";
+const APPLIED_AT: &str = "applied_at";
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -97,6 +104,9 @@ struct Story {
     plan: Option<Planned>,
     /// Whether handlers in other languages are called.
     calls_handlers: bool,
+    /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan names
+    /// them.
+    applied_before: Vec<(i64, EpochMs)>,
     /// What is stored under the keys of the plan. `None` if nobody asked.
     items: Option<Vec<(ItemRef, Option<Item>)>>,
 }
@@ -120,22 +130,60 @@ impl Story {
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
-        if !target.knows_domain() {
-            let (trail, plan) = (None, None);
-            return Ok(Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, items: None });
+        let (trail, plan, items, applied_before) = (None, None, None, Vec::new());
+        let mut story =
+            Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, applied_before, items };
+        if target.knows_domain() {
+            story.add_domain(store, &rehearsal).await?;
         }
-        let mut trail = trails(store, &[&record]).await.ok_or_else(store_unavailable)?.pop();
+        Ok(story)
+    }
+
+    /// Adds what the domain table knows.
+    async fn add_domain(&mut self, store: &DynamoStore, rehearsal: &Rehearsal) -> Result<(), Failure> {
+        let record = &self.record;
+        let mut trail = trails(store, &[record]).await.ok_or_else(store_unavailable)?.pop();
         // What was done to an expired record of the same key is another story.
         if let Some(trail) = &mut trail {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
         let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
-        let plan = if planned { Some(rehearsal.plan(&record).await) } else { None };
+        let plan = if planned { Some(rehearsal.plan(record).await) } else { None };
         let plan = match plan {
             Some(Planned::Several { own: Some(own), .. }) => Some(*own),
             plan => plan,
         };
-        Ok(Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, items: None })
+        (self.trail, self.plan) = (trail, plan);
+        self.applied_before = self.read_applied_before(store).await?;
+        Ok(())
+    }
+
+    /// A force clears when the record was processed. The domain key of each generation still says when it was applied.
+    async fn read_applied_before(&self, store: &DynamoStore) -> Result<Vec<(i64, EpochMs)>, Failure> {
+        let record = &self.record;
+        let latest = (record.generation - GENERATIONS_MAX).max(1)..record.generation;
+        let generations: Vec<_> = (0..record.generation.min(1)).chain(latest).collect();
+        if generations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = |generation| Some(ItemRef { table: None, key: Key::from(self.domain_key(generation)?.as_str()) });
+        let Some(keys) = generations.iter().map(|generation| key(*generation)).collect::<Option<Vec<_>>>() else {
+            return Ok(Vec::new());
+        };
+        let found = store.read_items(&keys).await.map_err(|_| store_unavailable())?;
+        let applied = |item: &Item| {
+            // Another record may have applied the fact first.
+            let is_own = item.get(RECORD).and_then(Stored::as_text) == Some(record.key.as_str());
+            item.get(APPLIED_AT).and_then(Stored::as_i64).filter(|_| is_own).map(EpochMs)
+        };
+        let times = generations.into_iter().zip(keys);
+        Ok(times.filter_map(|(generation, key)| Some((generation, applied(found.item(key)?)?))).collect())
+    }
+
+    /// The domain key that the plan of today has in a generation.
+    fn domain_key(&self, generation: i64) -> Option<String> {
+        let Some(Planned::Plan(plan)) = &self.plan else { return None };
+        Some(plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, generation))
     }
 
     fn entries(&self) -> &[Entry] {
@@ -145,7 +193,7 @@ impl Story {
     /// The domain key, and the keys of the plan's writes.
     fn effect(&self) -> Option<(String, Vec<(&'static str, ItemRef)>)> {
         let Some(Planned::Plan(plan)) = &self.plan else { return None };
-        let key = plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, self.record.generation);
+        let key = self.domain_key(self.record.generation)?;
         let writes = plan.plan.writes.iter().map(|write| {
             let word = match write.action {
                 Action::Put(_) => "put",
@@ -181,6 +229,7 @@ impl Story {
         let writes: Value = writes.map(|(action, item)| write_or_check(action, item)).collect();
         let more = [
             ("operations", self.entries().iter().map(operation).collect()),
+            ("applied_before", self.applied_before.iter().map(applied_before).collect()),
             ("children", states(&self.children)),
             ("effects", states(&self.effects)),
             ("earlier_effects", states(&self.earlier_effects)),
@@ -240,9 +289,14 @@ impl Story {
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
         }
+        let before = self.applied_before.iter().map(|(generation, at)| match generation {
+            0 => (*at, "applied, before it was forced".to_owned()),
+            generation => (*at, format!("applied in generation {generation}")),
+        });
+        events.extend(before);
         events.extend(self.entries().iter().map(|entry| (entry.at, told(entry))));
         if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
-            events.push((at, format!("processed: {outcome}, {} attempt(s)", tries(record))));
+            events.push((at, format!("processed: {outcome}, {}", told_attempts(record))));
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
@@ -250,7 +304,7 @@ impl Story {
             let page = code.and_then(codes::page).unwrap_or_else(|| format!("docs/errors/{reason}.md"));
             let own = code.filter(|code| codes::page(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
-            events.push((at, format!("dead: {reason}, after {} attempt(s); see {page}{own}", record.attempts)));
+            events.push((at, format!("dead: {reason}, after {}; see {page}{own}", told_attempts(record))));
         }
         if let (Some(at), true) = (record.discarded_at, self.trail.is_none()) {
             events.push((at, "discarded by an operator".to_owned()));
@@ -278,8 +332,7 @@ impl Story {
             facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
         }
         if record.attempts > 0 {
-            let code = record.last_error.as_deref().unwrap_or("no code");
-            facts.push(("failed attempts", format!("{}, last error {code}", record.attempts)));
+            facts.push(("failed attempts", told_failures(record)));
         }
         if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
             let code = record.last_error.as_deref().unwrap_or("no code");
@@ -391,6 +444,25 @@ fn write_or_check(action: &str, item: &ItemRef) -> Value {
 /// What is stored under a key, for programs: the item in DynamoDB's own JSON.
 fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
     json!({ "table": item.table, "key": item.key, "item": stored })
+}
+
+/// How often it failed. A replay begins to count anew.
+fn told_failures(record: &Record) -> String {
+    let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
+    let code = record.last_error.as_deref().unwrap_or("no code");
+    format!("{}{since}, last error {code}", record.attempts)
+}
+
+/// How often it was tried, and how often since a person let it run again.
+fn told_attempts(record: &Record) -> String {
+    let latest = record.attempts + i64::from(record.status == Status::Processed);
+    let since = if tries(record) == latest { String::new() } else { format!(", {latest} since the last replay") };
+    format!("{} attempt(s){since}", told_tries(record))
+}
+
+/// When a generation that a force ended was applied, for programs.
+fn applied_before((generation, at): &(i64, EpochMs)) -> Value {
+    json!({ "generation": generation, "applied_at_ms": at.0 })
 }
 
 /// One entry of the audit trail, for programs.

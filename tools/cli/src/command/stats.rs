@@ -1,6 +1,6 @@
 //! `hookonce stats`: counts records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -144,12 +144,9 @@ impl Counts {
         for (name, counts) in BY.iter().zip(&self.by) {
             let mut counts: Vec<_> = counts.iter().collect();
             counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            for (word, count) in counts {
-                table.add_row([
-                    format!("{name} {word}"),
-                    count.to_string(),
-                    format!("{}%", count * 100 / self.records),
-                ]);
+            let shares = shares(&counts.iter().map(|(_, count)| **count).collect::<Vec<_>>(), self.records);
+            for ((word, count), share) in counts.into_iter().zip(shares) {
+                table.add_row([format!("{name} {word}"), count.to_string(), share]);
             }
         }
         output::print(&table);
@@ -175,9 +172,44 @@ impl Counts {
     }
 }
 
+/// The shares of these counts in percent, rounded so that they add up to what all of them have. What is not nothing is not
+/// told as nothing.
+fn shares(counts: &[u64], of: u64) -> Vec<String> {
+    let of = of.max(1);
+    let total = counts.iter().sum::<u64>();
+    // What all have together, rounded to the nearest, less what each has for certain.
+    let certain: u64 = counts.iter().map(|count| count * 100 / of).sum();
+    let missing = ((total * 200 + of) / (2 * of)).saturating_sub(certain);
+    let mut by_rest: Vec<_> = (0..counts.len()).zip(counts.iter().map(|count| count * 100 % of)).collect();
+    by_rest.sort_by_key(|(_, rest)| std::cmp::Reverse(*rest));
+    let rounded_up: BTreeSet<_> =
+        by_rest.iter().take(usize::try_from(missing).unwrap_or(0)).map(|(at, _)| *at).collect();
+    let share = |(at, count): (usize, &u64)| match count * 100 / of + u64::from(rounded_up.contains(&at)) {
+        0 if *count > 0 => "<1%".to_owned(),
+        percent => format!("{percent}%"),
+    };
+    counts.iter().enumerate().map(share).collect()
+}
+
 /// A column of the chart. What is not empty is at least one line high.
 fn height(count: u64, most: u64) -> char {
     let steps = u64::try_from(HEIGHTS.len() - 1).unwrap_or(1);
     let at = count.saturating_mul(steps).div_ceil(most);
     usize::try_from(at).ok().and_then(|at| HEIGHTS.get(at)).copied().unwrap_or(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        assert_eq!(shares(&[2, 1], 3), ["67%", "33%"]);
+        assert_eq!(shares(&[1, 1, 1], 3), ["34%", "33%", "33%"]);
+        assert_eq!(shares(&[5, 2], 7), ["71%", "29%"]);
+        assert_eq!(shares(&[1, 1], 3), ["34%", "33%"], "two thirds together");
+        assert_eq!(shares(&[999, 1], 1_000), ["100%", "<1%"]);
+        assert_eq!(shares(&[4], 4), ["100%"]);
+        assert!(shares(&[], 4).is_empty());
+    }
 }

@@ -123,11 +123,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         aws,
     };
     let unknown = report.unknown();
-    let needs = report.needs(now, &unknown);
+    let needs = report.needs(now);
     if arguments.json {
-        output::json(&report.json(now, &needs));
+        let words = needs.iter().map(|(word, _)| word.clone());
+        let unknown_words = unknown.iter().map(|(part, _)| format!("{part}_unknown"));
+        output::json(&report.json(now, &words.chain(unknown_words).collect::<Vec<_>>()));
     } else {
-        report.print(now, &needs);
+        let told = needs.iter().map(|(_, need)| need.clone());
+        report.print(now, &told.chain(unknown_told(&unknown)).collect::<Vec<_>>());
     }
     Ok(match (unknown.is_empty(), needs.is_empty()) {
         (false, _) => Exit::Unavailable,
@@ -310,7 +313,7 @@ fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
 
 impl Glance {
     /// What could not be read, and why.
-    fn unknown(&self) -> Vec<Need> {
+    fn unknown(&self) -> Vec<(&'static str, &Failure)> {
         let parts = [
             ("pending", self.pending.as_ref().err()),
             ("effects", self.effects.as_ref().err()),
@@ -327,15 +330,11 @@ impl Glance {
             let functions = functions.filter(|_| release.is_none());
             [("alarms", watch), ("release", release), ("functions", functions), ("caller", caller)]
         }));
-        let need = |(part, failure): (&str, Option<&Failure>)| {
-            let failure = failure?;
-            Some((format!("{part}_unknown"), format!("not known: {part}: {failure}; {}", failure.hint())))
-        };
-        parts.into_iter().filter_map(need).collect()
+        parts.into_iter().filter_map(|(part, failure)| Some((part, failure?))).collect()
     }
 
-    /// What needs a person, and what to do. What is not known comes last.
-    fn needs(&self, now: EpochMs, unknown: &[Need]) -> Vec<Need> {
+    /// What needs a person, and what to do.
+    fn needs(&self, now: EpochMs) -> Vec<Need> {
         #[cfg(feature = "aws")]
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
         #[cfg(not(feature = "aws"))]
@@ -379,7 +378,6 @@ impl Glance {
                 format!("{} dead letter(s) wait for the relay: docs/runbook.md#dead-letters-wait", letters.visible),
             ));
         }
-        needs.extend_from_slice(unknown);
         needs
     }
 
@@ -393,7 +391,7 @@ impl Glance {
         }
     }
 
-    fn json(&self, now: EpochMs, needs: &[Need]) -> serde_json::Value {
+    fn json(&self, now: EpochMs, needs: &[String]) -> serde_json::Value {
         let depth = |depth: &Depth| {
             json!({
                 "name": depth.name, "visible": depth.visible, "in_flight": depth.in_flight, "delayed": depth.delayed,
@@ -421,11 +419,11 @@ impl Glance {
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.version })),
             "aws": aws,
-            "needs": needs.iter().map(|(need, _)| need).collect::<Vec<_>>(),
+            "needs": needs,
         })
     }
 
-    fn print(&self, now: EpochMs, needs: &[Need]) {
+    fn print(&self, now: EpochMs, needs: &[String]) {
         let depth = |depth: &Depth| {
             let age = |age: Millis| format!(", the oldest is {} old", output::between(EpochMs(now.0 - age.0), now));
             let age = depth.oldest.map_or_else(String::new, age);
@@ -475,10 +473,23 @@ impl Glance {
         if needs.is_empty() {
             output::line("nothing needs a person");
         }
-        for (_, need) in needs {
+        for need in needs {
             output::line(need);
         }
     }
+}
+
+/// What could not be read, for people: one line for each cause.
+fn unknown_told(unknown: &[(&'static str, &Failure)]) -> Vec<String> {
+    let mut causes: Vec<(String, Vec<&str>)> = Vec::new();
+    for (part, failure) in unknown {
+        let cause = format!("{failure}; {}", failure.hint());
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, parts)) => parts.push(part),
+            None => causes.push((cause, vec![part])),
+        }
+    }
+    causes.into_iter().map(|(cause, parts)| format!("not known: {}: {cause}", parts.join(", "))).collect()
 }
 
 /// A note beside a release that is not that of this command.

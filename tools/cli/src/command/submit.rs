@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::list::{summary, tries};
+use super::list::{summary, told_tries};
 use super::providers::find;
 use super::send;
 use crate::endpoints::{Place, parse_id};
@@ -309,7 +309,7 @@ impl Submission<'_> {
 /// What else is worth a word of a record: its attempts, its effect's name, why it died.
 fn told(record: &Record) -> String {
     let name = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
-    let attempts = Some(format!("{} attempt(s)", tries(record)));
+    let attempts = Some(format!("{} attempt(s)", told_tries(record)));
     let error = record.dead_reason.map(DeadReason::as_str).or(record.last_error.as_deref()).map(str::to_owned);
     [name, attempts, error].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

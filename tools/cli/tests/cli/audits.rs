@@ -152,6 +152,17 @@ impl Tables {
         })
     }
 
+    /// The bodies of messages that wait in the queue of hints. They stay visible.
+    pub(crate) fn peek(&self) -> Vec<String> {
+        self.runtime.block_on(async {
+            let urls = self.queue_urls().await;
+            let url = urls.into_iter().find(|url| url.ends_with("hints")).unwrap();
+            let receive = self.queues.receive_message().queue_url(url).max_number_of_messages(10);
+            let received = receive.visibility_timeout(0).wait_time_seconds(0).send().await.unwrap();
+            received.messages().iter().filter_map(|message| message.body().map(str::to_owned)).collect()
+        })
+    }
+
     /// Makes another table with the same items, as a restore does.
     pub(crate) fn copy_table(&self, from: &str, to: &str) {
         let described = self.runtime.block_on(self.client.describe_table().table_name(from).send()).unwrap();

@@ -1,9 +1,12 @@
 //! The commands on a named stack: by its tables, or by the parameter that the template writes.
 
+use std::io::{BufReader, Write as _};
+use std::net::TcpListener;
+
 use serde_json::json as object;
 
 use crate::audits::Tables;
-use crate::aws::{Alarm, Aws, CALLER, SIGNED_IN, Snag, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Request, SIGNED_IN, Snag, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Workspace, json, text, wait_until};
 
@@ -107,17 +110,70 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
 
+/// The environment of someone who is not signed in, on a machine whose metadata service refuses: that of a container, say.
+fn signed_out(workspace: &Workspace, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let empty = workspace.write("empty", b"");
+    let files = [("AWS_CONFIG_FILE", empty.as_str()), ("AWS_SHARED_CREDENTIALS_FILE", &empty), ("HOME", "none")];
+    let mut variables = Aws::start().environment(&[more, &files].concat());
+    variables.retain(|(name, _)| name != "AWS_EC2_METADATA_DISABLED");
+    variables.push(("AWS_EC2_METADATA_SERVICE_ENDPOINT".to_owned(), refusing_server()));
+    variables
+}
+
+/// The address of a server that answers every request with 403.
+fn refusing_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            while Request::read(&mut stream).is_some() {
+                let _ = stream.get_mut().write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn without_a_region_or_a_profile_one_line_says_so() {
+    let workspace = Workspace::new();
+    let nowhere = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+    let region = ("AWS_REGION", "us-east-1");
+    let said = |arguments: &[&str], more: &[(&str, &str)]| {
+        let output = workspace.run_with_environment(arguments, &signed_out(&workspace, more));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for command in ["list", "status"] {
+        let told = said(&[command, "--stack", "nope"], &nowhere);
+        assert!(told.starts_with("error: no AWS region is set\n") && told.lines().count() == 2, "{told}");
+        for more in [&[("AWS_PROFILE", "zz")][..], &[("AWS_PROFILE", "zz"), region]] {
+            let told = said(&[command, "--stack", "nope"], more);
+            assert!(told.starts_with("error: the AWS profile zz does not exist\n"), "{told}");
+            assert_eq!(told.lines().count(), 2, "{told}");
+        }
+    }
+    let told = said(&["doctor", "--stack", "nope"], &nowhere);
+    assert!(!told.contains("WARN"), "{told}");
+}
+
 #[test]
 fn without_credentials_one_line_says_so() {
     let workspace = Workspace::new();
-    let variables = Aws::start().environment(&[("AWS_REGION", "us-east-1"), ("HOME", "none")]);
-    for target in [&["--stack", "inbox"][..], &["--table", "inbox", "--index-shards", "16"]] {
-        let listed = workspace.run_with_environment(&[&["list", "--log", "error"], target].concat(), &variables);
-        assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
-        let said = String::from_utf8(listed.stderr).unwrap();
-        let lines: Vec<_> = said.lines().collect();
-        assert_eq!(lines[0], "error: no AWS credentials were found");
-        assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
+    let refused = signed_out(&workspace, &[("AWS_REGION", "us-east-1")]);
+    let off = ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned());
+    let absent = [refused.clone(), vec![off]].concat();
+    for (variables, expected) in
+        [(&absent, "error: no AWS credentials were found"), (&refused, "error: the AWS credentials cannot be used: ")]
+    {
+        for target in [&["--stack", "inbox"][..], &["--table", "inbox", "--index-shards", "16"]] {
+            let listed = workspace.run_with_environment(&[&["list"], target].concat(), variables);
+            assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
+            let said = String::from_utf8(listed.stderr).unwrap();
+            let lines: Vec<_> = said.lines().collect();
+            assert!(lines[0].starts_with(expected), "{said}");
+            assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
+        }
     }
 }
 
@@ -231,6 +287,13 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let needs = ["alarm:WorkerFails", "pending_unknown", "effects_unknown", "dead_unknown", "caller_unknown"];
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
+    let printed = stack.workspace.run_with_environment(&["status", "--stack", "inbox"], &variables);
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let unknown: Vec<_> = printed.lines().filter(|line| line.starts_with("not known: ")).collect();
+    assert!(
+        matches!(unknown.as_slice(), [one] if one.starts_with("not known: pending, effects, dead: ")),
+        "each cause once: {printed}"
+    );
     aws.account().parameters.clear();
     let absent = status();
     assert_eq!(absent.status.code(), Some(2), "{}", text(&absent));

@@ -18,6 +18,7 @@ mod life;
 mod manual;
 mod many;
 mod operators;
+mod outages;
 mod own_handlers;
 mod parameters;
 mod poison;

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json as object};
 
 use crate::audits::Tables;
-use crate::support::{Running, Workspace, json, root, text, wait_until};
+use crate::support::{Running, Workspace, interrupt, json, root, text, wait_until};
 
 /// A running stack with some records of the payments handler.
 pub(crate) struct Stack {
@@ -146,7 +146,13 @@ fn a_discarded_record_and_a_retried_one_show_who_did_it_and_why() {
     assert!(story.contains("discard by ada: DEAD to DISCARDED, \"test data\""), "{story}");
     // No handler can read it, so it dies again.
     stack.wait_for("DEAD", 1);
-    assert_eq!(stack.show("evt_1")["operations"][0]["operation"], "retry");
+    let shown = stack.show("evt_1");
+    assert_eq!((&shown["operations"][0]["operation"], &shown["tries"]), (&object!("retry"), &object!(2)), "{shown}");
+    let story = text(&stack.run(&["show", "stripe", "evt_1"]));
+    assert!(story.contains("dead: PERMANENT, after 2 attempt(s), 1 since the last replay"), "{story}");
+    let listed = text(&stack.run(&["list", "--state", "DEAD"]));
+    let row: Vec<_> = listed.lines().find(|line| line.contains("evt_1")).unwrap().split_whitespace().collect();
+    assert_eq!(row[4], "2", "tries, as many as show has lines: {listed}");
 }
 
 #[test]
@@ -187,6 +193,53 @@ fn show_tells_the_story_of_a_record() {
     ] {
         assert!(story.contains(expected), "{expected} in {story}");
     }
+}
+
+/// A person reads the clock of the wall. What a program reads has no zone.
+#[test]
+fn times_for_people_are_in_their_zone_and_say_which() {
+    let stack = Stack::with(0, 1);
+    let zone = [("TZ".to_owned(), "Asia/Kathmandu".to_owned())];
+    let here = |arguments: &[&str]| text(&stack.workspace.run_with_environment(arguments, &zone));
+    let listed = here(&["list"]);
+    let received = listed.split_whitespace().find(|word| word.ends_with("+05:45"));
+    let received = received.unwrap_or_else(|| panic!("{listed}"));
+    for arguments in [&["show", "stripe", "evt_0"][..], &["replay", "--state", "DEAD"]] {
+        let printed = here(arguments);
+        assert!(printed.contains("+05:45"), "{arguments:?}: {printed}");
+        let columns = printed.lines().filter(|line| !line.starts_with("  hookonce ")).collect::<String>();
+        assert!(!columns.contains("00Z"), "{arguments:?}: {printed}");
+    }
+    let minute = received.replace('T', " ")[..16].to_owned();
+    assert!(here(&["show", "stripe", "evt_0"]).contains(&minute), "the same time on both screens");
+    let since = stack.run(&["list", "--since", received, "--json"]);
+    assert_eq!(json(&since)[0]["key"], "evt_0", "what it prints can be typed: {}", text(&since));
+    let earlier = received.replace("+05:45", "+05:46");
+    assert_eq!(json(&stack.run(&["list", "--until", &earlier, "--json"])), object!([]), "a minute earlier");
+}
+
+#[test]
+fn what_cannot_be_found_is_told_with_where_it_was_looked_for() {
+    let stack = Stack::with(1, 0);
+    let none = stack.run(&["list", "--endpoint", "nope"]);
+    assert!(none.status.success(), "{}", text(&none));
+    assert!(
+        text(&none).contains("there is no endpoint nope; list them with `hookonce endpoint list`"),
+        "{}",
+        text(&none)
+    );
+    assert!(!text(&stack.run(&["list", "--endpoint", "github"])).contains("there is no endpoint"));
+    let zero = stack.run(&["list", "--limit", "0"]);
+    assert_eq!(zero.status.code(), Some(2), "{}", text(&zero));
+    let drilled = stack.run(&["drill", "--state", "DEAD"]);
+    assert!(text(&drilled).contains("0 record(s) tried: no record matches"), "{}", text(&drilled));
+    let added = stack.run(&["endpoint", "add", "stripe-2", "--provider", "stripe"]);
+    assert!(added.status.success(), "{}", text(&added));
+    let ambiguous = text(&stack.deliver(1, true));
+    assert!(
+        ambiguous.contains("several endpoints of the local stack belong to stripe: stripe, stripe-2"),
+        "{ambiguous}"
+    );
 }
 
 /// A handler may fail with a code that no page describes.
@@ -282,6 +335,11 @@ fn a_force_that_two_people_click_and_one_of_them_twice_has_one_more_effect() {
     assert_eq!((summary_of(&again, "done_before"), again.status.code()), (1, Some(0)), "{}", text(&again));
     let shown = stack.show("evt_0");
     assert_eq!((&shown["generation"], shown["operations"].as_array().unwrap().len()), (&object!(1), 1), "{shown}");
+    assert_eq!((&shown["applied_before"][0]["generation"], &shown["tries"]), (&object!(0), &object!(2)), "{shown}");
+    let story = text(&stack.run(&["show", "stripe", "evt_0"]));
+    let at = |what: &str| story.find(what).unwrap_or_else(|| panic!("{what} in {story}"));
+    assert!(at("applied, before it was forced") < at("force by"), "{story}");
+    assert!(at("processed: APPLIED, 2 attempt(s), 1 since the last replay") > at("force by"), "{story}");
     let tables = Tables::of(&stack);
     let keys = tables.items(&tables.domain).into_iter().map(|item| item["pk"].as_s().unwrap().clone());
     assert_eq!(keys.filter(|key| key.starts_with("stripe#ledger#")).count(), 2, "the first effect and one more");
@@ -338,23 +396,51 @@ fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
     assert_eq!(lines(&asked)[0]["key"], "evt_again", "{}", text(&asked));
 }
 
+/// The command that an order printed to go on with.
+fn printed(said: &str) -> Vec<String> {
+    let again = said.lines().find_map(|line| line.strip_prefix("  hookonce ")).unwrap_or_else(|| panic!("{said}"));
+    shlex::split(again).unwrap()
+}
+
+/// Runs such a command as JSON. Returns how many records it did, and their keys.
+fn run_printed(stack: &Stack, again: &[String]) -> (u64, Vec<String>) {
+    let again: Vec<_> = again.iter().map(String::as_str).chain(["--by", "ada", "--json"]).collect();
+    let ran = stack.run(&again);
+    let keys = lines(&ran).iter().filter_map(|line| Some(line["key"].as_str()?.to_owned())).collect();
+    (summary_of(&ran, "done"), keys)
+}
+
 /// `--since 1h` is another time an hour later. What a dry run prints is not.
 #[test]
 fn the_command_that_a_dry_run_prints_is_about_the_records_that_it_listed() {
-    let stack = Stack::with(1, 0);
-    let dry = stack.run(&["replay", "--force", "--since", "1h", "--reason", "it's wrong"]);
-    let said = text(&dry);
-    let again = said.lines().find_map(|line| line.strip_prefix("  hookonce ")).unwrap_or_else(|| panic!("{said}"));
-    let again = shlex::split(again).unwrap();
-    assert!(again.contains(&"it's wrong".to_owned()) && !again.contains(&"1h".to_owned()), "{again:?}");
-    assert!(stack.deliver(1, true).status.success());
+    let stack = Stack::with(1, 1);
+    let force = printed(&text(&stack.run(&["replay", "--force", "--since", "1h", "--reason", "it's wrong"])));
+    assert!(force.contains(&"it's wrong".to_owned()) && !force.contains(&"1h".to_owned()), "{force:?}");
+    let discard = printed(&text(&stack.run(&["discard", "--state", "DEAD", "--reason", "spam"])));
+    assert!(stack.deliver(2, true).status.success() && stack.deliver(3, false).status.success());
     stack.wait_for("APPLIED", 2);
-    let again: Vec<_> = again.iter().map(String::as_str).chain(["--by", "ada", "--json"]).collect();
-    let forced = stack.run(&again);
-    assert_eq!(
-        (summary_of(&forced, "done"), lines(&forced)[0]["key"].as_str()),
-        (1, Some("evt_0")),
-        "{}",
-        text(&forced)
-    );
+    stack.wait_for("DEAD", 2);
+    assert_eq!(run_printed(&stack, &force), (1, vec!["evt_0".to_owned()]));
+    assert_eq!(run_printed(&stack, &discard), (1, vec!["evt_1".to_owned()]), "nobody saw the one that died since");
+    assert_eq!(stack.list("DEAD")[0]["key"], "evt_3");
+}
+
+#[test]
+fn a_replay_that_is_stopped_goes_on_without_what_died_again() {
+    const RECORDS: usize = 3;
+    let stack = Stack::with(0, RECORDS);
+    // The second record would follow after a minute and a half.
+    let replay = stack.workspace.start(&["replay", "--state", "DEAD", "--rate", "0.01/s", "--by", "ada", "--yes"]);
+    let operations = |key: &str| stack.show(key)["operations"].as_array().unwrap().len();
+    let keys: Vec<_> = (0..RECORDS).map(|index| format!("evt_{index}")).collect();
+    let retried = || keys.iter().filter(|key| operations(key) == 1).count();
+    wait_until("one is retried", || retried() == 1);
+    stack.wait_for("DEAD", RECORDS);
+    let stopped = text(&interrupt(replay));
+    assert!(stopped.contains("retry: 1 record(s) done"), "{stopped}");
+    let mut again = printed(&stopped);
+    again.iter_mut().filter(|word| *word == "0.01/s").for_each(|word| "1000/s".clone_into(word));
+    again.retain(|word| word != "--by" && word != "ada");
+    assert_eq!(run_printed(&stack, &again).0, 2, "the first one died again");
+    assert_eq!(retried(), RECORDS, "each is retried once");
 }

@@ -1,6 +1,7 @@
 //! The runbook is true: this runs its `hookonce` commands in its order, on the running stack and on a named one, and looks for
 //! what it says that they print.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::json;
@@ -74,7 +75,7 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
     let secret = if command.contains("--retire") { "whsec_of_the_day_after" } else { "whsec_of_the_next_day" };
     let ran = stack.workspace.run_with_environment_and_input(&words, variables, secret);
     // A drill may find something, a status is "no" while records are dead, a dry run may refuse one of several records,
-    // no record here is IGNORED or PENDING, no event has an effect, no secret is a day old, and no body has this hash.
+    // no record here is IGNORED or PENDING, no event has an effect, there are no routes, no secret is a day old, and no body has this hash.
     let no = [
         "drill",
         "status",
@@ -82,6 +83,8 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
         "replay --state IGNORED",
         "doubt",
         "stats --state PENDING",
+        "stats --kind effect",
+        "route show",
         "endpoint rotate ENDPOINT --finish",
         "verify",
     ];
@@ -125,11 +128,13 @@ fn follow(is_named: bool) {
     for block in &blocks {
         let mut printed = String::new();
         for command in &block.commands {
-            // A copy is named beside the stack that it is of.
+            // A copy is named beside the stack that it is of, and a table in its place.
             let command = if is_named {
-                command.replace("DOMAIN_COPY", "domain-copy").replace("COPY", "inbox-copy")
+                let copied = command.replace("DOMAIN_COPY", "domain-copy").replace("COPY", "inbox-copy");
+                copied.replace("--table TABLE", &format!("--table {}", tables.inbox))
             } else {
-                command.replace(" --table COPY --domain-table DOMAIN_COPY", "")
+                let own = command.replace(" --table COPY --domain-table DOMAIN_COPY", "");
+                own.replace(" --table TABLE --index-shards 1024", "")
             };
             printed += &run(&stack, variables, &command, options);
         }
@@ -170,12 +175,24 @@ fn anchor(heading: &str) -> String {
     kept.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
 }
 
-/// The sections that the table of symptoms begins with, and what each of them lacks.
-fn symptoms(page: &str) -> Vec<(String, Option<&'static str>)> {
+/// The sections that the table of symptoms begins with.
+fn symptoms(page: &str) -> Vec<String> {
     let (_, table) = page.split_once("\n## By symptom\n").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains("]("));
     let links = rows.flat_map(|row| row.split("](#").skip(1).filter_map(|rest| rest.split_once(')')));
+    links.map(|(link, _)| link.to_owned()).collect()
+}
+
+/// The sections that the alarms of the template link to.
+fn alarmed() -> BTreeSet<String> {
+    let template = fs::read_to_string(root().join("template.yaml")).unwrap();
+    let links = template.lines().filter_map(|line| line.trim().strip_prefix("AlarmDescription: "));
+    links.map(|line| line.rsplit_once("${RunbookUrl}#").unwrap().1.to_owned()).collect()
+}
+
+/// What each of these sections lacks.
+fn all_lack(page: &str, links: impl IntoIterator<Item = String>) -> Vec<(String, Option<&'static str>)> {
     let section = |link: &str| {
         let mut lines = page.lines().skip_while(|line| {
             let heading = line.strip_prefix("### ").or_else(|| line.strip_prefix("## "));
@@ -184,15 +201,18 @@ fn symptoms(page: &str) -> Vec<(String, Option<&'static str>)> {
         lines.next().unwrap_or_else(|| panic!("no section {link}"));
         lines.take_while(|line| !line.starts_with("## ") && !line.starts_with("### ")).collect::<Vec<_>>().join("\n")
     };
-    links.map(|(link, _)| (link.to_owned(), lacks(&section(link)))).collect()
+    let all = links.into_iter().map(|link| (lacks(&section(&link)), link));
+    all.map(|(lack, link)| (link, lack)).collect()
 }
 
 #[test]
-fn every_symptom_has_severity_containment_commands_and_what_they_print() {
+fn every_symptom_and_every_alarm_has_severity_containment_commands_and_what_they_print() {
     let page = fs::read_to_string(root().join("docs/runbook.md")).unwrap();
-    let found = symptoms(&page);
-    assert!(found.len() >= 15, "{found:?}");
-    assert!(found.iter().all(|(_, lacks)| lacks.is_none()), "{found:?}");
+    let (symptoms, alarmed) = (symptoms(&page), alarmed());
+    assert!(symptoms.len() >= 15 && alarmed.len() >= 20, "{symptoms:?} {alarmed:?}");
+    let links = || symptoms.iter().chain(&alarmed).cloned().collect::<BTreeSet<_>>();
+    let lacking = all_lack(&page, links()).into_iter().filter(|(_, lacks)| lacks.is_some()).collect::<Vec<_>>();
+    assert!(lacking.is_empty(), "{lacking:?}");
     for (from, to, expected) in [
         ("**Severity:** page while it goes on", "It is urgent while it goes on", "a severity"),
         ("**Containment:** Do not purge the queue", "Do not purge the queue", "containment after its severity"),
@@ -203,7 +223,8 @@ fn every_symptom_has_severity_containment_commands_and_what_they_print() {
         ),
     ] {
         assert!(page.contains(from), "{from}");
-        let found: Vec<_> = symptoms(&page.replace(from, to)).into_iter().filter_map(|(_, lacks)| lacks).collect();
+        let changed = page.replace(from, to);
+        let found: Vec<_> = all_lack(&changed, links()).into_iter().filter_map(|(_, lacks)| lacks).collect();
         assert!(matches!(found.as_slice(), [one] if one.starts_with(expected)), "{from}: {found:?}");
     }
     let silent = "**Severity:** page. **Containment:** None.\n```sh\nhookonce status\n```\nLook.";

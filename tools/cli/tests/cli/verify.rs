@@ -24,6 +24,19 @@ fn verify(request: &Value) -> (Option<i32>, Value) {
     (output.status.code(), parsed(&output))
 }
 
+/// A capture may be of another stack than the one of this folder.
+#[test]
+fn an_endpoint_that_is_not_there_is_told_with_the_folder_that_was_searched() {
+    let mut request = captured();
+    request.as_object_mut().unwrap().remove("secrets");
+    request["endpoint"] = json!("shop");
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no endpoint shop in the folder .hookonce"), "{said}");
+    assert!(said.contains("--data") && said.contains("--stack"), "{said}");
+}
+
 /// The 3 a.m. case: is the secret wrong, or did something change the body?
 #[test]
 fn the_body_is_compared_with_what_the_provider_says_it_sent() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{CapturedRequest, CapturedRequestError, UnknownCredential};
 use hookonce_runtime::document::EndpointDocument;
 use jiff::Timestamp;
@@ -79,7 +80,7 @@ impl Input {
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         let read = if let Some(id) = id {
             let known = endpoints::parse_id(&id)?;
-            let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| endpoints::missing(&known))?;
+            let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
             add_endpoint(&mut fields, &id, stored.document(&known)?)?;
             CapturedRequest::of_endpoint(fields)
         } else {
@@ -152,6 +153,20 @@ impl Input {
         let running = self.place.stack.is_none().then(|| self.place.folder.running().ok()).flatten();
         let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
         running.and_then(|running| running.public_url).unwrap_or_else(|| format!("https://{name}"))
+    }
+}
+
+impl Input {
+    /// The failure when there is no such endpoint. The request may be of another stack than the one of this folder.
+    fn missing(&self, id: &EndpointId) -> Failure {
+        let (place, advice) = match &self.place.stack {
+            Some(stack) => (format!(" in the stack {stack}"), "; --stack names the stack"),
+            None => (
+                format!(" in the folder {}", self.place.folder.data.display()),
+                "; --data names another local stack's folder, and --stack a deployed stack",
+            ),
+        };
+        endpoints::missing(id).with(&place, advice)
     }
 }
 
