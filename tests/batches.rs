@@ -10,7 +10,6 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::{Refusal, carry_out};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Status};
-use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::write::{Condition, Write};
 use hookonce_providers::Catalog;
@@ -22,24 +21,6 @@ use serde_json::{Value, json};
 
 use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
 use crate::support::{Harness, Script, Verdict, order, word};
-
-const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
-
-#[tokio::test]
-async fn regrouped_deliveries_have_one_effect_for_each_event() {
-    let harness = Harness::new().await;
-    for group in [&["a", "b"][..], &["b", "a"], &["a"], &["b", "c"]] {
-        assert_eq!(harness.deliver(&whatsapp(group)).await.status_code, 200, "{group:?}");
-        harness.clock.advance(Millis::seconds(7));
-    }
-    harness.settle().await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
-    assert_eq!(tables.number(CONVERSATION, "messages"), 3);
-    assert_eq!(tables.items("#lead#").count(), 1, "one contact is one lead");
-    let outcomes = |outcome| tables.records.values().filter(|record| record.outcome == Some(outcome)).count();
-    assert_eq!((outcomes(Outcome::Applied), outcomes(Outcome::FannedOut)), (3, 3));
-}
 
 #[tokio::test]
 async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
@@ -221,16 +202,6 @@ async fn an_ignored_event_of_an_older_catalog_is_brought_back_event_by_event() {
     assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
 }
 
-#[tokio::test]
-async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event() {
-    let mut harness = Harness::new().await;
-    let key = applied_as_one(&mut harness, &["a", "b"]).await;
-    replay(&harness, &key, Operation::Force).await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[messaged("a"), messaged("b"), WHOLE.to_owned()]), Verdict::applied(3));
-    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
-}
-
 /// A force that is accepted takes effect, or somebody hears of it.
 #[tokio::test]
 async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
@@ -250,13 +221,15 @@ async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
 
 /// The worker dies after it created the records of a forced event's parts. They are its own, so it goes on.
 #[tokio::test]
-async fn a_forced_event_of_an_older_catalog_knows_the_records_that_it_created_itself() {
+async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event_and_knows_the_records_that_it_created() {
     let mut harness = Harness::new().await;
     let key = applied_as_one(&mut harness, &["a", "b"]).await;
     replay(&harness, &key, Operation::Force).await;
-    // As if the last write, which closes it, had not been made.
     let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&[messaged("a"), messaged("b"), WHOLE.to_owned()]), Verdict::applied(3));
+    // As if the last write, which closes it, had not been made.
     let mut open = tables.records[key.as_str()].clone();
+    assert_eq!(open.outcome, Some(Outcome::FannedOut));
     open.status = Status::Pending;
     open.outcome = None;
     open.due = Some(Due::pending(&key, harness.timing.shards, harness.clock.now()));

@@ -15,7 +15,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::deadline::{Deadline, FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
+use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::endpoint::{Endpoints, REFRESH_PAUSE, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
@@ -277,17 +277,6 @@ async fn the_start_of_a_process_counts_against_its_first_request() {
         assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 2_300), "the next one did not wait");
     }
     assert!(FIRST_REQUEST_MIN > LOOKUP_RESERVE, "time to read the document, and to claim");
-}
-
-/// The second request begins beside the first, so it has not waited for the start.
-#[tokio::test(start_paused = true)]
-async fn only_one_request_has_waited_for_the_start_of_its_process() {
-    let (began, start) = (Instant::now(), Duration::from_millis(700));
-    tokio::time::advance(start).await;
-    let (start_up, timing) = (StartUp::of(began, true), Timing::standard());
-    let whole = Deadline::of(&timing).left();
-    let left = [start_up.deadline(&timing).left(), start_up.deadline(&timing).left()];
-    assert_eq!(left, [whole.saturating_sub(start), whole]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,14 +75,6 @@ fn null_is_as_good_as_absent() {
 }
 
 #[test]
-fn a_form_and_bytes_without_a_type_arrive_as_they_were_sent() {
-    assert!(read_recorded("http-api-form").body.starts_with(b"token=sample&team_id=T0001&command=%2Fdeploy"));
-    let binary = read_recorded("http-api-no-content-type");
-    assert!(binary.body.starts_with(b"\xff\xfe\x00\x80"));
-    assert!(values(&binary, "content-type").is_empty());
-}
-
-#[test]
 fn cookies_and_queries_are_put_together_again() {
     let inbound = read_recorded("http-api-cookies");
     assert_eq!(values(&inbound, "cookie"), ["session=abc123; theme=dark"]);

@@ -145,21 +145,6 @@ async fn where_the_id_is_signed_nothing_is_noted() {
     assert!(!worker.calls().contains(&Operation::Put), "{:?}", worker.calls());
 }
 
-/// Slack commands carry no event id: the bytes are the identity.
-#[tokio::test]
-async fn a_delivery_without_an_id_is_known_by_its_bytes() {
-    let harness = Harness::new().await;
-    let command = |text: &str| {
-        let body = format!("command=%2Fdeploy&text={text}&trigger_id=1.2.3");
-        let mut delivery = Delivery::new("slack", body);
-        delivery.headers = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
-        delivery
-    };
-    assert_eq!(word(&harness.deliver(&command("now")).await), (200, "accepted".to_owned()));
-    assert_eq!(word(&harness.deliver(&command("now")).await), (200, "duplicate".to_owned()));
-    assert_eq!(word(&harness.deliver(&command("later")).await), (200, "accepted".to_owned()));
-}
-
 /// Once the record has expired, the same id is a new delivery; the fact is still known.
 #[tokio::test]
 async fn the_fact_outlives_the_record() {

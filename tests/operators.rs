@@ -1,18 +1,16 @@
 //! Operators: what they order, what they are refused, and what happens if they die or meet each other on the way.
 
 use futures::future::join_all;
-use hookonce_protocol::key::{ClaimId, DomainKey};
+use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::operator::{Operated, Order, Refusal};
-use hookonce_protocol::plan::{Event, Plan, Snapshot};
-use hookonce_protocol::record::{Found, Record, Status};
+use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::trail::{ENTRIES_MAX, Entry, Operation as Ordered, Trail, trail_item};
+use hookonce_protocol::trail::{Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::operate::{operate, trails};
 use hookonce_runtime::port::Store;
 
-use crate::support::counting::{Counting, count, counted, counted_fact, counting};
+use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, order, word};
 
 async fn record(harness: &Harness, end: &str) -> Record {
@@ -32,76 +30,6 @@ async fn ordered(harness: &Harness, store: &impl Store, record: &Record, order: 
 
 async fn trail(harness: &Harness, record: &Record) -> Trail {
     trails(&harness.stack.store(), &[record]).await.unwrap().pop().unwrap()
-}
-
-/// The handler of the next deploy: it knows what to do with the events that no attempt of the last one could apply.
-#[derive(Debug)]
-struct Mended;
-
-impl Handler for Mended {
-    type Fact = String;
-
-    fn name(&self) -> &'static str {
-        Counting.name()
-    }
-
-    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
-        Counting.recognise(event)
-    }
-
-    fn domain_key(&self, fact: &String) -> DomainKey {
-        Counting.domain_key(fact)
-    }
-
-    fn plan(&self, event: &Event, fact: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
-        Counting.plan(&Event { event_type: "count.once".to_owned(), ..event.clone() }, fact, snapshot)
-    }
-}
-
-fn repaired() -> Handlers {
-    Handlers::new().with(Mended)
-}
-
-/// Works until the queue is empty, on events that every attempt settles. Looking at all records after each batch would
-/// take most of the time.
-async fn work_through(harness: &Harness) {
-    while let Some((messages, batch)) = harness.batch().await {
-        let response = harness.worker(&Script::none()).handle(batch, harness.deadline()).await;
-        assert!(response.failures.is_empty(), "{response:?}");
-        harness.stack.delete(&messages.iter().collect::<Vec<_>>()).await;
-    }
-    harness.observe().await;
-}
-
-#[tokio::test]
-async fn a_poison_deploy_kills_50_of_500_events_and_after_the_fix_all_are_applied_once() {
-    let mut harness = Harness::with(counting).await;
-    let facts: Vec<_> = (0..500).map(|index| format!("fact-{index}")).collect();
-    for (index, fact) in facts.iter().enumerate() {
-        let event_type = if index % 10 == 0 { "count.never" } else { "count.once" };
-        harness.deliver(&counted(&format!("msg_{index}"), event_type, fact)).await;
-    }
-    work_through(&harness).await;
-    let dead: Vec<_> = harness.records().await.into_values().filter(|it| it.status == Status::Dead).collect();
-    assert_eq!(dead.len(), 50);
-    harness.handlers = repaired;
-    let (store, retry) = (harness.stack.store(), order(Ordered::Retry, ""));
-    for dead in &dead {
-        assert_eq!(operate(&store, dead, &retry, &harness.timing, &harness.clock).await, Operated::Done);
-    }
-    // A second operator read the same list, and comes late.
-    for dead in &dead {
-        let again = operate(&store, dead, &retry, &harness.timing, &harness.clock).await;
-        assert_eq!(again, Operated::Overtaken);
-    }
-    harness.observe().await;
-    harness.relay().await;
-    work_through(&harness).await;
-    let facts: Vec<_> = facts.iter().map(|fact| counted_fact(fact)).collect();
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&facts), Verdict::applied(500));
-    assert_eq!(tables.items("#count#").count(), 500);
-    assert!(tables.items("#count#").all(|(key, _)| tables.number(key, "applied") == 1));
 }
 
 #[tokio::test]
@@ -218,21 +146,6 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
     let item = stored.item(trail).unwrap();
     let expires = item["expires_at"].as_i64().unwrap();
     assert_eq!(expires, now.plus(harness.timing.effect_retention).as_seconds().0);
-}
-
-#[tokio::test]
-async fn a_trail_keeps_the_latest_entries_and_counts_all() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&counted("msg_1", "count.later", "a")).await;
-    let store = harness.stack.store();
-    for number in 0..=ENTRIES_MAX {
-        let pending = record(&harness, "#msg_1").await;
-        let retry = order(Ordered::Retry, &format!("number {number}"));
-        assert_eq!(operate(&store, &pending, &retry, &harness.timing, &harness.clock).await, Operated::Done);
-    }
-    let trail = trail(&harness, &record(&harness, "#msg_1").await).await;
-    assert_eq!((usize::try_from(trail.count), trail.entries.len()), (Ok(ENTRIES_MAX + 1), ENTRIES_MAX));
-    assert_eq!((trail.entries[0].reason.as_str(), trail.entries[99].reason.as_str()), ("number 1", "number 100"));
 }
 
 #[tokio::test]

@@ -5,33 +5,8 @@ use hookonce_protocol::record::Outcome;
 use serde_json::json;
 
 use crate::support::delivery::secret;
-use crate::support::samples::{invoice_paid, paid, whatsapp};
-use crate::support::{Harness, Script, Verdict, word};
-
-const BALANCE: &str = "stripe#balance#cus_SampleCustomer#eur";
-
-#[tokio::test]
-async fn two_events_of_one_invoice_are_one_ledger_entry_and_a_duplicate() {
-    let harness = Harness::new().await;
-    for event in ["evt_1", "evt_2"] {
-        assert_eq!(word(&harness.deliver(&invoice_paid(event, "in_1", 4_900)).await), (200, "accepted".to_owned()));
-        harness.settle().await;
-    }
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[paid("in_1")]), Verdict::applied(1));
-    assert_eq!(tables.items("#ledger#").count(), 1);
-    assert_eq!((tables.number(BALANCE, "minor"), tables.number(BALANCE, "entries")), (4_900, 1));
-    assert_eq!(tables.record("#evt_1").outcome, Some(Outcome::Applied));
-    assert_eq!(tables.record("#evt_2").outcome, Some(Outcome::Duplicate));
-    assert_eq!((harness.metric("event_applied"), harness.metric("event_duplicate")), (1, 1));
-    // Two in one batch, too.
-    for event in ["evt_3", "evt_4"] {
-        harness.deliver(&invoice_paid(event, "in_2", 100)).await;
-    }
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&["in_1", "in_2"].map(paid)), Verdict::applied(2));
-    assert_eq!((harness.metric("event_applied"), harness.metric("event_duplicate")), (2, 2));
-}
+use crate::support::samples::{invoice_paid, whatsapp};
+use crate::support::{Harness, Script, word};
 
 /// The document names the tenant: facts and items belong to it. One id at several endpoints is a delivery at each.
 #[tokio::test]

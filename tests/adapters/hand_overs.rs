@@ -151,76 +151,7 @@ async fn an_effect_for_a_queue_waits_for_what_can_be_mended() {
 }
 
 /// Every error of Invoke, by its status in the service model.
-const OF_INVOKE: [(u16, &[&str], Called); 12] = [
-    (400, &["InvalidRequestContentException"], Called::Refused { status: Some(400) }),
-    (
-        413,
-        &["RequestTooLargeException", "SerializedRequestEntityTooLargeException"],
-        Called::Refused { status: Some(413) },
-    ),
-    (415, &["UnsupportedMediaTypeException"], Called::Refused { status: Some(415) }),
-    (
-        400,
-        &[
-            "InvalidParameterValueException",
-            "ModeNotSupportedException",
-            "NoPublishedVersionException",
-            "RecursiveInvocationException",
-            "SnapStartException",
-        ],
-        NOT_DONE,
-    ),
-    (402, &["ServiceQuotaExceededException"], NOT_DONE),
-    (403, &["AccessDeniedException", "EFSMountFailureException", "S3FilesMountFailureException"], NOT_DONE),
-    (404, &["ResourceNotFoundException"], NOT_DONE),
-    (
-        408,
-        &[
-            "EFSMountConnectivityException",
-            "EFSMountTimeoutException",
-            "S3FilesMountConnectivityException",
-            "S3FilesMountTimeoutException",
-            "SnapStartTimeoutException",
-        ],
-        NOT_DONE,
-    ),
-    (
-        409,
-        &[
-            "CodeArtifactUserDeletedException",
-            "CodeArtifactUserFailedException",
-            "CodeArtifactUserPendingException",
-            "DurableExecutionAlreadyStartedException",
-            "ResourceConflictException",
-            "SnapStartNotReadyException",
-            "SnapStartRegenerationFailureException",
-        ],
-        NOT_DONE,
-    ),
-    (410, &["EFSIOException"], NOT_DONE),
-    (429, &["TooManyRequestsException"], NOT_DONE),
-    (
-        502,
-        &[
-            "EC2AccessDeniedException",
-            "EC2ThrottledException",
-            "EC2UnexpectedException",
-            "ENILimitReachedException",
-            "ENINotReadyException",
-            "InvalidRuntimeException",
-            "InvalidSecurityGroupIDException",
-            "InvalidSubnetIDException",
-            "InvalidZipFileException",
-            "KMSAccessDeniedException",
-            "KMSDisabledException",
-            "KMSInvalidStateException",
-            "KMSNotFoundException",
-            "ResourceNotReadyException",
-            "SubnetIPAddressLimitReachedException",
-        ],
-        NOT_DONE,
-    ),
-];
+const OF_INVOKE: &str = include_str!("errors_of_invoke.json");
 
 #[tokio::test]
 async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
@@ -228,10 +159,13 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
         let answer = HttpMessage::reply((&format!("{status} -"), "{}")).with_header("x-amzn-errortype", code);
         Case::new(code, Reaction::Answer(answer), expected, 1)
     };
-    let mut cases: Vec<_> = OF_INVOKE
-        .iter()
-        .flat_map(|(status, codes, expected)| codes.iter().map(|code| named(*status, code, *expected)))
-        .collect();
+    let mut cases = Vec::new();
+    for errors in serde_json::from_str::<Vec<Value>>(OF_INVOKE).unwrap() {
+        let status = u16::try_from(errors["status"].as_u64().unwrap()).unwrap();
+        let expected = if errors["refused"] == true { refused(status) } else { NOT_DONE };
+        let codes = errors["errors"].as_array().unwrap().iter();
+        cases.extend(codes.map(|code| named(status, code.as_str().unwrap(), expected)));
+    }
     cases.extend([
         named(400, "InvalidRequestContentException:http://internal.amazon.com/coral/", refused(400)),
         named(500, "ServiceException", UNCLEAR),

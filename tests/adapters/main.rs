@@ -139,6 +139,16 @@ async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer
     join_all(all).await;
 }
 
+/// Both for one call, which may take the time that it is given: what its answers mean, and what their absence does.
+async fn means<T: PartialEq + std::fmt::Debug>(
+    call: impl AsyncFn(&ScriptedServer, Millis) -> T,
+    cases: Vec<Case<T>>,
+    unanswered: T,
+) {
+    hold(async |server: &ScriptedServer| call(server, AMPLE).await, cases).await;
+    ends(async |server: &ScriptedServer| call(server, SHORT).await, unanswered).await;
+}
+
 /// An item as it stands on the wire.
 fn on_the_wire(key: &str, item: &Item) -> Value {
     let mut item = item.clone();

@@ -10,7 +10,7 @@ use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::{Value, json};
 
-use super::{AMPLE, Case, SHORT, ends, error, failing, hold};
+use super::{AMPLE, Case, error, failing, means};
 use crate::clients::ssm;
 use crate::logs::{Logs, listen};
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
@@ -94,8 +94,7 @@ async fn a_fetch_means_what_its_answer_says() {
         // Ciphertext, as without decryption.
         Case::new("a document that is not decrypted", parameter("SecureString", "AQICAHg="), Fetched::Malformed, 1),
     ]);
-    hold(async |server: &ScriptedServer| fetch(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| fetch(server, SHORT).await, Fetched::Unavailable).await;
+    means(fetch, cases, Fetched::Unavailable).await;
 }
 
 /// A provider's deliveries matter more than how its secret is kept, so the document is used. But somebody must hear.
@@ -170,8 +169,7 @@ async fn a_destination_means_what_its_answer_says() {
         Case::new("an empty document", answer(""), Fetched::Malformed, 1),
         Case::new("an unknown field", answer(r#"{"kind": "http", "LEAK": "LEAKMENOT"}"#), Fetched::Malformed, 1),
     ]);
-    hold(async |server: &ScriptedServer| fetch_destination(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| fetch_destination(server, SHORT).await, Fetched::Unavailable).await;
+    means(fetch_destination, cases, Fetched::Unavailable).await;
 
     let answer = answer(document);
     let server = ScriptedServer::start(move |_, _| answer.clone()).await;

@@ -8,7 +8,7 @@ use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
 
-use super::{AMPLE, ATTEMPTS, Case, SHORT, ends, error, failing, hold};
+use super::{AMPLE, ATTEMPTS, Case, error, failing, means};
 use crate::clients::sqs;
 use crate::scripted::{Reaction, ScriptedServer};
 
@@ -68,8 +68,7 @@ async fn a_send_means_what_its_answer_says() {
     let mut cases = refused(&Err(Unavailable), &[&OF_KEYS[..], &["InvalidMessageContents"]].concat());
     cases.push(Case::new("sent", (200, r#"{"MessageId":"1","MD5OfMessageBody":"2"}"#), Ok(()), 1));
     let send = async |server: &ScriptedServer, total| queue_at(server, total).send(&hints::<1>()[0]).await;
-    hold(async |server: &ScriptedServer| send(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| send(server, SHORT).await, Err(Unavailable)).await;
+    means(send, cases, Err(Unavailable)).await;
 }
 
 #[tokio::test]
@@ -83,8 +82,7 @@ async fn a_message_is_hidden_only_if_the_answer_says_so() {
     cases.push(Case::new("hidden", (200, "{}"), Ok(()), 1));
     let hide =
         async |server: &ScriptedServer, total| queue_at(server, total).hide("receipt", Millis::seconds(900)).await;
-    hold(async |server: &ScriptedServer| hide(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| hide(server, SHORT).await, Err(Unavailable)).await;
+    means(hide, cases, Err(Unavailable)).await;
 }
 
 /// An answer to a batch. It names entries by their place.
@@ -113,8 +111,7 @@ async fn each_message_of_a_batch_means_what_its_entry_says() {
         Case::new("nothing at all", (200, "{}"), vec![unknown; 3], 1),
     ]);
     let send = async |server: &ScriptedServer, total| queue_at(server, total).send_each(&hints::<3>()).await;
-    hold(async |server: &ScriptedServer| send(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| send(server, SHORT).await, vec![unknown; 3]).await;
+    means(send, cases, vec![unknown; 3]).await;
 }
 
 /// The places of a later batch begin at zero again.

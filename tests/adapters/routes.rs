@@ -395,19 +395,6 @@ async fn no_answer_is_taken_for_no_set() {
     assert_eq!(routes(&server).fetch(None).await.unwrap(), Fetched::Absent);
 }
 
-/// What is deleted is deleted once, and nothing is deleted that was never there.
-#[tokio::test]
-async fn a_deployment_deletes_only_the_set_before_the_last_one() {
-    let (server, _) = store(Box::new(|_, _| ())).await;
-    let routes = routes(&server);
-    for _ in 0..5 {
-        routes.deploy("{}").await.unwrap();
-    }
-    let deletions = server.requests().into_iter().filter(|request| request.asks_for("DeleteParameters"));
-    let names: Vec<_> = deletions.map(|request| request.json()["Names"].clone()).collect();
-    assert_eq!(names, [1, 2, 3].map(|number| json!([format!("/hookonce/test/routes-{number}/0")])));
-}
-
 #[tokio::test]
 async fn a_worker_looks_for_another_set_once_a_minute() {
     let server = ScriptedServer::start(|_, _| (200, "{}")).await;

@@ -8,7 +8,7 @@ use hookonce_protocol::time::Millis;
 use crate::contract::dynamodb;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::stack::urls;
-use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
+use crate::support::wire::{HttpMessage, Injector, Proxy};
 use crate::support::{Fault, Harness, Script, Verdict, word};
 
 /// Injects one fault into every request for one operation, and counts them.
@@ -24,14 +24,6 @@ impl Injector for Injected {
         let fault = request.asks_for(self.operation).then_some(self.fault)?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         Some(fault)
-    }
-
-    fn postpone(&self, _: ProxiedRequest) {
-        unreachable!("no fault here is late");
-    }
-
-    fn kill(&self) {
-        unreachable!("no fault here is a crash");
     }
 }
 

@@ -16,7 +16,6 @@ async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     let stack = TestStack::at(dynamodb_url, sqs_url).await;
     let queue = stack.queue();
     what_is_sent_is_received(&stack, &queue).await;
-    many_are_sent_each_on_its_own(&stack, &queue).await;
     hints_of_effects_go_to_their_own_queue(&stack, &queue).await;
     a_hidden_message_is_not_received_until_it_is_shown(&stack, &queue).await;
     a_quiet_endpoint_waits_for_a_noisy_one(&stack, &queue).await;
@@ -58,15 +57,6 @@ async fn what_is_sent_is_received(stack: &TestStack, queue: &impl Queue) {
         let (text, count) = received.iter().next().unwrap();
         assert_eq!((Message::decode(text), *count), (Ok(hint(id)), 1));
     }
-}
-
-async fn many_are_sent_each_on_its_own(stack: &TestStack, queue: &impl Queue) {
-    let messages: Vec<_> = (0..23).map(|index| hint(&format!("many-{index}"))).collect();
-    assert_eq!(queue.send_each(&messages).await, vec![Ok(()); 23]);
-    let received = drain(stack).await;
-    assert_eq!(received.len(), 23);
-    assert!(messages.iter().all(|message| received.get(&message.encode()) == Some(&1)));
-    assert_eq!(queue.send_each(&[]).await, []);
 }
 
 async fn hints_of_effects_go_to_their_own_queue(stack: &TestStack, queue: &impl Queue) {

@@ -58,30 +58,6 @@ proptest! {
     }
 }
 
-/// In a group, one message is read by one participant after the other.
-#[test]
-fn each_participant_of_a_group_has_statuses_of_their_own() {
-    let status = |word: &str, participant: &str| {
-        let status = json!({ "id": "wamid.m", "status": word, "timestamp": "1767225000", "recipient_id": "group",
-            "recipient_type": "group", "recipient_participant_id": participant });
-        let value = json!({ "metadata": { "phone_number_id": "1" }, "statuses": [status] });
-        let body = json!({ "entry": [{ "changes": [{ "value": value }] }] });
-        event(&Delivery::new("meta_whatsapp", body.to_string()))
-    };
-    let mut domain = Domain::default();
-    for (word, participant, applied) in [
-        ("read", "1", Applied::Once),
-        ("read", "2", Applied::Once),
-        ("read", "1", Applied::Duplicate),
-        ("delivered", "3", Applied::Once),
-    ] {
-        assert_eq!(domain.apply(&Messages, &status(word, participant)), applied, "{word} by {participant}");
-    }
-    let words = ["1", "2", "3"].map(|participant| format!("{STATUS}#{participant}"));
-    let words = words.each_ref().map(|key| domain.text(key, "status"));
-    assert_eq!(words, [Some("read"), Some("read"), Some("delivered")]);
-}
-
 /// Another app handles such a conversation, or the business wrote itself.
 #[test]
 fn what_is_in_standby_and_what_the_business_sent_is_nobodys_message() {

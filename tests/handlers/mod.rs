@@ -1,6 +1,5 @@
 //! The shipped handlers as pure functions: a map stands in for the domain table and carries out their plans.
 
-mod builds;
 mod cases;
 mod example;
 mod messages;

@@ -17,7 +17,7 @@ use crate::support::counting::counting;
 use crate::support::remote::{FakeHandlers, Reaction};
 use crate::support::routes::MemoryRoutes;
 use crate::support::stack::urls;
-use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, Proxy};
+use crate::support::wire::{HttpMessage, Injector, Proxy};
 use crate::support::{Fault, Harness};
 
 /// Long enough that only the lost reply ends an attempt.
@@ -91,14 +91,6 @@ impl Injector for Replies {
         };
         *self.struck.lock().unwrap() += 1;
         Some(fault)
-    }
-
-    fn postpone(&self, _: ProxiedRequest) {
-        unreachable!("no fault here is late");
-    }
-
-    fn kill(&self) {
-        unreachable!("no fault here is a crash");
     }
 }
 

@@ -89,17 +89,6 @@ fn a_crash_loop_kills_a_record_in_its_third_round_and_not_by_copies() {
 }
 
 #[test]
-fn a_dead_letter_of_unknown_age_counts() {
-    let record = a_record("in#a#x");
-    let mut item = Some(record.encode());
-    let mut hint = || bury(&mut item, Message::Ref { pk: record.key.clone() }, None, START);
-    assert_eq!(
-        [hint(), hint(), hint()],
-        [DeadLetterOutcome::Rearmed, DeadLetterOutcome::Rearmed, DeadLetterOutcome::Dead]
-    );
-}
-
-#[test]
 fn a_payload_that_is_not_too_old_is_claimed_and_due_at_once() {
     let claim = a_claim("in#a#x");
     let now = START.plus(Millis::days(14));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
-use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, retry};
 use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status};
@@ -227,17 +227,6 @@ fn an_ignored_record_is_brought_back_and_no_mark_of_the_time_before_ends_it_agai
     assert_eq!(illegal_step(Some(&ignored), &uncounted), Some(IllegalStep::Edge));
 }
 
-#[test]
-fn a_force_is_one_more_generation_and_a_double_click_is_one_force() {
-    let timing = Timing::standard();
-    let done = record(Status::Processed);
-    let write = force(&done, &timing, LATER).unwrap();
-    let now = after(&write, &done);
-    assert_eq!((now.status, now.generation, now.attempts, now.outcome), (Status::Pending, 1, 0, None));
-    assert_eq!(violations(&now, &timing), []);
-    assert!(write.apply(Some(&now.encode())).is_err(), "the second click finds another generation");
-}
-
 /// The records of effects stay when their event is forced, with what they sent. Whoever erases it must find them.
 #[test]
 fn a_force_keeps_the_names_of_earlier_effects() {
@@ -266,27 +255,6 @@ fn a_discarded_record_expires_like_a_processed_one() {
     assert_eq!((now.status, now.discarded_at, now.due.clone()), (Status::Discarded, Some(LATER.now), None));
     assert_eq!(now.expires_at, Some(LATER.now.plus(Millis::days(35)).as_seconds()));
     assert_eq!(violations(&now, &timing), []);
-}
-
-/// An operator looks at a screen; the record changes meanwhile.
-#[test]
-fn an_order_that_was_overtaken_is_not_carried_out() {
-    let timing = Timing::standard();
-    let seen = record(Status::Dead);
-    let orders = [retry(&seen, false, &timing, LATER).unwrap(), discard(&seen, &timing, LATER).unwrap()];
-    let elsewhere = [
-        Record { claim_id: ClaimId("another".to_owned()), ..seen.clone() },
-        Record { generation: 1, ..seen.clone() },
-        Record { retries: 1, ..seen.clone() },
-        record(Status::Processed),
-        record(Status::Discarded),
-    ];
-    for order in &orders {
-        for now in &elsewhere {
-            assert!(order.apply(Some(&now.encode())).is_err(), "{now:?}");
-        }
-        assert!(order.apply(None).is_err(), "it has expired");
-    }
 }
 
 /// Its events are what takes effect, and each has a record of its own. A force of the envelope would change nothing.

@@ -56,6 +56,11 @@ fn check(plan: &Plan) -> Result<(), PlanError> {
     plan.check(&tenant("e"), &Scope { shown, tables: tables(), ..Scope::default() })
 }
 
+/// Values, keys, plans and snapshots, and what is said of those that are refused.
+fn cases() -> serde_json::Value {
+    serde_json::from_str(include_str!("plan_cases.json")).unwrap()
+}
+
 fn plan_of(plan: serde_json::Value) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
@@ -118,26 +123,15 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
     }
     let order = |key: serde_json::Value| said(&json!({ "table": "orders", "key": key, "action": "delete" }));
     assert_eq!(order(json!({ "shop": { "S": "a" }, "order": { "N": "8" } })), "");
-    for key in [
-        json!("e#item#x"),
-        json!("#dk#e#payments#x"),
-        json!({ "shop": { "S": "a" } }),
-        json!({ "shop": { "S": "a" }, "order": { "S": "8" } }),
-        json!({ "shop": { "S": "a" }, "number": { "N": "8" } }),
-        json!({ "shop": { "S": "a" }, "order": { "N": "8" }, "more": { "N": "8" } }),
-        json!({ "pk": { "S": "e#item#x" } }),
-    ] {
+    for key in cases()["keys_of_another_form"].as_array().unwrap() {
         let said = order(key.clone());
         assert_eq!(
             said, "writes[0] in table orders: the key must have the attributes of the table's key, each of its type",
             "{key}"
         );
     }
-    for key in [
-        json!({ "shop": { "S": "" }, "order": { "N": "8" } }),
-        json!({ "shop": { "S": "a".repeat(2_049) }, "order": { "N": "8" } }),
-        json!({ "shop": { "S": "a" }, "order": { "N": "eight" } }),
-    ] {
+    let long = json!({ "shop": { "S": "a".repeat(2_049) }, "order": { "N": "8" } });
+    for key in cases()["keys_without_a_value"].as_array().unwrap().iter().chain([&long]) {
         assert!(order(key.clone()).contains("a part of the key is empty"), "{key}");
     }
     let blob = |bytes: usize| {
@@ -192,41 +186,13 @@ fn what_was_seen_is_not_overwritten_unawares() {
 #[test]
 fn what_dynamodb_refuses_is_refused_before_it() {
     let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
-    for sound in [
-        json!({ "SS": ["b", "a"] }),
-        json!({ "NS": ["1", "10", "-1", "0.1"] }),
-        json!({ "BS": ["AA==", "AQ=="] }),
-        json!({ "N": format!("-{}", "9".repeat(38)) }),
-        json!({ "N": "9.99e125" }),
-        json!({ "N": "1e-130" }),
-        json!({ "N": format!("{}.50", "0".repeat(50)) }),
-        json!({ "S": "" }),
-        json!({ "NULL": true }),
-        json!({ "M": {} }),
-    ] {
+    for sound in cases()["sound"].as_array().unwrap() {
         assert_eq!(put("a", sound.clone()), "", "{sound}");
     }
     let set = "holds a set that is empty or has a member twice";
-    let number = "holds an invalid number: not a number, more than 38 digits, or an exponent beyond 125";
-    for (faulty, expected) in [
-        (json!({ "SS": [] }), set),
-        (json!({ "SS": ["a", "b", "a"] }), set),
-        (json!({ "NS": [] }), set),
-        (json!({ "NS": ["1", "1.0"] }), set),
-        (json!({ "NS": ["-0.50", "-5e-1"] }), set),
-        (json!({ "NS": ["0", "-0.0"] }), set),
-        (json!({ "NS": ["1e2", "100"] }), set),
-        (json!({ "BS": [] }), set),
-        (json!({ "BS": ["AA==", "AA=="] }), set),
-        (json!({ "N": "" }), number),
-        (json!({ "N": "1.2.3" }), number),
-        (json!({ "N": "9".repeat(39) }), number),
-        (json!({ "N": "1e126" }), number),
-        (json!({ "N": "1e-131" }), number),
-        (json!({ "NS": ["1", "x"] }), number),
-        (json!({ "NULL": false }), "holds a NULL that is not true"),
-        (json!({ "M": { "": { "S": "x" } } }), "holds a map with a name that is empty or too long"),
-    ] {
+    for (faulty, expected) in
+        serde_json::from_value::<Vec<(serde_json::Value, String)>>(cases()["faulty"].take()).unwrap()
+    {
         let expected = format!("writes[0]: attribute `a` {expected}");
         assert_eq!(put("a", faulty.clone()), expected);
         assert_eq!(put("a", json!({ "L": [{ "M": { "b": faulty } }] })), expected);
@@ -352,40 +318,18 @@ fn a_write_requires_what_its_snapshot_showed() {
 /// The text form is stable: it changes only with its version.
 #[test]
 fn the_json_form_is_stable() {
-    let event = json!({
-        "version": 1, "endpoint": "stripe", "tenant": "stripe", "provider": "stripe", "record": "in#stripe#evt_1",
-        "key": "evt_1", "type": "invoice.paid", "received_at_ms": 1_767_225_600_000_i64, "generation": 0, "headers": {}, "body_base64": "e30="
-    });
+    let [event, snapshot, plan] = ["event", "snapshot", "plan"].map(|form| cases()["forms"][form].take());
     let read: Event = serde_json::from_value(event.clone()).unwrap();
     assert_eq!(read.body, b"{}");
     assert_eq!(serde_json::to_value(&read).unwrap(), event);
 
     let balance = read.item_key("balance", ["acme"]);
-    let item = json!({ "pk": { "S": "stripe#balance#acme" }, "minor": { "N": "500" } });
-    let order = json!({ "shop": { "S": "acme" }, "order": { "N": "17" } });
-    let snapshot = json!({ "items": [
-        { "key": "stripe#balance#acme", "item": item },
-        { "table": "orders", "key": order, "item": null },
-    ] });
     let read: Snapshot = serde_json::from_value(snapshot.clone()).unwrap();
     assert_eq!(read.number(&balance, "minor"), 500);
     let own = ItemRef::own(TableAlias::parse("orders").unwrap(), [("order", 17.into()), ("shop", "acme".into())]);
     assert_eq!((read.item(&own), read.items().map(|(name, _)| name.clone()).nth(1)), (None, Some(own)));
     assert_eq!(serde_json::to_value(&read).unwrap(), snapshot);
 
-    let plan = json!({
-        "writes": [
-            { "key": "stripe#ledger#in_1", "action": { "put": { "minor": { "N": "500" } } }, "condition": [{ "absent": "pk" }] },
-            { "key": "stripe#balance#acme", "action": { "update": [
-                { "add": ["minor", 500] }, { "set": ["at", { "S": "now" }] }, { "remove": "stale" }
-            ] }, "condition": [{ "equals": ["v", { "N": "1" }] }, { "one_of": ["s", [{ "BOOL": true }, { "NULL": true }]] }] },
-            { "key": "stripe#old#x", "action": "delete", "condition": [{ "present": "pk" }] },
-            { "table": "orders", "key": order, "action": { "update": [{ "set": ["paid", { "BOOL": true }] }] },
-              "condition": [], "blind": true }
-        ],
-        "checks": [{ "table": "orders", "key": { "shop": { "S": "acme" }, "order": { "N": "18" } }, "condition": [{ "present": "shop" }] }],
-        "when_condition_fails": "permanent"
-    });
     let read: Plan = serde_json::from_value(plan.clone()).unwrap();
     let scope = Scope { tables: tables(), ..Scope::default() };
     assert_eq!(read.when_condition_fails, WhenConditionFails::Permanent);
@@ -399,35 +343,10 @@ fn the_json_form_is_stable() {
 /// A misspelt word never becomes a plan that does less, or more.
 #[test]
 fn what_is_not_in_the_form_is_refused() {
-    let write = json!({ "key": "e#item#k", "action": "delete" });
-    let with = |base: &serde_json::Value, name: &str, value: serde_json::Value| {
-        let mut changed = base.clone();
-        changed[name] = value;
-        changed
-    };
-    let check = json!({ "key": "e#item#k", "condition": [] });
-    for faulty in [
-        with(&json!({ "writes": [] }), "effect", json!([])),
-        json!({}),
-        json!({ "writes": [with(&write, "conditions", json!([]))] }),
-        json!({ "writes": [with(&write, "key", json!({}))] }),
-        json!({ "writes": [with(&write, "key", json!(7))] }),
-        json!({ "writes": [with(&write, "action", json!("check"))] }),
-        json!({ "writes": [with(&write, "action", json!({ "append": {} }))] }),
-        json!({ "writes": [], "checks": [with(&check, "action", json!("delete"))] }),
-        json!({ "writes": [], "checks": [{ "key": "e#item#k" }] }),
-        json!({ "writes": [], "when_condition_fails": "later" }),
-        json!({ "writes": [with(&write, "table", json!(null))] }),
-        json!({ "writes": [], "checks": [with(&check, "table", json!(null))] }),
-    ] {
+    for faulty in cases()["no_plans"].as_array().unwrap() {
         assert!(serde_json::from_value::<Plan>(faulty.clone()).is_err(), "{faulty}");
     }
-    for faulty in [
-        json!({ "items": {} }),
-        json!({ "items": [{ "key": "a", "item": null, "more": 1 }] }),
-        json!({ "items": [{ "key": "a" }] }),
-        json!({ "items": [{ "key": "a", "item": null, "table": null }] }),
-    ] {
+    for faulty in cases()["no_snapshots"].as_array().unwrap() {
         assert!(serde_json::from_value::<Snapshot>(faulty.clone()).is_err(), "{faulty}");
     }
 }

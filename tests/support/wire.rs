@@ -29,10 +29,14 @@ pub(crate) trait Injector: Send + Sync + 'static {
     fn fault(&self, request: &HttpMessage) -> impl Future<Output = Option<Fault>> + Send;
 
     /// Keeps a request that its caller gave up.
-    fn postpone(&self, request: ProxiedRequest);
+    fn postpone(&self, _request: ProxiedRequest) {
+        unreachable!("no fault here is late");
+    }
 
     /// Kills the process that made the request.
-    fn kill(&self);
+    fn kill(&self) {
+        unreachable!("no fault here is a crash");
+    }
 }
 
 /// A request on its way to a server.

@@ -14,6 +14,7 @@ mod effects;
 mod emulator;
 mod guide;
 mod kill;
+mod lines;
 mod process;
 mod projects;
 mod prove;
@@ -49,6 +50,8 @@ enum Command {
     },
     /// Count what an event costs, and write docs/capacity.md
     Capacity,
+    /// Count the lines of the product and of the tests, which must not be more
+    Lines,
     /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Prove(part) => part.run(),
         Command::Projects { client } => projects::test(&client),
         Command::Capacity => capacity(),
+        Command::Lines => lines::run(),
         Command::Guide(part) => guide::run(&part),
     });
     match done {

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json as object};
 
-use crate::support::{Workspace, json, text, valid};
+use crate::support::{Ended, Workspace, json, text, valid};
 
 /// The files of a folder, by name.
 fn captures(workspace: &Workspace) -> Vec<(String, PathBuf)> {
@@ -85,8 +85,7 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
     let retired = shown["secrets"][0].as_str().unwrap().to_owned();
     for more in [&["--secret", "-"][..], &["--retire"]] {
         let rotate = [&["endpoint", "rotate", "telegram"], more].concat();
-        let rotated = workspace.run_with_input(&rotate, "a_newer_secret_of_enough_bytes");
-        assert!(rotated.status.success(), "{}", text(&rotated));
+        workspace.run_with_input(&rotate, "a_newer_secret_of_enough_bytes").exits(0);
     }
     let wrong = "a_wrong_token_of_enough_bytes";
     workspace.run_with_input(&["trigger", "gitlab.push_hook", "--secret", "-"], wrong);
@@ -198,8 +197,7 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
 fn everything_that_a_request_lacks_is_named_at_once() {
     let workspace = Workspace::new();
     let refused = |arguments: &[&str]| {
-        let output = workspace.run(&[&["verify"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        let output = workspace.run(&[&["verify"], arguments].concat()).exits(2);
         text(&output)
     };
     let nothing = refused(&[]);
@@ -242,14 +240,12 @@ fn behind_a_tunnel_the_public_address_is_what_is_signed() {
         "> POST /webhooks/square HTTP/1.1\n> Host: 127.0.0.1:8787\n> x-square-hmacsha256-signature: {signature}\n"
     );
     let curl = workspace.write("curl.txt", curl.as_bytes());
-    let judged = workspace.run(&["verify", "--curl", &curl, "--body", &body]);
-    assert!(judged.status.success(), "{}", text(&judged));
+    workspace.run(&["verify", "--curl", &curl, "--body", &body]).exits(0);
     child.kill().unwrap();
     child.wait().unwrap();
     let lines: Vec<_> = BufReader::new(out).lines().map(Result::unwrap).collect();
     assert!(lines.iter().any(|line| line.contains("  https://abc.example/webhooks/square  (square)")), "{lines:?}");
     let (_, kept) = &captures(&workspace)[0];
-    let judged = workspace.run(&["verify", "--request", kept.to_str().unwrap()]);
-    assert!(judged.status.success(), "{}", text(&judged));
+    workspace.run(&["verify", "--request", kept.to_str().unwrap()]).exits(0);
     assert!(workspace.read(".hookonce/functions.env").contains("HOOKONCE_PUBLIC_URL=https://abc.example\n"));
 }

@@ -1,6 +1,6 @@
 //! The demo's figures, as JSON and as text.
 
-use crate::support::{Workspace, json, text};
+use crate::support::{Ended, Workspace, json, text};
 
 #[test]
 fn every_genuine_event_of_the_demo_takes_effect_once() {
@@ -60,12 +60,10 @@ fn nothing_is_said_of_the_outside_of_another_stack() {
 
 #[test]
 fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
-    let elsewhere = Workspace::new().run(&["demo", "--stack", "prod"]);
-    assert_eq!(elsewhere.status.code(), Some(2), "{}", text(&elsewhere));
+    Workspace::new().run(&["demo", "--stack", "prod"]).exits(2);
     let workspace = Workspace::new();
     assert_eq!(workspace.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
     assert_eq!(workspace.run(&["providers", "nobody"]).status.code(), Some(2));
-    let list = workspace.run(&["list"]);
-    assert_eq!(list.status.code(), Some(3), "{}", text(&list));
+    let list = workspace.run(&["list"]).exits(3);
     assert!(list.stdout.is_empty(), "standard output is for data");
 }

@@ -8,7 +8,7 @@ use serde_json::json as object;
 use crate::audits::Tables;
 use crate::aws::{Alarm, Aws, CALLER, Request, SIGNED_IN, Snag, now, outputs_of};
 use crate::operators::Stack;
-use crate::support::{Workspace, json, text, wait_until};
+use crate::support::{Ended, Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
 const KEY: &str = "evt_1SampleInvoicePaid";
@@ -50,9 +50,7 @@ fn the_index_of_a_table_is_read_only_by_whoever_says_how_many_shards_it_has() {
         stack.workspace.run_with_environment(&[arguments, &["--table", &inbox]].concat(), &variables)
     };
     for command in [&["list"][..], &["status"], &["stats"]] {
-        let refused = of_table(command);
-        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-        assert!(text(&refused).contains("pass --index-shards N"), "{}", text(&refused));
+        of_table(command).exits(2).says("pass --index-shards N");
     }
     assert_eq!(of_table(&["show", "stripe", "evt_0"]).status.code(), Some(0), "it reads no index");
     let listed = of_table(&["list", "--state", "DEAD", "--json", "--index-shards", "1024"]);
@@ -70,14 +68,11 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
         (Aws::refusing("ExpiredTokenException"), 3, "sign in again"),
         (Aws::refusing("InternalServerError"), 3, "check the region, the credentials"),
     ] {
-        let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in());
-        assert_eq!(listed.status.code(), Some(exit), "{}", text(&listed));
-        assert!(text(&listed).contains(said), "{}", text(&listed));
+        workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in()).exits(exit).says(said);
     }
     let mut away = Aws::start();
     "http://127.0.0.1:9".clone_into(&mut away.url);
-    let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.signed_in());
-    assert_eq!(listed.status.code(), Some(3), "{}", text(&listed));
+    workspace.run_with_environment(&["list", "--stack", "inbox"], &away.signed_in()).exits(3);
     let nowhere = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN[..2]));
     assert_eq!(nowhere.status.code(), Some(2), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("set AWS_DEFAULT_REGION"), "{}", text(&nowhere));
@@ -94,8 +89,7 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
         let order = ["discard", "--stack", "inbox", "--key", "stripe", key, "--reason", "test data", "--yes"];
         stack.workspace.run_with_environment(&order, &variables)
     };
-    let discarded = discard("evt_0");
-    assert!(discarded.status.success(), "{}", text(&discarded));
+    discard("evt_0").exits(0);
     let shown = stack.show("evt_0");
     let tables = Tables::of(&stack);
     let expires_at = tables.number(&tables.inbox, "in#stripe#evt_0", "expires_at");
@@ -104,9 +98,7 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert_eq!(shown["operations"][0]["by"], CALLER);
 
     aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
-    let unknown = discard("evt_1");
-    assert_eq!(unknown.status.code(), Some(3), "{}", text(&unknown));
-    assert!(text(&unknown).contains("sign in again"), "{}", text(&unknown));
+    discard("evt_1").exits(3).says("sign in again");
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
 
@@ -228,8 +220,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
         stack.workspace.run_with_environment(&arguments, &variables)
     };
     aws.account().relay_ran_at = Some(now() - 20);
-    let calm = status(&[]);
-    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    let calm = status(&[]).exits(0);
     for expected in ["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION"), "alarms", "relay ran"] {
         assert!(text(&calm).contains(expected), "{expected}: {}", text(&calm));
     }
@@ -244,8 +235,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
     aws.account().oldest_messages.insert("hookonce-hints".to_owned(), 754);
-    let alarmed = status(&["--json"]);
-    assert_eq!(alarmed.status.code(), Some(1), "{}", text(&alarmed));
+    let alarmed = status(&["--json"]).exits(1);
     let told = json(&alarmed);
     assert_eq!(told["needs"], object!(["alarm:RelayCannotSend", "alarm:BodiesDiffer", "relay_away"]));
     assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayCannotSend", "severity": "page" }));
@@ -257,9 +247,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
 
     aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
-    let blind = status(&[]);
-    assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
-    assert!(text(&blind).contains("ask for the permission cloudwatch:DescribeAlarms"), "{}", text(&blind));
+    let blind = status(&[]).exits(3).says("ask for the permission cloudwatch:DescribeAlarms");
     assert!(text(&blind).contains("PENDING"), "the rest is shown: {}", text(&blind));
 
     aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
@@ -282,8 +270,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
     aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    let told = status();
-    assert_eq!(told.status.code(), Some(3), "{}", text(&told));
+    let told = status().exits(3);
     let needs = ["alarm:WorkerFails", "pending_unknown", "effects_unknown", "dead_unknown", "caller_unknown"];
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
@@ -295,9 +282,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
         "each cause once: {printed}"
     );
     aws.account().parameters.clear();
-    let absent = status();
-    assert_eq!(absent.status.code(), Some(2), "{}", text(&absent));
-    assert!(text(&absent).contains("check the stack's name"), "{}", text(&absent));
+    status().exits(2).says("check the stack's name");
 }
 
 /// After a containment, or a deployment that spoils events: what runs since when, and whether anything runs.
@@ -312,8 +297,7 @@ fn status_tells_what_code_runs_since_when_and_what_is_off() {
         let arguments = [&["status", "--stack", "inbox"][..], more].concat();
         stack.workspace.run_with_environment(&arguments, &variables)
     };
-    let calm = status(&["--json"]);
-    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    let calm = status(&["--json"]).exits(0);
     let told = json(&calm)["aws"].clone();
     assert_eq!((&told["worker_is_on"], &told["dispatcher_is_on"]), (&object!(true), &object!(true)));
     for role in ["webhook", "worker", "relay", "dispatcher"] {
@@ -334,7 +318,5 @@ fn status_tells_what_code_runs_since_when_and_what_is_off() {
     }
     aws.account().off = None;
     aws.account().snags.push_back(("ListEventSourceMappings", Snag::Answered("AccessDeniedException")));
-    let blind = status(&[]);
-    assert_eq!(blind.status.code(), Some(3), "{}", text(&blind));
-    assert!(text(&blind).contains("ask for the permission lambda:ListEventSourceMappings"), "{}", text(&blind));
+    status(&[]).exits(3).says("ask for the permission lambda:ListEventSourceMappings");
 }

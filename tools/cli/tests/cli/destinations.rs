@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::{Value, json as object};
 
 use crate::aws::{Aws, written_by_the_template};
-use crate::support::{Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Workspace, json, root, text, wait_until};
 
 /// Exit code, and all that was printed.
 fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String) {
@@ -21,6 +21,12 @@ fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String) {
 fn give(workspace: &Workspace, arguments: &[&str], input: &str) -> (i32, String) {
     let output = workspace.run_with_input(&[&["destination"], arguments].concat(), input);
     (output.status.code().unwrap(), text(&output))
+}
+
+/// It ended with this code, and printed this and no secret.
+#[track_caller]
+fn told((is, printed): (i32, String), code: i32, said: &str) {
+    assert!(is == code && printed.contains(said) && !printed.contains("hush"), "{said}: {is} {printed}");
 }
 
 fn stored(workspace: &Workspace, id: &str) -> Value {
@@ -56,11 +62,9 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
         (&["add", "pay", "--ready", "nobody", "--secret", "-"], "no ready-made document"),
         (&["add", "adyen", "--secret", "-"], "no API key came"),
     ] {
-        let (code, printed) = run(&workspace, arguments);
-        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{printed}");
+        told(run(&workspace, arguments), 2, said);
     }
-    let (code, printed) = give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n");
-    assert!(code == 2 && printed.contains("pass --url URL"), "{printed}");
+    told(give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n"), 2, "pass --url URL");
 
     let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n");
     assert!(code == 0 && printed.contains("destination stripe is keyed"), "{printed}");
@@ -72,8 +76,7 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
 
-    let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "other");
-    assert!(code == 2 && printed.contains("already exists"), "{printed}");
+    told(give(&workspace, &["add", "stripe", "--secret", "-"], "other"), 2, "already exists");
     assert_eq!(stored(&workspace, "stripe"), document);
     assert_eq!(give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_live_hush2").0, 0);
     assert_eq!(mode(), 0o600, "another secret opens it to nobody");
@@ -84,8 +87,7 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     assert_eq!(give(&workspace, &choice, "xoxb-hush").0, 0);
     assert_eq!(stored(&workspace, "slack")["class"], "at_least_once");
     for shown in [&["list"][..], &["list", "--json"], &["show", "stripe"], &["show", "stripe", "--json"], &["check"]] {
-        let (code, printed) = run(&workspace, shown);
-        assert!(code == 0 && printed.contains("stripe") && !printed.contains("hush"), "{printed}");
+        told(run(&workspace, shown), 0, "stripe");
     }
     assert!(run(&workspace, &["show", "stripe", "--reveal"]).1.contains("sk_live_hush"));
 }
@@ -103,8 +105,7 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
         (&["--class", "at_least_once", "--url", "http://api.example.com"], "plain http needs `allow_private`"),
     ] {
         let all = if arguments.contains(&"--url") { arguments.to_vec() } else { [&url[..], arguments].concat() };
-        let (code, printed) = run(&workspace, &[&["add", "own"], &all[..]].concat());
-        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{said}: {printed}");
+        told(run(&workspace, &[&["add", "own"], &all[..]].concat()), 2, said);
     }
     let own = ["add", "own", "--class", "at_least_once", "--header", "x-api-key=-", "--header", "accept=text/plain"];
     assert_eq!(give(&workspace, &[&own[..], &url].concat(), "hush").0, 0);
@@ -147,8 +148,7 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     let own = ["add", "own", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
     for name in ["authorization", "Cookie", "x-api-key", "x-password", "x-secret", "x-token"] {
         let header = format!("{name}=hush");
-        let (code, printed) = run(&workspace, &[&own[..], &["--header", &header]].concat());
-        assert!(code == 2 && printed.contains("=-`") && !printed.contains("hush"), "{name}: {printed}");
+        told(run(&workspace, &[&own[..], &["--header", &header]].concat()), 2, "=-`");
     }
     let (code, printed) = give(&workspace, &[&own[..], &["--secret", "-"]].concat(), "hush");
     assert!(code == 2 && printed.contains("does not say where the secret goes"), "{printed}");
@@ -159,8 +159,7 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     assert!(!workspace.path(".hookonce/destinations/own.json").exists());
 
     let file = ["add", "own", "--file", "-", "--header", "x-token=-"];
-    let (code, printed) = give(&workspace, &file, "{}");
-    assert!(code == 2 && printed.contains("`--file -` takes all of standard input"), "{printed}");
+    told(give(&workspace, &file, "{}"), 2, "`--file -` takes all of standard input");
 
     // Who gives an address and a class writes a document of their own, whatever its name.
     let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
@@ -181,12 +180,10 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     workspace.write(".hookonce/destinations/bad.json", b"{");
     assert_eq!(give(&workspace, &["add", "discord", "--secret", "-"], "1/hush").0, 0);
     for shown in [&["list"][..], &["list", "--json"], &["show", "discord"], &["show", "discord", "--json"]] {
-        let (code, printed) = run(&workspace, shown);
-        assert!(code == 0 && printed.contains("discord") && !printed.contains("hush"), "{printed}");
+        told(run(&workspace, shown), 0, "discord");
     }
     for absent in [&["show", "none"][..], &["rotate", "none"], &["remove", "none"], &["test", "none", "--yes"]] {
-        let (code, printed) = run(&workspace, absent);
-        assert!(code == 2 && printed.contains("none"), "{absent:?}: {printed}");
+        told(run(&workspace, absent), 2, "none");
     }
 }
 
@@ -201,8 +198,7 @@ fn an_address_that_is_a_secret_is_never_on_the_command_line() {
         "https://chat.example.com/in?token=hush",
         "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7ahush7a11",
     ] {
-        let (code, printed) = run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat());
-        assert!(code == 2 && printed.contains("pass `--url -`") && !printed.contains("hush"), "{printed}");
+        told(run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat()), 2, "pass `--url -`");
         let (code, printed) = give(&workspace, &[&["add", "chat", "--url", "-"], &class[..]].concat(), address);
         assert!(code == 0 && !printed.contains("hush"), "{printed}");
         assert_eq!(stored(&workspace, "chat")["url"], address);
@@ -231,8 +227,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
         (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], "hush\u{7f}", "headers.x-api-key"),
         (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], " \n", "no new secret came"),
     ] {
-        let (code, printed) = give(&workspace, arguments, given);
-        assert!(code == 2 && printed.contains(said) && !printed.contains("hush"), "{said}: {printed}");
+        told(give(&workspace, arguments, given), 2, said);
     }
     assert_eq!((stored(&workspace, "shop"), stored(&workspace, "own")), before);
     let own = ["rotate", "own", "--header", "X-API-KEY", "--secret", "-"];
@@ -300,8 +295,7 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
 fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
     let workspace = Workspace::new();
     assert_eq!(give(&workspace, &["add", "stripe", "--secret", "-"], "sk_1").0, 0);
-    let (code, printed) = run(&workspace, &["rotate", "stripe"]);
-    assert!(code == 2 && printed.contains("only the callee can make this secret"), "{printed}");
+    told(run(&workspace, &["rotate", "stripe"]), 2, "only the callee can make this secret");
     let (code, printed) = give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_2\n");
     assert!(code == 0 && printed.contains("repeated with their keys") && !printed.contains("sk_2"), "{printed}");
     assert_eq!(stored(&workspace, "stripe")["headers"]["authorization"], "Bearer sk_2");
@@ -314,8 +308,7 @@ fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
     let whole = "https://discord.com/api/webhooks/2/other";
     assert_eq!(give(&workspace, &["rotate", "discord", "--url", "--secret", "-"], whole).0, 0);
     assert_eq!(stored(&workspace, "discord")["url"], whole);
-    let (code, printed) = give(&workspace, &["rotate", "discord", "--secret", "-"], "x");
-    assert!(code == 2 && printed.contains("which secret is meant"), "{printed}");
+    told(give(&workspace, &["rotate", "discord", "--secret", "-"], "x"), 2, "which secret is meant");
 }
 
 /// The page of ready-made documents says what the command knows.
@@ -369,8 +362,7 @@ fn a_destination_of_a_stack_is_managed_with_the_same_words() {
         assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
         assert!(stored.value.contains(&secret));
     }
-    let again = run(&[&["add", "own"], &url[..]].concat());
-    assert!(again.status.code() == Some(2) && text(&again).contains("already exists"), "{}", text(&again));
+    run(&[&["add", "own"], &url[..]].concat()).exits(2).says("already exists");
     assert_eq!(json(&run(&["list", "--json"]))[0]["id"], "own");
     assert!(!text(&run(&["show", "own"])).contains(&secret));
     assert!(text(&run(&["show", "own", "--reveal"])).contains(&secret));
@@ -380,8 +372,7 @@ fn a_destination_of_a_stack_is_managed_with_the_same_words() {
     // The functions of a stack never call loopback, so the test of its destination does not either.
     let tested = json(&run(&["test", "own", "--yes", "--json"]));
     assert_eq!(tested["trouble"], "address_refused");
-    let asked = run(&["remove", "own"]);
-    assert!(asked.status.code() == Some(2) && text(&asked).contains("pass --yes"), "{}", text(&asked));
+    run(&["remove", "own"]).exits(2).says("pass --yes");
     assert!(run(&["remove", "own", "--yes"]).status.success());
     assert!(aws.account().value(NAME).is_none());
     assert_eq!(run(&["show", "own"]).status.code(), Some(2));
@@ -392,9 +383,7 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
 
 #[test]
 fn effects_that_wait_are_listed_and_keep_their_destination() {
-    let workspace = Workspace::new();
-    fs::create_dir_all(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let url = format!("http://127.0.0.1:{}", nobody());
     let crm = ["add", "crm", "--class", "at_least_once", "--allow-private", "--url", &url];
     assert_eq!(run(&workspace, &crm).0, 0);
@@ -416,8 +405,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     let stats = json(&workspace.run(&["stats", "--kind", "effect", "--json"]));
     assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
 
-    let (code, printed) = run(&workspace, &["remove", "crm"]);
-    assert!(code == 2 && printed.contains("1 effect(s) wait for it, 0 of which"), "{printed}");
+    told(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");
     assert_eq!(run(&workspace, &["remove", "crm", "--yes"]).0, 0);
 }
 
@@ -451,6 +439,5 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
     assert!(run(&workspace, &["show", "jobs"]).1.contains(url));
     assert_eq!(run(&workspace, &["check"]).0, 0);
     let other = ["add", "plain", "--queue", "https://sqs.eu-west-1.amazonaws.com/jobs"];
-    let (code, printed) = run(&workspace, &other);
-    assert!(code == 2 && printed.contains("url: it must be the URL of a queue"), "{printed}");
+    told(run(&workspace, &other), 2, "url: it must be the URL of a queue");
 }

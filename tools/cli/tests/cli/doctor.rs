@@ -10,7 +10,7 @@ use serde_json::{Value, json as object};
 use crate::audits::Tables;
 use crate::aws::{Alarm, Aws, CALLER, Snag, now, outputs_of};
 use crate::operators::Stack;
-use crate::support::{Workspace, json, text};
+use crate::support::{Ended, Workspace, json, text};
 
 /// The checks that are not well, by name.
 fn problems(printed: &Value) -> Vec<&str> {
@@ -23,14 +23,12 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     let workspace = Workspace::new();
     // Whether the default port is free is up to the machine.
     let ours = TcpListener::bind("127.0.0.1:8787");
-    let doctor = workspace.run(&["doctor", "--json"]);
-    assert_eq!(doctor.status.code(), Some(1), "{}", text(&doctor));
+    let doctor = workspace.run(&["doctor", "--json"]).exits(1);
     assert_eq!(problems(&json(&doctor)), ["local stack"]);
     assert!(text(&doctor).contains("hookonce dev --port 0"), "{}", text(&doctor));
     drop(ours);
     let running = workspace.dev(&["dev", "--port", "0"]);
-    let calm = workspace.run(&["doctor"]);
-    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    let calm = workspace.run(&["doctor"]).exits(0);
     for expected in
         ["running at http://127.0.0.1:", "3 valid", "data folder", "clock", "cargo-lambda", "rustc", "C compiler"]
     {
@@ -38,8 +36,7 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     }
     workspace.write(".hookonce/endpoints/bad.json", b"{");
     drop(running);
-    let broken = workspace.run(&["doctor", "--json"]);
-    assert_eq!(broken.status.code(), Some(3), "{}", text(&broken));
+    let broken = workspace.run(&["doctor", "--json"]).exits(3);
     assert_eq!(problems(&json(&broken)), ["local stack", "endpoints"], "it was killed, so its file is still there");
     assert!(text(&broken).contains("not valid: bad") && text(&broken).contains("hookonce endpoint check"));
 }
@@ -51,8 +48,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let aws = Aws::with_stack(&outputs_of(&variables, &[]));
     variables.extend(aws.environment(&[]));
     let doctor = || local.workspace.run_with_environment(&["doctor", "--stack", "inbox", "--json"], &variables);
-    let calm = doctor();
-    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
+    let calm = doctor().exits(0);
     assert_eq!(json(&calm)[0]["seen"], CALLER);
     for (check, seen) in [("destinations", "0 valid"), ("routes", "none; the built-in handlers take the events")] {
         assert_eq!(seen_of(&json(&calm), check), seen);
@@ -70,8 +66,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     assert!(!aws.account().asked.iter().any(wrote));
 
     let told = |exit: i32, wrong: &[&str], said: &str| {
-        let output = doctor();
-        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
+        let output = doctor().exits(exit);
         assert_eq!(problems(&json(&output)), wrong, "{}", text(&output));
         assert!(text(&output).contains(said), "{said}: {}", text(&output));
     };

@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::operators::summary;
-use crate::support::{Workspace, interrupt, json as json_of, text};
+use crate::support::{Ended, Workspace, interrupt, json as json_of};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
@@ -27,23 +27,19 @@ pub(crate) fn receiver() -> u16 {
 
 #[test]
 fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() {
-    let workspace = Workspace::new();
-    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let url = format!("http://127.0.0.1:{}/in", receiver());
     let destination = json!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
     workspace.write(".hookonce/destinations/crm.json", destination.to_string().as_bytes());
     let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
-    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let mut lines = BufReader::new(out).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let outcomes: Vec<_> =
         lines.by_ref().filter(|line| line["outcome"] == "applied" || line["outcome"] == "delivered").take(2).collect();
     let outcome = |word: &str| outcomes.iter().find(|line| line["outcome"] == word).unwrap()["key"].clone();
     let (event, effect) = (outcome("applied"), outcome("delivered"));
     let show = |key: &Value, more: &[&str]| {
-        let shown = workspace.run(&[&["show", "stripe", key.as_str().unwrap()], more].concat());
-        assert!(shown.status.success(), "{}", text(&shown));
+        let shown = workspace.run(&[&["show", "stripe", key.as_str().unwrap()], more].concat()).exits(0);
         String::from_utf8(shown.stdout).unwrap()
     };
 
@@ -63,9 +59,7 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
     let plain = json_of(&workspace.run(&["list", "--json", "--state", "DELIVERED"]));
     assert_eq!(plain[0]["key"], effect, "only effects are DELIVERED: {plain}");
     for none in [["--state", "DELIVERED"], ["--destination", "crm"]] {
-        let refused = workspace.run(&[&["list", "--kind", "event"][..], &none].concat());
-        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-        assert!(text(&refused).contains("leave --kind event out"), "{}", text(&refused));
+        workspace.run(&[&["list", "--kind", "event"][..], &none].concat()).exits(2).says("leave --kind event out");
     }
     for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
         assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");
@@ -91,13 +85,10 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
 /// As in a table that was restored to a moment before its effects were called.
 #[test]
 fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
-    let workspace = Workspace::new();
-    std::fs::create_dir_all(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     // Without its destination, the effect waits.
     let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
-    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let mut lines = BufReader::new(out).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let waiting = lines.find(|line| line["effect"] == "forward:crm").unwrap();
     let effect = waiting["key"].as_str().unwrap();
@@ -112,8 +103,7 @@ fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
         (&["doubt", "--until", "0s", "--by", "ada", "--yes"], "this needs a reason"),
         (&["doubt", "--until", "0s", "--since", "1h", "--kind", "neither"], "invalid value"),
     ] {
-        let output = workspace.run(refused);
-        assert!(output.status.code() == Some(2) && text(&output).contains(said), "{said}: {}", text(&output));
+        workspace.run(refused).exits(2).says(said);
     }
     let doubt = ["doubt", "--until", "0s"];
     assert_eq!(counts(&[&doubt[..], &["--json"]].concat(), ["would", "done", "refused"]), [1, 0, 0], "a dry run");

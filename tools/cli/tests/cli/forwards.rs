@@ -12,7 +12,7 @@ use serde_json::{Value, json as object};
 use crate::audits::Tables;
 use crate::effects::receiver;
 use crate::operators::{lines, summary};
-use crate::support::{Running, Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Running, Workspace, json, root, text, wait_until};
 
 /// What no one may find after a redaction.
 pub(crate) const MARKER: &str = "a person's own words";
@@ -42,8 +42,7 @@ impl Forwarding {
         workspace.write("event.json", event.to_string().as_bytes());
         forward(&workspace, &["crm"]);
         let (running, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
-        let sent = workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]);
-        assert!(sent.status.success(), "{}", text(&sent));
+        workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
         let mut stack = Self { workspace, _running: running.into(), told: BufReader::new(out).lines() };
         let effect = stack.effect();
         (stack, effect)
@@ -178,8 +177,7 @@ fn a_redaction_of_one_event_of_a_batch_leaves_no_byte_of_it_in_the_batch() {
     let mut batch: Value = serde_json::from_slice(&sample).unwrap();
     batch["entry"][0]["changes"][0]["value"]["messages"][0]["note"] = object!(MARKER);
     workspace.write("batch.json", batch.to_string().as_bytes());
-    let sent = workspace.run(&["send", "--provider", "meta_whatsapp", "--file", "batch.json"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["send", "--provider", "meta_whatsapp", "--file", "batch.json"]).exits(0);
     let listed = |state: &str| json(&workspace.run(&["list", "--state", state, "--json"]));
     wait_until("its events are applied", || listed("APPLIED").as_array().unwrap().len() == 2);
     wait_until("the batch is closed", || listed("FANNED_OUT").as_array().unwrap().len() == 1);
@@ -197,8 +195,7 @@ fn a_redaction_of_one_event_of_a_batch_leaves_no_byte_of_it_in_the_batch() {
     let word = |word: &str| Some(AttributeValue::S(word.to_owned()));
     tables.damage(&tables.inbox, &stored, "status", word("DEAD"));
     let redact = ["redact", "--key", "whatsapp", &event];
-    let kept = workspace.run(&redact);
-    assert_eq!(kept.status.code(), Some(1), "{}", text(&kept));
+    let kept = workspace.run(&redact).exits(1);
     assert!(text(&kept).contains(&batch) && text(&kept).contains("still hold bytes"), "{}", text(&kept));
     tables.damage(&tables.inbox, &stored, "status", word("PROCESSED"));
 
@@ -292,10 +289,7 @@ fn a_drill_compares_effects_with_those_that_were_sent() {
 
 #[test]
 fn a_drill_says_that_a_mended_route_would_apply_what_died() {
-    let workspace = Workspace::new();
-    std::fs::create_dir_all(workspace.path(".hookonce")).unwrap();
-    let nothing = object!({ "version": 1, "otherwise": "dead", "routes": [] });
-    workspace.write(".hookonce/routes.json", nothing.to_string().as_bytes());
+    let workspace = Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#);
     let _running = workspace.dev(&["dev", "--port", "0"]);
     assert!(workspace.run(&["trigger", "stripe.invoice.paid"]).status.success());
     let dead = || json(&workspace.run(&["list", "--state", "DEAD", "--json"])).as_array().unwrap().len();

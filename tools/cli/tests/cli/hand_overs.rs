@@ -105,25 +105,9 @@ fn a_program_finds_the_same_fields_for_every_kind() {
     for id in ["crm", "jobs", "billing"] {
         let said = json(&deployed.run(&["test", id, "--yes", "--json"]));
         let fields: Vec<_> = said.as_object().unwrap().keys().map(String::as_str).collect();
-        let expected = [
-            "address",
-            "answer_id",
-            "code",
-            "destination",
-            "duration_ms",
-            "host",
-            "key",
-            "kind",
-            "message",
-            "method",
-            "outcome",
-            "permission",
-            "sent",
-            "status",
-            "then",
-            "trouble",
-        ];
-        assert_eq!(fields, expected, "{id}");
+        let expected = "address answer_id code destination duration_ms host key kind message method outcome permission \
+                        sent status then trouble";
+        assert_eq!(fields.join(" "), expected, "{id}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use serde_json::{Value, json as object};
 
 use crate::operators::Stack;
-use crate::support::{Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Workspace, json, root, text, wait_until};
 
 #[test]
 fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
@@ -14,8 +14,7 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let file = "events/deliveries/stripe-invoice-paid.json";
     assert!(workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).status.success());
     let forged = ["send", "--provider", "stripe", "--file", file, "--secret", "-"];
-    let forged = workspace.run_with_input(&forged, "whsec_Zm9yZ2Vk");
-    assert_eq!(forged.status.code(), Some(1), "{}", text(&forged));
+    workspace.run_with_input(&forged, "whsec_Zm9yZ2Vk").exits(1);
     let mut seen = Vec::new();
     for line in BufReader::new(out).lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).expect("every line is JSON");
@@ -59,14 +58,10 @@ fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
 fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     let stack = Stack::with(1, 0);
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    let calm = stack.run(&["status"]);
-    assert_eq!(calm.status.code(), Some(0), "{}", text(&calm));
-    assert!(text(&calm).contains("nothing needs a person"), "{}", text(&calm));
+    stack.run(&["status"]).exits(0).says("nothing needs a person");
     stack.deliver(1, false);
     stack.wait_for("DEAD", 1);
-    let status = stack.run(&["status"]);
-    assert_eq!(status.status.code(), Some(1));
-    assert!(text(&status).contains("1 record(s) are DEAD: `hookonce list --state DEAD`"), "{}", text(&status));
+    let status = stack.run(&["status"]).exits(1).says("1 record(s) are DEAD: `hookonce list --state DEAD`");
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
@@ -109,8 +104,7 @@ fn two_stacks_on_one_server_have_tables_and_queues_of_their_own() {
     let (dynamodb, sqs, guest) = (url("dynamodb_url"), url("sqs_url"), Workspace::new());
     let dev = ["dev", "--port", "0", "--dynamodb-url", &dynamodb, "--sqs-url", &sqs, "--prefix"];
     for faulty in ["", "a b", "a/b", "ü", &"a".repeat(61)] {
-        let refused = guest.run(&[&dev[..], &[faulty]].concat());
-        assert!(refused.status.code() == Some(2) && text(&refused).contains("1 to 60 letters"), "{}", text(&refused));
+        guest.run(&[&dev[..], &[faulty]].concat()).exits(2).says("1 to 60 letters");
     }
     assert_eq!(guest.run(&["dev", "--prefix", "guest"]).status.code(), Some(2), "only other servers have other stacks");
     let _running = guest.dev(&[&dev[..], &["guest"]].concat());

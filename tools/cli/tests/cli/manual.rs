@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Workspace, text};
+use crate::support::{Ended, Workspace, text};
 
 /// Runs another program, if this machine has it. It must have bash; what else it lacks is printed.
 fn program(name: &str, arguments: &[&str]) -> Option<String> {
@@ -38,8 +38,7 @@ fn a_shell_completes_the_commands() {
 #[test]
 fn every_command_has_a_manual_page_without_a_mistake() {
     let workspace = Workspace::new();
-    let written = workspace.run(&["man", "pages/man1"]);
-    assert!(written.status.success(), "{}", text(&written));
+    workspace.run(&["man", "pages/man1"]).exits(0);
     let pages = std::fs::read_dir(workspace.path("pages/man1")).unwrap().map(|page| page.unwrap().path());
     let pages: Vec<_> = pages.collect();
     for name in ["hookonce.1", "hookonce-trigger.1", "hookonce-verify.1", "hookonce-endpoint-add.1"] {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::audits::Tables;
 use crate::poison::serve;
-use crate::support::{Running, Workspace, json as parsed, text, wait_until};
+use crate::support::{Ended, Running, Workspace, json as parsed, text, wait_until};
 
 const RUNTIME: &str = include_str!("../../../local/tests/local/runtime.bash");
 
@@ -42,17 +42,14 @@ impl Outcomes {
 
 #[test]
 fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let write = r#"{\"key\":\"stripe#count#all\",\"action\":{\"update\":[{\"add\":[\"events\",1]}]}}"#;
     workspace.write("handler.bash", script(&format!(r#"\"fact\":\"$key\",\"writes\":[{write}]"#)).as_bytes());
     let arguments = ["dev", "--port", "0", "--json", "--handler", "counter=bash handler.bash"];
     let (mut child, out) = workspace.dev_with_output(&arguments);
     let mut outcomes = Outcomes(BufReader::new(out).lines());
     let trigger = || {
-        let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--copies", "3"]);
-        assert!(sent.status.success(), "{}", text(&sent));
+        workspace.run(&["trigger", "stripe.invoice.paid", "--copies", "3"]).exits(0);
     };
 
     // The first invocation kills its process. A further attempt starts another one.
@@ -78,15 +75,12 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
 #[test]
 fn dev_reads_the_very_bytes_that_a_handler_answers() {
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     workspace.write("died", b"");
     workspace.write("handler.bash", script(r#"\"fact\":\"$key\",\"writes\":[],\"writes\":[]"#).as_bytes());
     let (mut child, out) =
         workspace.dev_with_output(&["dev", "--port", "0", "--json", "--handler", "counter=bash handler.bash"]);
-    let sent = workspace.run(&["trigger", "stripe.invoice.paid"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let first = Outcomes(BufReader::new(out).lines()).next(&["retry", "applied", "dead"]);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -96,12 +90,9 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
 /// Whoever looks at a record calls nobody, so nobody is reported to be away.
 #[test]
 fn show_says_that_it_asks_no_handler_in_another_language() {
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let _running = workspace.dev(&["dev", "--port", "0"]);
-    let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let shown = text(&workspace.run(&["show", "stripe", "evt_first"]));
     assert!(shown.contains("not asked: its handler is in another language; --call-handlers calls it"), "{shown}");
     assert!(!shown.contains("WARN"), "{shown}");
@@ -115,11 +106,8 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
         let write = json!({ "key": "stripe#count#all", "action": { "update": [{ "add": ["events", 1] }] } });
         json!({ "request": event["request"], "fact": key, "writes": [write] })
     });
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
     let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
-    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] });
-    workspace.write(".hookonce/routes.json", set.to_string().as_bytes());
+    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string());
     let _running = workspace.dev(&["dev", "--port", "0"]);
     assert!(workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).status.success());
     let show = |more: &[&str]| workspace.run(&[&["show", "stripe", "evt_first", "--json"], more].concat());
@@ -138,14 +126,11 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
 /// The relay ends a record whose messages came to the dead-letter queue. Whoever watches sees that, too.
 #[test]
 fn dev_prints_a_death_by_dead_letters() {
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
     let _running = Running::from(child);
     let mut outcomes = Outcomes(BufReader::new(out).lines());
-    let sent = workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let tables = Tables::of_workspace(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
     // Its handler is away, so nothing but dead letters ends it.
@@ -161,7 +146,5 @@ fn dev_prints_a_death_by_dead_letters() {
 
 #[test]
 fn a_command_that_cannot_be_read_is_refused_with_its_reason() {
-    let refused = Workspace::new().run(&["dev", "--handler", "python app.py"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused).contains("it must be NAME=COMMAND"), "{}", text(&refused));
+    Workspace::new().run(&["dev", "--handler", "python app.py"]).exits(2).says("it must be NAME=COMMAND");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json as object};
 
 use crate::aws::{Account, Aws, Snag, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
-use crate::support::{Workspace, interrupt, json, send_interrupt, text, wait_until};
+use crate::support::{Ended, Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
 
 const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
@@ -52,8 +52,7 @@ impl Deployed {
 
     fn added(id: &str) -> Self {
         let stack = Self::new();
-        let added = stack.run(&["add", id, "--provider", "stripe"]);
-        assert!(added.status.success(), "{}", text(&added));
+        stack.run(&["add", id, "--provider", "stripe"]).exits(0);
         stack
     }
 
@@ -99,8 +98,7 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     assert_eq!(stack.written(), [shard, "shop".to_owned()], "the index first");
     assert!(stack.is_listed("shop"));
 
-    let again = stack.run(&["add", "shop", "--provider", "stripe"]);
-    assert!(again.status.code() == Some(2) && text(&again).contains("already exists"), "{}", text(&again));
+    stack.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("already exists");
     assert_eq!(stack.document("shop")["secrets"], object!([secret]), "the first one stands");
 
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "shop");
@@ -109,8 +107,7 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     assert!(text(&stack.run(&["show", "shop", "--reveal"])).contains(&secret));
     assert!(stack.run(&["check"]).status.success());
 
-    let asked = stack.run(&["remove", "shop"]);
-    assert!(asked.status.code() == Some(2) && text(&asked).contains("pass --yes"), "{}", text(&asked));
+    stack.run(&["remove", "shop"]).exits(2).says("pass --yes");
     assert!(stack.run(&["remove", "shop", "--yes"]).status.success());
     assert!(stack.aws.account().value(&name("shop")).is_none());
     assert_eq!(stack.run(&["show", "shop"]).status.code(), Some(2));
@@ -123,8 +120,7 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
     // The outputs, and the first listing.
     stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
     stack.aws.account().snags.push_back(("GetParameter", Snag::Answered("AccessDeniedException")));
-    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
-    assert_eq!(added.status.code(), Some(3), "{}", text(&added));
+    let added = stack.run(&["add", "shop", "--provider", "stripe"]).exits(3);
     let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
     assert_eq!(stack.document("shop")["secrets"], object!([secret]));
     for said in ["receives webhooks from", "the endpoint shop was added", "`hookonce endpoint index --stack inbox`"] {
@@ -136,17 +132,14 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
 fn a_lost_reply_is_no_other_writer() {
     let stack = Deployed::new();
     stack.aws.account().snags.extend([("PutParameter", Snag::ReplyLost), ("PutParameter", Snag::ReplyLost)]);
-    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
-    assert!(added.status.success(), "{}", text(&added));
+    stack.run(&["add", "shop", "--provider", "stripe"]).exits(0);
     assert!(stack.is_listed("shop"));
     // The index was written twice; let the document's write lose its reply, too.
     stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
-    let rotated = stack.run(&["rotate", "shop"]);
-    assert!(rotated.status.success(), "{}", text(&rotated));
+    stack.run(&["rotate", "shop"]).exits(0);
     assert_eq!(stack.secrets("shop"), 2);
     stack.aws.account().snags.push_back(("DeleteParameter", Snag::ReplyLost));
-    let removed = stack.run(&["remove", "shop", "--yes"]);
-    assert!(removed.status.success(), "{}", text(&removed));
+    stack.run(&["remove", "shop", "--yes"]).exits(0);
 }
 
 #[test]
@@ -157,8 +150,7 @@ fn a_create_whose_reply_is_lost_finds_its_own_document() {
     stack.run(&["import", &file]);
     stack.aws.account().parameters.remove(&name("shop"));
     stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
-    let imported = stack.run(&["import", &file, "--json"]);
-    assert_eq!(imported.status.code(), Some(0), "{}", text(&imported));
+    let imported = stack.run(&["import", &file, "--json"]).exits(0);
     assert_eq!(json(&imported)["imported"], 1, "{}", text(&imported));
 }
 
@@ -168,8 +160,7 @@ fn a_rotation_that_meets_another_one_says_so() {
     let stack = Deployed::added("shop");
     let others = stack.document("shop").to_string().replace("whsec_", "whsec_other");
     stack.aws.account().snags.push_back(("PutParameter", Snag::Overtaken(others)));
-    let rotated = stack.run(&["rotate", "shop"]);
-    assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
+    let rotated = stack.run(&["rotate", "shop"]).exits(2);
     let said = text(&rotated);
     assert!(said.contains("version 2") && said.contains("version 3, which is in force now"), "{said}");
     assert!(said.contains(&format!("--name {}:2", name("shop"))), "{said}");
@@ -181,10 +172,7 @@ fn a_rotation_that_meets_another_one_says_so() {
 fn a_rotation_that_meets_a_removal_says_that_it_brought_the_endpoint_back() {
     let stack = Deployed::added("shop");
     stack.aws.account().snags.push_back(("PutParameter", Snag::Removed));
-    let rotated = stack.run(&["rotate", "shop"]);
-    assert_eq!(rotated.status.code(), Some(2), "{}", text(&rotated));
-    assert!(text(&rotated).contains("this write restored it"), "{}", text(&rotated));
-    assert!(text(&rotated).contains("endpoint remove shop --stack inbox"), "{}", text(&rotated));
+    stack.run(&["rotate", "shop"]).exits(2).says("this write restored it").says("endpoint remove shop --stack inbox");
 }
 
 #[test]
@@ -195,9 +183,7 @@ fn a_rotation_drops_no_secret_that_may_be_in_use_and_writes_nothing_twice() {
         assert_eq!(stack.secrets("shop"), secrets);
     }
     let before = stack.document("shop");
-    let full = stack.run(&["rotate", "shop"]);
-    assert_eq!(full.status.code(), Some(2), "{}", text(&full));
-    assert!(text(&full).contains("rotate shop --finish --stack inbox"), "{}", text(&full));
+    stack.run(&["rotate", "shop"]).exits(2).says("rotate shop --finish --stack inbox");
     assert_eq!(stack.document("shop"), before);
 }
 
@@ -209,8 +195,7 @@ fn the_same_secret_again_writes_nothing() {
         workspace.run_with_input(&[&["endpoint", command, "shop", "--secret", "-"], more].concat(), secret)
     };
     assert!(stdin("add", &["--provider", "stripe"]).status.success());
-    let again = stdin("rotate", &[]);
-    assert!(again.status.success() && text(&again).contains("nothing was written"), "{}", text(&again));
+    stdin("rotate", &[]).exits(0).says("nothing was written");
     let shown = json(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], object!([secret]));
 }
@@ -246,11 +231,13 @@ fn a_refused_write_says_what_to_do_about_its_cause() {
         ("InvalidKeyId", "EndpointKeyArn exists, is enabled"),
         ("ParameterLimitExceeded", "raise the quota of Parameter Store"),
         ("ValidationException", "AWS rejects the name or the value"),
+        (
+            "AccessDeniedException: User is not authorized to perform: kms:GenerateDataKey on this resource",
+            "kms:Encrypt, kms:Decrypt and kms:GenerateDataKey",
+        ),
     ] {
         stack.aws.account().snags.push_back(("PutParameter", Snag::Answered(code)));
-        let refused = stack.run(&["rotate", "shop"]);
-        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
-        assert!(text(&refused).contains(said), "{said}: {}", text(&refused));
+        stack.run(&["rotate", "shop"]).exits(3).says(said);
     }
 }
 
@@ -263,9 +250,7 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
     let text_before = stack.aws.account().value(&name("shop")).unwrap().to_owned();
     stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
     stack.aws.account().snags.push_back(("GetParameter", Snag::Overtaken(changed + " ")));
-    let removed = stack.run(&["remove", "shop", "--yes"]);
-    assert_eq!(removed.status.code(), Some(2), "{}", text(&removed));
-    assert!(text(&removed).contains("was changed by someone else"), "{}", text(&removed));
+    stack.run(&["remove", "shop", "--yes"]).exits(2).says("was changed by someone else");
     assert_eq!(stack.aws.account().value(&name("shop")).unwrap(), text_before + " ");
 }
 
@@ -278,8 +263,7 @@ fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
         ("DeleteParameter", &["remove", "shop", "--yes"], "ssm:DeleteParameter"),
     ] {
         stack.aws.account().snags.push_back((operation, Snag::Answered("AccessDeniedException")));
-        let refused = stack.run(arguments);
-        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+        let refused = stack.run(arguments).exits(3);
         let said = text(&refused);
         assert!(said.contains(&format!("ask for the permission {permission}")) && !said.contains("whsec_"), "{said}");
     }
@@ -290,8 +274,7 @@ fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
 fn outputs_that_lack_a_part_say_what_to_do() {
     let aws = Aws::with_stack(r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#);
     let stack = Deployed { aws, workspace: Workspace::new() };
-    let added = stack.run(&["add", "shop", "--provider", "stripe"]);
-    assert!(added.status.code() == Some(2) && text(&added).contains("deploy the stack again"), "{}", text(&added));
+    stack.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("deploy the stack again");
     assert!(stack.written().is_empty());
 }
 
@@ -310,9 +293,7 @@ fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
     stack.aws.account().snags.extend((0..30).map(|_| ("PutParameter", Snag::Passed)));
     stack.aws.account().snags.push_back(("PutParameter", Snag::Answered("AccessDeniedException")));
     let import = ["import", file.as_str(), "--rate", "1000", "--json"];
-    let first = stack.run(&import);
-    assert_eq!(first.status.code(), Some(3), "{}", text(&first));
-    assert!(text(&first).contains("run the same command again: it does the rest"), "{}", text(&first));
+    let first = stack.run(&import).exits(3).says("run the same command again: it does the rest");
     assert!((0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))), "all are listed first");
     let written = stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
     assert!((1..ENDPOINTS).contains(&written), "{written}");
@@ -335,9 +316,7 @@ fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
     let before = stack.document("shop-1");
     let good = format!("[{},{}]", entry("shop-1").trim(), entry("shop-2").trim());
     let file = stack.workspace.write("endpoints.json", good.as_bytes());
-    let imported = stack.run(&["import", &file]);
-    assert_eq!(imported.status.code(), Some(1), "{}", text(&imported));
-    assert!(text(&imported).contains("endpoint shop-1 exists with another document"), "{}", text(&imported));
+    stack.run(&["import", &file]).exits(1).says("endpoint shop-1 exists with another document");
     assert_eq!((stack.document("shop-1"), stack.secrets("shop-2")), (before, 1));
 
     let puts = stack.aws.account().count("PutParameter");
@@ -380,8 +359,7 @@ fn long_entry(id: &str, bytes: usize) -> String {
 fn an_import_with_a_document_that_is_too_large_writes_nothing() {
     let stack = Deployed::new();
     let all = [entry("shop-1"), long_entry("shop-2", 9_000), long_entry("shop-3", 5_000)].concat();
-    let refused = stack.run(&["import", &stack.workspace.write("in.jsonl", all.as_bytes())]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    let refused = stack.run(&["import", &stack.workspace.write("in.jsonl", all.as_bytes())]).exits(2);
     let said = text(&refused);
     assert!(said.contains("shop-2: the document has") && !said.contains("shop-3"), "{said}");
     assert!(stack.written().is_empty(), "{:?}", stack.written());
@@ -412,9 +390,7 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
     let written = || stack.aws.account().parameters.keys().filter(|name| name.contains("/shop-")).count();
     let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
     wait_until("two are written", || written() >= 2);
-    let stopped = interrupt(child);
-    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
-    assert!(text(&stopped).contains("stopped. Run the same command again: it does the rest"), "{}", text(&stopped));
+    interrupt(child).exits(1).says("stopped. Run the same command again: it does the rest");
     assert!(written() < ENDPOINTS && (0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))));
     let rest = stack.run(&["import", &file, "--rate", "1000"]);
     assert_eq!((rest.status.code(), written()), (Some(0), ENDPOINTS), "{}", text(&rest));
@@ -428,20 +404,8 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
     let puts = stack.aws.account().count("PutParameter");
     let import = ["endpoint", "import", &new, "--stack", "inbox"];
     let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
-    let stopped = stack.interrupt_after(child, reads + 1);
-    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
-    assert!(text(&stopped).contains("Run the same command again"), "{}", text(&stopped));
+    stack.interrupt_after(child, reads + 1).exits(1).says("Run the same command again");
     assert_eq!(stack.aws.account().count("PutParameter"), puts);
-}
-
-#[test]
-fn a_refusal_of_the_key_names_its_permissions() {
-    let stack = Deployed::added("shop");
-    let said = "AccessDeniedException: User is not authorized to perform: kms:GenerateDataKey on this resource";
-    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered(said)));
-    let refused = stack.run(&["rotate", "shop"]);
-    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
-    assert!(text(&refused).contains("kms:Encrypt, kms:Decrypt and kms:GenerateDataKey"), "{}", text(&refused));
 }
 
 /// An id that is removed from the index and has an endpoint is refused, so a dry run comes first.
@@ -452,14 +416,12 @@ fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
     stack.aws.account().put(&name("by-hand"), r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#);
     stack.aws.account().put(&name("broken"), "{");
     let puts = stack.aws.account().count("PutParameter");
-    let dry = stack.run(&["index"]);
-    assert_eq!(dry.status.code(), Some(1), "{}", text(&dry));
+    let dry = stack.run(&["index"]).exits(1);
     for said in ["the index lacks 2: by-hand, broken", "lists 1 id(s) that have no endpoint", "Pass --yes"] {
         assert!(text(&dry).contains(said), "{said}: {}", text(&dry));
     }
     assert_eq!(stack.aws.account().count("PutParameter"), puts);
-    let indexed = stack.run(&["index", "--yes"]);
-    assert!(indexed.status.success(), "{}", text(&indexed));
+    let indexed = stack.run(&["index", "--yes"]).exits(0);
     assert!(stack.is_listed("by-hand") && stack.is_listed("broken") && !stack.is_listed("nobody"));
     // Somebody may be about to add what was listed a short time ago.
     assert!(stack.is_listed("gone") && text(&indexed).contains("1 id(s) without an endpoint stay in the index"));
@@ -470,12 +432,9 @@ fn the_index_is_compared_with_the_endpoints_and_written_only_when_asked_to() {
     }
     assert!(stack.run(&["index", "--yes"]).status.success());
     assert!(stack.is_listed("by-hand") && !stack.is_listed("gone"));
-    let exact = stack.run(&["index"]);
-    assert!(exact.status.success() && text(&exact).contains("and nothing else"), "{}", text(&exact));
-    let here = stack.workspace.run(&["endpoint", "index"]);
-    assert!(here.status.code() == Some(2) && text(&here).contains("--stack NAME"), "{}", text(&here));
-    let checked = stack.run(&["check"]);
-    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    stack.run(&["index"]).exits(0).says("and nothing else");
+    stack.workspace.run(&["endpoint", "index"]).exits(2).says("--stack NAME");
+    let checked = stack.run(&["check"]).exits(1);
     assert!(text(&checked).contains("by-hand: valid") && text(&checked).contains("broken: not valid"));
 }
 
@@ -494,9 +453,7 @@ fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
     };
     for (pages, said) in [(1, "nothing was written"), (12, "Run the same command again")] {
         let (child, before) = start();
-        let stopped = stack.interrupt_after(child, before + pages);
-        assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped));
-        assert!(text(&stopped).contains(said), "{said}: {}", text(&stopped));
+        stack.interrupt_after(child, before + pages).exits(1).says(said);
         assert_eq!(stack.aws.account().count("PutParameter"), 0);
     }
     let (mut child, before) = start();
@@ -532,8 +489,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     assert!(text(&rotated).contains("old_secret_used"), "{}", text(&rotated));
 
     let refused = |exit: i32, said: &str| {
-        let output = finish(&[]);
-        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
+        let output = finish(&[]).exits(exit);
         assert!(text(&output).contains(said) && text(&output).contains("Pass --yes"), "{said}: {}", text(&output));
         assert_eq!(stack.secrets("stripe"), 2);
     };
@@ -551,9 +507,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     stack.aws.account().put("/hookonce/inbox/outputs", &written_by_the_template(&[("InboxTable", "gone")]));
     refused(3, "the records cannot be read");
     stack.aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[]));
-    let finished = finish(&[]);
-    assert_eq!(finished.status.code(), Some(0), "{}", text(&finished));
-    assert!(text(&finished).contains("1 deliveries used the newest secret"), "{}", text(&finished));
+    finish(&[]).exits(0).says("1 deliveries used the newest secret");
     assert_eq!(stack.secrets("stripe"), 1);
 
     assert!(run(&["rotate", "stripe"]).status.success());
@@ -571,9 +525,7 @@ fn a_rotation_without_a_delivery_is_not_finished() {
     let file = std::fs::File::options().append(true).open(path).unwrap();
     let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 2 * 86_400);
     file.set_modified(before).unwrap();
-    let finished = run(&["rotate", "stripe", "--finish"]);
-    assert_eq!(finished.status.code(), Some(1), "{}", text(&finished));
-    assert!(text(&finished).contains("no delivery came for a day"), "{}", text(&finished));
+    run(&["rotate", "stripe", "--finish"]).exits(1).says("no delivery came for a day");
 }
 
 #[test]
@@ -591,10 +543,5 @@ fn a_request_is_verified_with_the_secrets_of_a_stack() {
     let judged = verify("shop");
     assert_eq!(json(&judged)["verdict"], "accepted", "{}", text(&judged));
     assert!(!text(&judged).contains(&secret));
-    let absent = verify("nobody");
-    assert!(
-        absent.status.code() == Some(2) && text(&absent).contains("there is no endpoint nobody"),
-        "{}",
-        text(&absent)
-    );
+    verify("nobody").exits(2).says("there is no endpoint nobody");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json as object};
 use crate::audits::Tables;
 use crate::aws::Request;
 use crate::operators::{lines, summary};
-use crate::support::{Running, Workspace, interrupt, json, root, text, wait_until};
+use crate::support::{Ended, Running, Workspace, interrupt, json, root, text, wait_until};
 
 const EVENTS: usize = 500;
 const BROKEN: usize = 50;
@@ -80,16 +80,12 @@ fn batch(first: usize) -> Value {
 
 /// A stack whose handler has worked on so many events.
 fn poisoned(is_mended: &Arc<AtomicBool>, events: usize) -> (Workspace, Running) {
-    let workspace = Workspace::new();
-    std::fs::create_dir(workspace.path(".hookonce")).unwrap();
     let route = object!({ "name": "all", "consumer": "counter", "handler": { "url": handler(is_mended) } });
-    let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] });
-    workspace.write(".hookonce/routes.json", set.to_string().as_bytes());
+    let workspace = Workspace::routed(&object!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string());
     let running = workspace.dev(&["dev", "--port", "0"]);
     for first in (0..events).step_by(BATCH) {
         let file = workspace.write("batch.json", batch(first).to_string().as_bytes());
-        let sent = workspace.run(&["send", "--provider", "meta_whatsapp", "--file", &file]);
-        assert!(sent.status.success(), "{}", text(&sent));
+        workspace.run(&["send", "--provider", "meta_whatsapp", "--file", &file]).exits(0);
     }
     let broken = events * BROKEN / EVENTS;
     wait_until("the sound ones are applied", || listed(&workspace, "APPLIED") == events - broken);
@@ -115,9 +111,7 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     let is_mended = Arc::new(AtomicBool::new(false));
     let (workspace, _running) = poisoned(&is_mended, EVENTS);
 
-    let status = workspace.run(&["status"]);
-    assert_eq!(status.status.code(), Some(1), "{}", text(&status));
-    assert!(text(&status).contains("50 record(s) are DEAD"), "{}", text(&status));
+    workspace.run(&["status"]).exits(1).says("50 record(s) are DEAD");
     let stats = json(&workspace.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(stats["by"]["error"], object!({ "POISONED": BROKEN }));
 

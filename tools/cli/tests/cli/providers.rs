@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::{Workspace, json, text, valid};
+use crate::support::{Ended, Workspace, json, text, valid};
 
 /// Providers that sign with a private key, which only they have.
 const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
@@ -17,8 +17,7 @@ const MADE: [&str; 8] =
 const OPEN_SETTINGS: [&str; 5] = ["public_url", "webhook_id", "environment", "public_key", "topic_arns"];
 
 fn catalog() -> Vec<Value> {
-    let output = Workspace::new().run(&["providers", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = Workspace::new().run(&["providers", "--json"]).exits(0);
     serde_json::from_value(json(&output)).unwrap()
 }
 
@@ -51,8 +50,7 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     assert_eq!(json(&one)["answers"]["retry_please"]["status"], 409);
     let words = text(&Workspace::new().run(&["providers", "zendesk"]));
     assert!(words.contains("into 393216 bytes") && words.contains("more than 3112960 bytes"), "{words}");
-    let none = Workspace::new().run(&["providers", "nobody"]);
-    assert_eq!(none.status.code(), Some(2), "{}", text(&none));
+    Workspace::new().run(&["providers", "nobody"]).exits(2);
 }
 
 fn add(workspace: &Workspace, provider: &str, sample: &Value) {

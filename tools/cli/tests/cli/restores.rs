@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::audits::Tables;
 use crate::aws::{Aws, now, outputs_of};
 use crate::operators::{Stack, summary};
-use crate::support::{json, text, wait_until};
+use crate::support::{Ended, json, text, wait_until};
 
 /// A stack, and copies of its tables as they were earlier.
 struct Restored {
@@ -78,9 +78,7 @@ fn a_restored_inbox_table_is_not_judged_by_the_domain_table_of_the_stack() {
     };
     assert_eq!(with(&["list"]).status.code(), Some(0));
     for command in [&["audit", "--scan"][..], &["discard", "--state", "DEAD"]] {
-        let refused = with(command);
-        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-        assert!(text(&refused).contains("pass --domain-table NAME beside --table"), "{}", text(&refused));
+        with(command).exits(2).says("pass --domain-table NAME beside --table");
     }
 }
 
@@ -94,12 +92,8 @@ fn a_copy_is_not_mixed_with_what_the_stack_has_in_force() {
         restored.stack.workspace.run_with_environment(&[arguments, &copy].concat(), &restored.variables)
     };
     let live = value("HOOKONCE_DOMAIN_TABLE");
-    let refused = with(&["audit", "--scan", "--domain-table", &live]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("is its live domain table"), "{}", text(&refused));
-    let ignored = with(&["list", "--index-shards", "32"]);
-    assert_eq!(ignored.status.code(), Some(2), "{}", text(&ignored));
-    assert!(text(&ignored).contains("cannot be used with"), "{}", text(&ignored));
+    with(&["audit", "--scan", "--domain-table", &live]).exits(2).says("is its live domain table");
+    with(&["list", "--index-shards", "32"]).exits(2).says("cannot be used with");
 
     let told = json(&with(&["status", "--json"]));
     assert_eq!((&told["dead"], &told["queue"], &told["aws"]), (&2.into(), &Value::Null, &Value::Null), "{told}");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json as object};
 
 use crate::aws::{Aws, Snag, written_by_the_template};
-use crate::support::{Workspace, json, text, wait_until};
+use crate::support::{Ended, Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
 
@@ -18,16 +18,13 @@ const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
 fn a_set_is_checked_explained_and_deployed() {
     let workspace = Workspace::new();
     let good = workspace.write("good.json", SET.as_bytes());
-    let checked = workspace.run(&["route", "check", &good]);
-    assert!(checked.status.success() && text(&checked).contains("valid, 4 route(s)"), "{}", text(&checked));
+    workspace.run(&["route", "check", &good]).exits(0).says("valid, 4 route(s)");
     let bad = workspace.write("bad.json", SET.replace("payments", "payment").replace("$.data", "data").as_bytes());
-    let checked = workspace.run(&["route", "check", &bad, "--json"]);
-    assert_eq!(checked.status.code(), Some(1));
+    let checked = workspace.run(&["route", "check", &bad, "--json"]).exits(1);
     let places: Vec<_> =
         json(&checked)["faults"].as_array().unwrap().iter().map(|fault| fault["place"].clone()).collect();
     assert_eq!(places, ["routes[2].handler.builtin", "routes[2].fact[0]", "routes[3].handler.builtin"]);
-    let refused = workspace.run(&["route", "deploy", &bad]);
-    assert!(refused.status.code() == Some(2) && text(&refused).contains("routes[2].fact[0]"), "{}", text(&refused));
+    workspace.run(&["route", "deploy", &bad]).exits(2).says("routes[2].fact[0]");
     assert_eq!(workspace.run(&["route", "show"]).status.code(), Some(1), "nothing was deployed");
 
     let explain =
@@ -39,37 +36,17 @@ fn a_set_is_checked_explained_and_deployed() {
     let why: Vec<&Value> = event["routes"].as_array().unwrap().iter().map(|route| &route["why"]).collect();
     let field = object!("when.data.object.amount_paid does not fit");
     assert_eq!(why, [&field, &object!("is not for the endpoint stripe"), &Value::Null, &Value::Null]);
-    let told = workspace.run(&explain);
-    assert!(told.status.success() && text(&told).contains("route \"paid\" takes it"), "{}", text(&told));
+    workspace.run(&explain).exits(0).says("route \"paid\" takes it");
 
-    let push = [
-        "route",
-        "explain",
-        "--endpoint",
-        "github",
-        "--provider",
-        "github",
-        "--routes",
-        &good,
-        "--header",
-        "X-GitHub-Event:push",
-    ];
-    let unsigned = workspace.run(&[&push[..], &["--file", "events/deliveries/github-push.json"]].concat());
-    assert!(text(&unsigned).contains("does not sign the type"), "{}", text(&unsigned));
+    let of = |routes: &str, more: &str| {
+        let explain = format!("route explain --routes {routes} {more}");
+        workspace.run(&explain.split(' ').collect::<Vec<_>>())
+    };
+    let push =
+        "--endpoint github --provider github --header X-GitHub-Event:push --file events/deliveries/github-push.json";
+    of(&good, push).exits(0).says("does not sign the type");
     let dead = workspace.write("dead.json", br#"{"version": 1, "otherwise": "dead", "routes": []}"#);
-    let dies = workspace.run(&[
-        "route",
-        "explain",
-        "--endpoint",
-        "e",
-        "--provider",
-        "stripe",
-        "--file",
-        FILE,
-        "--routes",
-        &dead,
-    ]);
-    assert!(dies.status.code() == Some(1) && text(&dies).contains("UNROUTED"), "{}", text(&dies));
+    of(&dead, &format!("--endpoint e --provider stripe --file {FILE}")).exits(1).says("UNROUTED");
 
     assert!(workspace.run(&["route", "deploy", &good]).status.success());
     let shown = workspace.run(&["route", "show"]);
@@ -100,16 +77,13 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
         workspace.run_with_environment(&[&["route"], arguments, &["--stack", "inbox"]].concat(), &aws.signed_in())
     };
     let explain = ["explain", "--endpoint", "shop", "--file", FILE];
-    let absent = run(&explain);
-    assert!(absent.status.code() == Some(2) && text(&absent).contains("has no route set"), "{}", text(&absent));
+    run(&explain).exits(2).says("has no route set");
     let set = workspace.write("routes.json", SET.as_bytes());
-    let deployed = run(&["deploy", &set]);
-    assert!(deployed.status.success() && text(&deployed).contains("set 1 with 1 part(s)"), "{}", text(&deployed));
+    run(&["deploy", &set]).exits(0).says("set 1 with 1 part(s)");
     let shown = run(&["show"]);
     assert_eq!(serde_json::from_slice::<Value>(&shown.stdout).unwrap(), serde_json::from_str::<Value>(SET).unwrap());
 
-    let unknown = run(&explain);
-    assert!(unknown.status.code() == Some(2) && text(&unknown).contains("no endpoint shop"), "{}", text(&unknown));
+    run(&explain).exits(2).says("no endpoint shop");
     let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
     aws.account().put("/hookonce/inbox/endpoints/shop", document);
     let explained = json(&run(&[&explain[..], &["--json"]].concat()));
@@ -161,8 +135,7 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     let destination = r#"{"kind": "http", "url": "https://example.com", "class": "at_least_once"}"#;
     aws.account().put("/hookonce/inbox/destinations/mail", destination);
     aws.account().functions.push(BILLING);
-    let checked = run(&["check", "--json"]);
-    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    let checked = run(&["check", "--json"]).exits(1);
     let missing = object!([
         { "place": "routes[1].forward", "kind": "destination", "name": "crm" },
         { "place": "routes[1].handler.lambda", "kind": "function", "name": "rest" },
@@ -206,8 +179,7 @@ fn a_set_that_is_too_long_for_parameters_does_not_check() {
         .collect();
     let set = object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
     assert!(set.len() < 1_024 * 1_024, "{}", set.len());
-    let checked = workspace.run(&["route", "check", &workspace.write("set.json", set.as_bytes()), "--json"]);
-    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    let checked = workspace.run(&["route", "check", &workspace.write("set.json", set.as_bytes()), "--json"]).exits(1);
     assert_eq!(json(&checked)["faults"][0]["place"], "the set");
 }
 
@@ -283,7 +255,5 @@ fn a_user_table_is_created_and_routes_may_list_it() {
     wait_until("the event is applied", || json(&workspace.run(&show))["outcome"] == "APPLIED");
     assert!(json(&workspace.run(&show))["writes"].as_array().is_some_and(|writes| writes.len() == 2));
     drop(running);
-    let other = workspace.run(&[&dev[..], &["orders=shop:S"]].concat());
-    assert_eq!(other.status.code(), Some(3), "{}", text(&other));
-    assert!(text(&other).contains("exists with a different key"), "{}", text(&other));
+    workspace.run(&[&dev[..], &["orders=shop:S"]].concat()).exits(3).says("exists with a different key");
 }

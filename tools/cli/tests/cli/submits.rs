@@ -6,7 +6,7 @@ use serde_json::{Value, json as object};
 
 use crate::aws::{Aws, outputs_of};
 use crate::effects::receiver;
-use crate::support::{Running, Workspace, json, text};
+use crate::support::{Ended, Running, Workspace, json, text};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "jobs", "consumer": "jobs", "endpoints": ["jobs"], "types": ["job.requested"], "forward": ["runner"]},
@@ -14,15 +14,12 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
 
 /// A stack with the endpoint `jobs`, whose events of the type `job.requested` are forwarded.
 fn stack() -> (Workspace, Running) {
-    let workspace = Workspace::new();
-    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
-    workspace.write(".hookonce/routes.json", ROUTES.as_bytes());
+    let workspace = Workspace::routed(ROUTES);
     let url = format!("http://127.0.0.1:{}/in", receiver());
     let destination = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
     workspace.write(".hookonce/destinations/runner.json", destination.to_string().as_bytes());
     workspace.write("job.json", br#"{"total": 1.10}"#);
-    let added = workspace.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]);
-    assert!(added.status.success(), "{}", text(&added));
+    workspace.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]).exits(0);
     let running = workspace.dev(&["dev", "--port", "0"]);
     (workspace, running)
 }
@@ -65,14 +62,9 @@ fn the_same_key_with_another_body_is_no_success() {
     let (workspace, _running) = stack();
     assert!(submit(&workspace, &["--wait"]).status.success());
     workspace.write("job.json", br#"{"total": 1.1}"#);
-    let other = submit(&workspace, &["--json", "--wait"]);
-    assert_eq!(other.status.code(), Some(1), "{}", text(&other));
+    let other = submit(&workspace, &["--json", "--wait"]).exits(1);
     assert_eq!((&json(&other)["answer"], &json(&other)["same_body"]), (&object!("duplicate"), &object!(false)));
-    assert!(
-        text(&other).contains("the key was used before with a different body; this body was not stored"),
-        "{}",
-        text(&other)
-    );
+    other.says("the key was used before with a different body; this body was not stored");
     let body = workspace.run(&["show", "jobs", "job-1", "--body"]);
     assert_eq!(body.stdout, br#"{"type":"job.requested","data":{"total": 1.10}}"#, "{}", text(&body));
 }
@@ -84,13 +76,9 @@ fn what_nobody_does_and_what_is_not_done_yet_have_exit_codes_of_their_own() {
         let order = ["submit", "--endpoint", "jobs", "--key", key, "--type", event_type, "--file", "job.json", more];
         workspace.run(&order)
     };
-    let ignored = submit("job-2", "job.unheard", "--wait");
-    assert_eq!(ignored.status.code(), Some(1), "{}", text(&ignored));
-    assert!(text(&ignored).contains("no handler and no route wants it"), "{}", text(&ignored));
+    submit("job-2", "job.unheard", "--wait").exits(1).says("no handler and no route wants it");
     // Its destination is not there, so its effect waits.
-    let waits = submit("job-3", "job.lost", "--wait=100ms");
-    assert_eq!(waits.status.code(), Some(3), "{}", text(&waits));
-    assert!(text(&waits).contains("it is stored, and not settled after 100ms"), "{}", text(&waits));
+    let waits = submit("job-3", "job.lost", "--wait=100ms").exits(3).says("it is stored, and not settled after 100ms");
     assert!(text(&waits).contains("hookonce show jobs job-3"), "{}", text(&waits));
 }
 
@@ -110,8 +98,7 @@ fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
     let submit = |more: &[&str]| {
         elsewhere.run_with_environment(&[&JOB[..], &["--stack", "inbox", "--json"], more].concat(), &variables)
     };
-    let first = submit(&["--wait"]);
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    submit(&["--wait"]).exits(0);
     let again = json(&submit(&[]));
     assert_eq!((&again["answer"], &again["record"]["outcome"]), (&object!("duplicate"), &object!("APPLIED")));
     let given = submit(&["--url", &format!("{url}jobs")]);
@@ -128,9 +115,7 @@ fn what_cannot_be_submitted_says_what_to_do() {
         for (from, to) in changes {
             order.iter_mut().filter(|word| *word == from).for_each(|word| *word = *to);
         }
-        let output = workspace.run(&order);
-        assert_eq!(output.status.code(), Some(exit), "{}", text(&output));
-        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+        workspace.run(&order).exits(exit).says(said);
     };
     refused(&[("jobs", "other")], 2, "hookonce endpoint add other --provider standard_webhooks");
     refused(&[("jobs", "shop")], 2, "hookonce endpoint add jobs --provider standard_webhooks, then --endpoint jobs");
@@ -139,15 +124,12 @@ fn what_cannot_be_submitted_says_what_to_do() {
     refused(&[("job.json", "none")], 2, "reading none failed");
     let stopped = Workspace::new();
     stopped.write("job.json", b"1");
-    let alone = submit(&stopped, &[]);
-    assert!(alone.status.code() == Some(3) && text(&alone).contains("hookonce dev"), "{}", text(&alone));
+    submit(&stopped, &[]).exits(3).says("hookonce dev");
 
-    let away = submit(&workspace, &["--url", "http://127.0.0.1:9/webhooks/jobs"]);
-    assert_eq!(away.status.code(), Some(3), "{}", text(&away));
+    let away = submit(&workspace, &["--url", "http://127.0.0.1:9/webhooks/jobs"]).exits(3);
     assert!(text(&away).contains("run the same command again: the same key takes effect once"), "{}", text(&away));
     // Whoever answers 200 there is no endpoint.
-    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver())]);
-    assert_eq!(stranger.status.code(), Some(2), "{}", text(&stranger));
+    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver())]).exits(2);
     assert!(text(&stranger).contains("not like a hookonce endpoint"), "{}", text(&stranger));
     // Another secret than the one that the running stack reads.
     let elsewhere = Workspace::new();
@@ -155,7 +137,5 @@ fn what_cannot_be_submitted_says_what_to_do() {
     elsewhere.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]);
     let gateway: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
     let url = format!("{}/webhooks/jobs", gateway["url"].as_str().unwrap());
-    let forged = submit(&elsewhere, &["--url", &url]);
-    assert_eq!(forged.status.code(), Some(1), "{}", text(&forged));
-    assert!(text(&forged).contains("signature_mismatch"), "{}", text(&forged));
+    submit(&elsewhere, &["--url", &url]).exits(1).says("signature_mismatch");
 }

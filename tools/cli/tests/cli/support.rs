@@ -38,6 +38,14 @@ impl Workspace {
         Self(folder)
     }
 
+    /// A folder in which these routes are deployed.
+    pub(crate) fn routed(set: &str) -> Self {
+        let workspace = Self::new();
+        std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
+        workspace.write(".hookonce/routes.json", set.as_bytes());
+        workspace
+    }
+
     /// Writes a file into the folder and returns its name.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
         std::fs::write(self.0.path().join(name), bytes).unwrap();
@@ -225,6 +233,29 @@ pub(crate) fn json(output: &Output) -> Value {
 pub(crate) fn text(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("exit {:?}\n{out}\n{err}", output.status.code())
+}
+
+/// What is asked of a command that has ended.
+pub(crate) trait Ended: Sized {
+    /// It has this exit code.
+    fn exits(self, code: i32) -> Self;
+
+    /// It printed this.
+    fn says(self, part: &str) -> Self;
+}
+
+impl Ended for Output {
+    #[track_caller]
+    fn exits(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{}", text(&self));
+        self
+    }
+
+    #[track_caller]
+    fn says(self, part: &str) -> Self {
+        assert!(text(&self).contains(part), "{part}: {}", text(&self));
+        self
+    }
 }
 
 /// The lines of every shell block.

@@ -137,14 +137,6 @@ fn a_handshake_is_answered_with_its_challenge() {
     assert_eq!((&report["verdict"], &report["response"]["body"]), (&json!("handshake"), &json!("1158201444")));
 }
 
-#[test]
-fn a_capture_of_another_form_is_wrong_usage() {
-    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], "{\"provider\": \"stripe\"}");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    let named = "the fields `method`, `url`, `headers`, `body_base64`, `secrets`, `now_unix` are missing";
-    assert!(text(&output).contains(named), "{}", text(&output));
-}
-
 /// The request as Stripe's own library signed it, before anyone touched its body.
 fn genuine() -> Value {
     vector("stripe", "valid")

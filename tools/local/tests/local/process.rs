@@ -45,14 +45,6 @@ async fn a_process_gets_the_event_and_its_environment_and_answers() {
 }
 
 #[tokio::test]
-async fn a_process_gets_and_answers_the_same_bytes() {
-    let (_folder, function) = function(r#"answer response "$event""#);
-    let event = r#"{"n": 12345678901234567890123, "n": 1.10}"#;
-    let place = function.place().await.unwrap();
-    assert_eq!(function.invoke_bytes(place, event.into()).await.unwrap(), event);
-}
-
-#[tokio::test]
 async fn an_error_that_a_process_reports_fails_the_invocation() {
     let (_folder, function) = function(r#"answer error '{"errorType":"Boom","errorMessage":"it broke"}'"#);
     let error = function.invoke(json!(1)).await.unwrap_err();

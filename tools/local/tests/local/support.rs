@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use aws_sdk_sqs::types::Message;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
@@ -55,11 +55,6 @@ impl Stack {
     pub(crate) async fn remaining(&self) -> u64 {
         self.resources.queue.messages(&self.sqs).await.unwrap().unwrap()
     }
-}
-
-/// How often the message has been received, this time included.
-pub(crate) fn receive_count(message: &Message) -> u32 {
-    message.attributes().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount].parse().unwrap()
 }
 
 /// Repeats a check until it returns `Some`, for a limited time.

@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use hookonce_local::tables::{CreateError, StackShape, create_stack};
 use serde_json::{Value, json};
 
-use crate::support::{eventually, receive_count, stack};
+use crate::support::stack;
 
 #[tokio::test]
 async fn creating_the_stack_again_changes_nothing() {
@@ -92,23 +92,4 @@ async fn the_queues_have_the_sizes_of_the_shape_and_follow_a_change() {
     let dead = attributes(&resources.dead_letter_queue.url).await;
     assert_eq!(dead[&QueueAttributeName::MessageRetentionPeriod], "1209600");
     assert_eq!(dead.get(&QueueAttributeName::RedrivePolicy), None);
-}
-
-#[tokio::test]
-async fn a_message_that_is_received_too_often_goes_to_the_dead_letter_queue() {
-    let stack = stack(30, 3).await;
-    let sent = stack.send("poison").await;
-    for expected in 1..=3 {
-        let received = stack.receive().await;
-        assert_eq!(received.len(), 1);
-        assert_eq!(receive_count(&received[0]), expected);
-        let handle = received[0].receipt_handle().unwrap();
-        let change = stack.sqs.change_message_visibility().queue_url(&stack.resources.queue.url).receipt_handle(handle);
-        change.visibility_timeout(0).send().await.unwrap();
-    }
-    assert!(stack.receive().await.is_empty());
-    let dead = eventually("the message arrives", async || stack.receive_dead().await.pop()).await;
-    assert_eq!(dead.message_id(), Some(sent.as_str()));
-    assert_eq!(dead.body(), Some("poison"));
-    assert_eq!(stack.remaining().await, 0);
 }
