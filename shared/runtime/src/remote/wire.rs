@@ -67,7 +67,7 @@ pub struct ShownItem {
 pub struct HandlerRequest<'a> {
     /// 1.
     pub version: u32,
-    /// ShowNames this call. The answer repeats it.
+    /// Names this call. The answer repeats it.
     pub request: &'a str,
     /// The event.
     pub event: &'a Event,

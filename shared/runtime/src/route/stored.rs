@@ -16,7 +16,7 @@ const PART_CHARS_MAX: usize = 4_000;
 /// The most parts of a set.
 pub const PARTS_MAX: usize = 100;
 
-/// ShowNames the parts of the set in use, and those of the one before, which a reader may still be reading.
+/// Names the parts of the set in use, and those of the one before, which a reader may still be reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePointer {
     /// The number of the set. Each deployment has a higher one.
@@ -40,7 +40,7 @@ impl RoutePointer {
         (1..=PARTS_MAX).contains(&pointer.parts).then_some(pointer)
     }
 
-    /// ShowNames this very set.
+    /// Names this very set.
     pub fn version(&self) -> String {
         format!("{}-{}", self.number, self.sha256)
     }
