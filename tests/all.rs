@@ -30,6 +30,7 @@ mod regressions;
 mod relay;
 mod remote;
 mod route_decisions;
+mod route_sets;
 mod routes;
 mod samples;
 mod strangers;

@@ -8,9 +8,7 @@ use hookonce_protocol::trail::Operation as Ordered;
 use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::operate;
-use hookonce_runtime::route::{
-    Decision, Fit, HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument,
-};
+use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
 use serde_json::{Value, json};
 
 use crate::handlers::event;
@@ -22,12 +20,12 @@ use crate::support::samples::{charge_refunded, invoice_paid};
 use crate::support::{Delivery, Fault, Harness, Operation, Script, Verdict, order};
 
 /// A set with these routes.
-fn set(otherwise: &str, routes: &Value) -> Value {
+pub(crate) fn set(otherwise: &str, routes: &Value) -> Value {
     json!({ "version": 1, "otherwise": otherwise, "routes": routes })
 }
 
 /// What a worker on a laptop with these handlers offers.
-fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
+pub(crate) fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
     Offered { handlers, urls: true }
 }
 
@@ -419,153 +417,8 @@ async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_o
     assert_eq!(remembered, 9, "the worker used no other set: {:?}", tables.domain.keys());
 }
 
-#[test]
-fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
-    let route = |more: Value| {
-        let mut route = json!({ "name": "a", "consumer": "c", "handler": {"builtin": "h"} });
-        route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        route.as_object_mut().unwrap().retain(|_, value| *value != json!("-"));
-        set("ignore", &json!([route])).to_string()
-    };
-    for (text, said) in [
-        ("{".to_owned(), "line 1 column 1: EOF"),
-        (json!({ "version": 1, "routes": [] }).to_string(), "missing field `otherwise`"),
-        (set("maybe", &json!([])).to_string(), "unknown variant `maybe`"),
-        (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
-        (route(json!({ "colour": 1 })), "unknown field `colour`"),
-        (route(json!({ "forward": [] })), "routes[0].forward: must list 1 to 8"),
-        (route(json!({ "forward": vec!["a"; 9] })), "routes[0].forward: must list 1 to 8"),
-        (route(json!({ "forward": ["crm", "crm"] })), "routes[0].forward[1]: stands there twice"),
-        (route(json!({ "forward": ["CRM"] })), "routes[0].forward[0]: a destination id has"),
-        (route(json!({ "forward": ["crm"], "consumer": "-" })), "routes[0].consumer: must be there"),
-        (route(json!({ "destinations": ["a/b"] })), "routes[0].destinations[0]: a destination id has"),
-        (route(json!({ "destinations": vec!["a"; 21] })), "routes[0].destinations: must list 1 to 20"),
-        (route(json!({ "forward": ["crm"], "handler": "-", "destinations": ["a"] })), "is for the plan of a `handler`"),
-        (route(json!({ "forward": ["crm"], "handler": "-", "tables": ["a"] })), "is for the plan of a `handler`"),
-        (route(json!({ "forward": ["crm"], "handler": "-", "ignore": true })), "must have either `handler` or"),
-        (
-            route(json!({ "ignore": true, "handler": "-", "consumer": "-", "destinations": ["a"] })),
-            "routes[0].destinations: an ignored event",
-        ),
-        (route(json!({ "handler": {"queue": "x"} })), "unknown variant `queue`"),
-        (route(json!({ "handler": {"lambda": "a b"} })), "routes[0].handler.lambda: must be the name or ARN"),
-        (route(json!({ "handler": {"url": "http://10.0.0.1:80/"} })), "routes[0].handler.url: must be http:// with"),
-        (route(json!({ "name": "" })), "routes[0].name: must have"),
-        (route(json!({ "consumer": "-" })), "routes[0].consumer: must be there"),
-        (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
-        (route(json!({ "handler": {"builtin": "x"} })), "this build has no handler `x`"),
-        (route(json!({ "handler": "-" })), "must have either `handler` or"),
-        (route(json!({ "ignore": true })), "must have either `handler` or"),
-        (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: an ignored event"),
-        (route(json!({ "ignore": false, "handler": "-" })), "must have either"),
-        (route(json!({ "endpoints": [] })), "routes[0].endpoints: must list"),
-        (route(json!({ "types": ["a*b"] })), "routes[0].types: `a*b`"),
-        (route(json!({ "types": [""] })), "routes[0].types: `` is empty"),
-        (route(json!({ "fact": [] })), "routes[0].fact: must list"),
-        (route(json!({ "types": null })), "invalid type: null"),
-        (route(json!({ "when": null })), "invalid type: null"),
-        (route(json!({ "fact": ["$.a[*]"] })), "routes[0].fact[0]: the path `$.a[*]`"),
-        (route(json!({ "fact": ["id"] })), "routes[0].fact[0]: the path `id`"),
-        (route(json!({ "tables": ["Orders"] })), "routes[0].tables[0]: an alias of a table has"),
-        (route(json!({ "tables": vec!["a"; 21] })), "routes[0].tables: must list at most 20"),
-        (
-            route(json!({ "ignore": true, "handler": "-", "consumer": "-", "tables": [] })),
-            "routes[0].tables: an ignored event",
-        ),
-        (route(json!({ "across_types": true })), "routes[0].across_types: needs `fact`"),
-        (route(json!({ "when": {"a": [{"wildcard": "*"}]} })), "routes[0].when.a: the operator `wildcard`"),
-        (
-            set("dead", &json!([{ "name": "a", "ignore": true }, { "name": "a", "ignore": true }])).to_string(),
-            "routes[1].name: routes[0] has the same name",
-        ),
-        (" ".repeat(1024 * 1024 + 1), "has more than 1048576 bytes"),
-    ] {
-        let error = RouteSet::parse(&text, offered(&["h"])).unwrap_err().to_string();
-        assert!(error.contains(said), "{said} is not in: {error}");
-    }
-    let two = set("dead", &json!([{ "name": "a", "consumer": "B", "handler": {"builtin": "x"} }])).to_string();
-    assert_eq!(RouteSet::parse(&two, offered(&["h"])).unwrap_err().faults.len(), 2, "all faults are told at once");
-    let local = route(json!({ "handler": {"url": "http://127.0.0.1:9000/"} }));
-    assert!(RouteSet::parse(&local, offered(&["h"])).is_ok());
-    let deployed = RouteSet::parse(&local, Offered { urls: false, ..offered(&["h"]) }).unwrap_err().to_string();
-    assert!(deployed.contains("a deployed worker calls no URL"), "{deployed}");
-}
-
-/// The fields of an object in the schema.
-fn properties(schema: &Value) -> Vec<&str> {
-    assert_eq!(schema["additionalProperties"], json!(false), "the types refuse unknown fields, and so does the schema");
-    schema["properties"].as_object().unwrap().keys().map(String::as_str).collect()
-}
-
-fn fields(value: &impl serde::Serialize) -> Vec<String> {
-    json!(value).as_object().unwrap().keys().cloned().collect()
-}
-
-#[test]
-fn a_set_may_name_its_schema_and_no_field_twice() {
-    let parse = |text: &str| RouteSet::parse(text, offered(&["payments"]));
-    let named = r#"{"$schema": "https://example.com/routes.json", "version": 1, "otherwise": "dead", "routes": []}"#;
-    assert!(parse(named).is_ok());
-    let when = |when: &str| {
-        let route = format!(r#"{{"name": "a", "ignore": true, "when": {when}}}"#);
-        parse(&format!(r#"{{"version": 1, "otherwise": "dead", "routes": [{route}]}}"#))
-    };
-    assert!(when(r#"{"a": {"b": [1, null, "x", {"prefix": "p"}]}, "c": [true]}"#).is_ok());
-    for twice in
-        [r#"{"a": [1], "a": [2]}"#, r#"{"a": {"b": [1], "b": [2]}}"#, r#"{"a": [{"prefix": "x", "prefix": "y"}]}"#]
-    {
-        let error = when(twice).unwrap_err();
-        assert!(error.to_string().contains("is there twice in `when`"), "{twice}: {error}");
-    }
-    assert!(when("[1]").is_err() && when("null").is_err());
-}
-
-/// What the schema tells an editor is what the types read.
-#[test]
-fn the_schema_describes_the_types() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let schema: Value = serde_json::from_slice(&std::fs::read(folder.join("schemas/routes.json")).unwrap()).unwrap();
-    let words = [Otherwise::Ignore, Otherwise::Dead, Otherwise::Builtin];
-    let route = RouteDocument {
-        name: "n".to_owned(),
-        consumer: Some("c".to_owned()),
-        endpoints: Some(vec!["e".to_owned()]),
-        types: Some(vec!["t".to_owned()]),
-        when: json!({"a": ["b"]}).as_object().cloned(),
-        fact: Some(vec!["$.id".to_owned()]),
-        across_types: Some(true),
-        handler: Some(HandlerDocument::Builtin("h".to_owned())),
-        tables: Some(vec!["orders".to_owned()]),
-        destinations: Some(vec!["receipts".to_owned()]),
-        forward: Some(vec!["crm".to_owned()]),
-        ignore: Some(true),
-    };
-    let schema_of = Some("schemas/routes.json".to_owned());
-    let document =
-        RouteSetDocument { schema: schema_of, version: 1, otherwise: Otherwise::Dead, routes: vec![route.clone()] };
-    assert_eq!(properties(&schema), fields(&document));
-    assert_eq!(schema["properties"]["version"]["const"], json!(1));
-    assert_eq!(schema["properties"]["otherwise"]["enum"], json!(words));
-    let described = &schema["$defs"]["route"];
-    assert_eq!(properties(described), fields(&route));
-    let handlers: Vec<_> = [HandlerDocument::Builtin, HandlerDocument::Lambda, HandlerDocument::Url]
-        .into_iter()
-        .flat_map(|handler| fields(&handler("h".to_owned())))
-        .collect();
-    assert_eq!(properties(&described["properties"]["handler"]), handlers);
-    // Whatever the schema says of a name or a count is what the checker says, too.
-    let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
-    assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
-    assert_eq!([limit("destinations", "maxItems"), limit("forward", "maxItems")], [20, 8]);
-    assert_eq!(limit("tables", "maxItems"), hookonce_runtime::tables::OWN_TABLES_MAX as u64);
-    assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
-    assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
-
-    assert!(!sets_of("docs/routes.md").is_empty(), "the page has an example");
-}
-
 /// The route sets that a page shows, in their order.
-fn sets_of(page: &str) -> Vec<RouteSet> {
+pub(crate) fn sets_of(page: &str) -> Vec<RouteSet> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let text = std::fs::read_to_string(folder.join(page)).unwrap();
     let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());

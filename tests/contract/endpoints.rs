@@ -46,6 +46,8 @@ async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(
         ("unknown-field", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"secret":"LEAKMENOT"}"#),
         ("wrong-word", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"on_store_outage":"LEAKMENOT"}"#),
         ("no-secrets", r#"{"provider":"LEAKMENOT"}"#),
+        ("list", r#"["stripe",null,["LEAKMENOT"]]"#),
+        ("twice", r#"{"provider":"stripe","secrets":["LEAKMENOT"],"settings":{"a":"LEAKMENOT","a":"LEAKMENOT"}}"#),
     ] {
         put(name, text);
         let error = document(source, name).await.unwrap_err();

@@ -230,6 +230,19 @@ fn a_document_cannot_set_what_the_client_sets() {
     assert_eq!(refused(&with(&http(), &json!({"headers": {"Authorization": "a", "authorization": "b"}}))).len(), 1);
 }
 
+/// A derived type would read a list of the fields' values, and the last of two headers with one name.
+#[test]
+fn a_document_is_an_object_and_names_nothing_twice() {
+    for text in [
+        json!([null, "http", "https://a.example/", null]).to_string(),
+        with(&http(), &json!({"success_json": ["/ok", true]})).to_string(),
+        r#"{"kind": "http", "url": "https://a.example/", "class": "at_least_once", "headers": {"a": "1", "a": "2"}}"#
+            .to_owned(),
+    ] {
+        assert!(DestinationDocument::parse(&text).is_err(), "{text}");
+    }
+}
+
 #[test]
 fn nothing_shows_a_secret() {
     let document = with(

@@ -75,12 +75,20 @@ fn an_answer_has_exactly_one_shape() {
         (json!({ "fact": "a##b", "writes": [] }), "fact"),
         (json!({ "fact": "%type#invoice.paid#in_1", "writes": [] }), "fact"),
         (json!({ "fact": "f".repeat(1_025), "writes": [] }), "fact"),
-        (json!({ "error": {"code": "A"} }), "error"),
-        (json!({ "error": {"code": "A", "retryable": true, "extra": 1} }), "error"),
+        (json!({ "error": {"code": "A"} }), "error.retryable"),
+        (json!({ "error": {"code": "A", "retryable": true, "extra": 1} }), "error.`ext...` (5 bytes)"),
         (json!({ "error": {"code": "lower", "retryable": true} }), "error.code"),
         (json!({ "error": {"code": "", "retryable": true} }), "error.code"),
         (json!({ "error": {"code": "A".repeat(65), "retryable": true} }), "error.code"),
         (json!({ "error": {"code": "PLAN_REFUSED", "retryable": true} }), "error.code"),
+        // A list of its values is no object.
+        (json!({ "writes": [["t#count#a", "delete"]] }), "writes[0]"),
+        (json!({ "writes": [["orders", {"pk": {"S": "a"}}, "delete", [], true]] }), "writes[0]"),
+        (json!({ "reads": [["orders", {"pk": {"S": "a"}}]] }), "reads[0]"),
+        (json!({ "writes": [], "checks": [["orders", {"pk": {"S": "a"}}, []]] }), "checks[0]"),
+        (json!({ "writes": [], "effects": [["e", "d", 1, "MQ==", "POST", ""]] }), "effects[0]"),
+        (json!({ "error": ["MY_CODE", false] }), "error"),
+        (json!({ "writes": [{"key": "t#count#a", "action": {"delete": null}}] }), "writes[0].action"),
         (json!({ "error": {"code": "HANDLER_UNAVAILABLE", "retryable": true} }), "error.code"),
     ] {
         if answer.is_array() {
@@ -104,8 +112,10 @@ fn a_field_that_stands_twice_is_refused_wherever_it_is() {
         assert_eq!(refused.why, "stands there twice", "{fields}: {refused}");
         refused.field
     };
-    for doubled in ["request", "fact", "writes", "effects", "ignore"] {
-        assert_eq!(refused(&format!(r#""{doubled}":"r","{doubled}":"r""#)), doubled);
+    for (doubled, value) in
+        [("request", r#""r""#), ("fact", r#""f""#), ("writes", "[]"), ("effects", "[]"), ("ignore", "true")]
+    {
+        assert_eq!(refused(&format!(r#""{doubled}":{value},"{doubled}":{value}"#)), doubled);
     }
     let guarded = r#""key":"t#count#a","action":"delete","condition":[{"present":"pk"}]"#;
     let written = |action: &str| format!(r#""writes":[{{"key":"t#count#a","action":{action}}}]"#);
@@ -117,10 +127,10 @@ fn a_field_that_stands_twice_is_refused_wherever_it_is() {
         (r#""reads":[{"table":"o","key":{"pk":{"S":"a"},"pk":{"S":"b"}}}]"#.to_owned(), "reads[0].key.`pk`"),
         (r#""error":{"code":"A","retryable":true,"retryable":false}"#.to_owned(), "error.retryable"),
         (written(r#"{"put":{},"put":{}}"#), "writes[0].action.put"),
-        (written(r#"{"put":{"amount":{"N":"1","N":"2"}}}"#), "writes[0].action.put.`amo...` (6 bytes).`N`"),
+        (written(r#"{"put":{"amount":{"N":"1","N":"2"}}}"#), "writes[0].action.put.`amo...` (6 bytes).N"),
         (
             written(r#"{"update":[{"set":["m",{"M":{"a":{"N":"1"},"a":{"N":"2"}}}]}]}"#),
-            "writes[0].action.update[0].set[1].`M`.`a`",
+            "writes[0].action.update[0].set[1].M.`a`",
         ),
         (
             r#""writes":[],"effects":[{"effect":"e","destination":"d","payload":1,"payload":2}]"#.to_owned(),
@@ -132,7 +142,7 @@ fn a_field_that_stands_twice_is_refused_wherever_it_is() {
     // What ends the search makes the answer malformed by itself.
     let effect = r#"{"effect":"e","destination":"d","payload":1,"method":1e999}"#;
     let both = format!(r#"{{"request":"r","effects":[{effect}],"writes":[{{{guarded},"condition":[]}}]}}"#);
-    assert_eq!(HandlerAnswer::parse(both.as_bytes(), "r").unwrap_err().field, "effects[0]");
+    assert_eq!(HandlerAnswer::parse(both.as_bytes(), "r").unwrap_err().field, "effects[0].method");
 }
 
 #[test]
@@ -144,7 +154,8 @@ fn an_effect_is_sent_as_the_handler_wrote_it() {
     assert_eq!(plan.effects[0].payload, Payload::Json(payload.to_owned()));
 }
 
-/// Each field that the schema knows is known by its name: one that does not fit is never taken for an unknown one.
+/// Each field that the schema knows is known by its name: one that does not fit is never taken for an unknown one. Each that
+/// it requires must be there.
 #[test]
 fn every_field_of_an_entry_is_named_if_it_does_not_fit() {
     let whole = [
@@ -154,18 +165,70 @@ fn every_field_of_an_entry_is_named_if_it_does_not_fit() {
         ("effects", json!({ "effect": "e", "destination": "d", "payload": 1 }), "effect"),
     ];
     for (list, entry, described) in whole {
-        for name in names(&schema("plan.json")["$defs"][described]["properties"]) {
+        let refused = |entry: Value| {
+            let mut answer = json!({ "request": "r", list: [entry] });
+            if matches!(list, "checks" | "effects") {
+                answer["writes"] = json!([]);
+            }
+            parse(&answer).unwrap_err()
+        };
+        let schema = &schema("plan.json")["$defs"][described];
+        for name in names(&schema["properties"]) {
             if name == "payload" {
                 continue; // Anything fits.
             }
             let mut wrong = entry.clone();
-            wrong[&name] = json!([[]]);
-            let mut answer = json!({ "request": "r", list: [wrong] });
-            if matches!(list, "checks" | "effects") {
-                answer["writes"] = json!([]);
-            }
-            assert_eq!(parse(&answer).unwrap_err().field, format!("{list}[0].{name}"));
+            wrong[&name] = json!(5e-7);
+            assert_eq!(refused(wrong).field, format!("{list}[0].{name}"));
         }
+        for name in schema["required"].as_array().unwrap() {
+            let name = name.as_str().unwrap();
+            let mut without = entry.clone();
+            without.as_object_mut().unwrap().remove(name);
+            let MalformedAnswer { field, why } = refused(without);
+            assert_eq!((field, why.as_str()), (format!("{list}[0].{name}"), "is missing"));
+        }
+    }
+}
+
+#[test]
+fn a_refusal_names_the_place_and_the_reason_however_deep_it_is() {
+    let clauses = "must be exactly one of absent, present, equals, one_of, differs";
+    let whole = "must be a whole number of at most 64 bits";
+    let written = |action: Value| json!({ "writes": [{"key": "t#count#a", "action": action}] });
+    for (answer, field, why) in [
+        (written(json!({"put": {"a": {"N": 1}}})), "writes[0].action.put.`a`.N", "must be text"),
+        (written(json!({"put": {"a": {"SS": ["b", 1]}}})), "writes[0].action.put.`a`.SS[1]", "must be text"),
+        (
+            written(json!({"put": {"a": {"L": [{"BOOL": 1}]}}})),
+            "writes[0].action.put.`a`.L[0].BOOL",
+            "must be true or false",
+        ),
+        (written(json!({"put": {"a": {"B": "?"}}})), "writes[0].action.put.`a`.B", "not standard base64"),
+        (written(json!({"put": []})), "writes[0].action.put", "must be an object"),
+        (written(json!({"put": null})), "writes[0].action.put", "must be an object"),
+        (written(json!("put")), "writes[0].action", "must be an object with `put`"),
+        (written(json!("check")), "writes[0].action", "must be exactly one of put, update, delete"),
+        (written(json!({})), "writes[0].action", "must be exactly one of put, update, delete"),
+        (written(json!({"put": {}, "update": []})), "writes[0].action", "must be exactly one of put, update, delete"),
+        (written(json!({"update": [{"set": ["a"]}]})), "writes[0].action.update[0].set", "must be a list of 2"),
+        (
+            written(json!({"update": [{"set": ["a", {"S": "b"}, "c"]}]})),
+            "writes[0].action.update[0].set",
+            "must be a list of 2",
+        ),
+        (written(json!({"update": [{"add": ["a", 0.5]}]})), "writes[0].action.update[0].add[1]", whole),
+        (written(json!({"update": [{"add": ["a", {"S": "1"}]}]})), "writes[0].action.update[0].add[1]", whole),
+        (
+            json!({ "writes": [{"key": "t#count#a", "action": "delete", "condition": [{"absnt": "pk"}]}] }),
+            "writes[0].condition[0]",
+            clauses,
+        ),
+        (json!({ "reads": [{"table": "o", "key": {"pk": {"N": 1}}}] }), "reads[0].key.`pk`.N", "must be text"),
+        (json!({ "reads": [{"key": {}}] }), "reads[0].key", "must be text, or an object of at least one attribute"),
+    ] {
+        let refused = parse(&to(&json!({ "request": "r" }), answer.clone())).unwrap_err();
+        assert_eq!((refused.field.as_str(), refused.why.as_str()), (field, why), "{answer}");
     }
 }
 
@@ -181,6 +244,12 @@ fn a_refusal_never_shows_what_was_answered() {
         json!({ "request": "r", "writes": [{secret: secret}] }),
         json!({ "request": "r", "writes": [{"key": "t#count#a", "action": {secret: secret}}] }),
         json!({ "request": "r", "fact": format!("#{secret}"), "writes": [] }),
+        json!({ "request": "r", "reads": secret }),
+        json!({ "request": "r", "writes": [{"key": "t#count#a", "action": secret}] }),
+        json!({ "request": "r", "writes": [{"key": "t#count#a", "action": {"put": {secret: secret}}}] }),
+        json!({ "request": "r", "writes": [{"key": "t#count#a", "action": {"put": {secret: {"B": secret}}}}] }),
+        json!({ "request": "r", "writes": [{"key": "t#count#a", "action": {"update": [{"add": ["a", secret]}]}}] }),
+        json!({ "request": "r", "writes": [{"table": format!("{secret} "), "key": "a", "action": "delete"}] }),
         json!({ "request": "r", "writes": [], "effects": [{"effect": secret, "destination": "D", "payload": secret}] }),
     ] {
         let refused = parse(&answer).unwrap_err();

@@ -208,7 +208,7 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
         harness.clock.advance(Millis::minutes(5));
     }
     let told = logs.take();
-    assert!(told.contains("is no field of an answer") && !told.contains("done"), "{told}");
+    assert!(told.contains("is no known field") && !told.contains("done"), "{told}");
 
     mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::item::{Item, Number, PARTITION_KEY, Value, size_bytes};
@@ -80,25 +82,49 @@ impl fmt::Debug for TableAlias {
 ///
 /// Every key has a text, and two keys of one table are the same exactly if their texts are: `1`, `1.0` and `1e0` are
 /// one number.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "KeyForm", into = "KeyForm")]
+#[derive(Debug, Clone, Serialize)]
+#[serde(into = "KeyForm")]
 pub struct Key {
     text: String,
     /// Empty for a key of text.
     attributes: Item,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum KeyForm {
     Text(String),
     Attributes(Item),
 }
 
-/// A key without an attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key is text, or has at least one attribute")]
-struct KeyFormError;
+/// Reads both forms. An untagged enum would not say where an attribute is wrong.
+struct KeyReader;
+
+impl<'de> Visitor<'de> for KeyReader {
+    type Value = Key;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("text, or an object of at least one attribute")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Key, E> {
+        Ok(text.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, attributes: A) -> Result<Key, A::Error> {
+        let attributes = Item::deserialize(MapAccessDeserializer::new(attributes))?;
+        if attributes.is_empty() {
+            return Err(de::Error::invalid_length(0, &self));
+        }
+        Ok(Key::of(attributes))
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(KeyReader)
+    }
+}
 
 impl Key {
     /// A key of these attributes.
@@ -190,17 +216,6 @@ impl fmt::Display for Key {
         let Some(attributes) = self.attributes() else { return formatter.write_str(&self.text) };
         let parts: Vec<_> = attributes.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
         write!(formatter, "{{{}}}", parts.join(", "))
-    }
-}
-
-impl TryFrom<KeyForm> for Key {
-    type Error = KeyFormError;
-    fn try_from(form: KeyForm) -> Result<Self, Self::Error> {
-        match form {
-            KeyForm::Text(text) => Ok(text.into()),
-            KeyForm::Attributes(attributes) if attributes.is_empty() => Err(KeyFormError),
-            KeyForm::Attributes(attributes) => Ok(Self::of(attributes)),
-        }
     }
 }
 

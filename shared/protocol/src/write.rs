@@ -118,7 +118,7 @@ pub enum Change {
 /// Reads a whole number, also as `{"N": "9007199254740993"}`: some languages would round it as a JSON number.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "must be a whole number of at most 64 bits")]
     enum Whole {
         Plain(i64),
         Typed(Value),
@@ -127,7 +127,7 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
         Whole::Plain(number) => Some(number),
         Whole::Typed(value) => value.as_i64(),
     };
-    whole.ok_or_else(|| D::Error::custom("no whole number of at most 64 bits"))
+    whole.ok_or_else(|| D::Error::custom("must be a whole number of at most 64 bits"))
 }
 
 impl Change {

@@ -8,6 +8,8 @@ use hookonce_protocol::key::{Tenant, TenantError};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::strict::{self, ShowNames, Unread};
+
 /// The longest event that Lambda passes to a function, in bytes. The gateway itself takes 10 MB.
 pub const EVENT_BYTES_MAX: usize = 6 * 1024 * 1024;
 
@@ -91,11 +93,11 @@ impl EndpointDocument {
         struct Owner {
             tenant: Option<String>,
         }
-        serde_json::from_str(text).map_err(|error| {
+        strict::read(text.as_bytes(), ShowNames::Shortened).map_err(|Unread { line, column, .. }| {
             let owner = serde_json::from_str::<Owner>(text).ok().and_then(|owner| owner.tenant);
             match owner.map(|name| Tenant::parse(&name)) {
                 Some(Err(error)) => FetchError::Tenant(error),
-                Some(Ok(_)) | None => FetchError::Malformed { line: error.line(), column: error.column() },
+                Some(Ok(_)) | None => FetchError::Malformed { line, column },
             }
         })
     }

@@ -13,6 +13,7 @@
 //! | [`route`] | which event goes to which handler, as data |
 //! | [`destination`] | where effects go, what is promised there, and the calls |
 //! | [`index`] | whether an endpoint id exists, without a read for each id |
+//! | [`strict`] | JSON that others write, read so that nothing wrong is taken for right |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
 //! | `per_minute` | limits how often callers can make an instance call other services |
@@ -51,5 +52,6 @@ pub mod remote;
 pub mod rest;
 pub mod route;
 mod snapshot;
+pub mod strict;
 pub mod tables;
 pub mod telemetry;

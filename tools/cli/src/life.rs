@@ -139,7 +139,8 @@ impl Printer {
         let now = System.moment().now;
         // A repeated hint finds its record settled before.
         let fresh = |at: Option<EpochMs>| at.is_some_and(|at| at >= started);
-        let retry_in = record.due.as_ref().map(|due| due.at.0 - now.0).filter(|_| record.status == Status::Pending);
+        // The queue redelivers earlier: the record only says when the relay would.
+        let due = record.due.as_ref().map(|due| due.at).filter(|_| record.status == Status::Pending);
         let word = match record.status {
             Status::Processed if fresh(record.processed_at) => record.state_word().to_ascii_lowercase(),
             Status::Dead if fresh(record.dead_at) => "dead".to_owned(),
@@ -151,17 +152,14 @@ impl Printer {
             output::json_line(&json!({
                 "what": "outcome", "at_ms": now.0, "endpoint": endpoint, "type": record.event_type, "key": own_key,
                 "effect": record.effect.as_ref().map(|effect| effect.name.as_str()), "destination": destination,
-                "outcome": word, "error": error_of(record), "retry_in_ms": retry_in,
+                "outcome": word, "error": error_of(record), "retry_in_ms_max": due.map(|due| due.0 - now.0),
                 "since_receipt_ms": now.0 - record.received_at.0,
             }));
             return;
         }
         let error = error_of(record).filter(|_| matches!(word.as_str(), "dead" | "retry"));
-        let detail = match (error, retry_in) {
-            (Some(error), Some(_)) => format!(
-                "{error}, again in {}",
-                record.due.as_ref().map(|due| output::between(now, due.at)).unwrap_or_default()
-            ),
+        let detail = match (error, due) {
+            (Some(error), Some(due)) => again(error, now, due),
             (Some(error), None) => error.to_owned(),
             (None, _) => format!("{} after receipt", output::between(record.received_at, now)),
         };
@@ -176,6 +174,11 @@ impl Printer {
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
         output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
     }
+}
+
+/// What is known of the next attempt: the latest time at which it begins.
+fn again(error: &str, now: EpochMs, due: EpochMs) -> String {
+    format!("{error}, again in at most {}", output::between(now, due))
 }
 
 /// An answer's status, and its word: `accepted`, `duplicate` or the code of the refusal.
@@ -194,4 +197,15 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
 /// The time of day of a line.
 fn clock(at: EpochMs) -> String {
     output::local_moment(at).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The back-off of the queue is shorter, and no record says it.
+    #[test]
+    fn a_retry_is_announced_for_its_latest_time() {
+        assert_eq!(again("LATER", EpochMs(1_000), EpochMs(365_000)), "LATER, again in at most 6m 4s");
+    }
 }

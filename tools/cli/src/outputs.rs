@@ -6,6 +6,7 @@ use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_runtime::aws::ssm_client;
+use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::{OwnTables, own_tables};
 use serde::Deserialize;
 
@@ -53,7 +54,7 @@ impl Outputs {
             Err(error) => return Err(unread(error.code(), &Report::new(&error).to_string(), &name, &region(config))),
         };
         let text = answer.parameter().and_then(|parameter| parameter.value()).unwrap_or_default();
-        serde_json::from_str(text).map_err(|error| {
+        strict::read(text.as_bytes(), ShowNames::Whole).map_err(|error| {
             Failure::usage(
                 format!("the parameter {name} does not hold the names of a stack's tables: {error}"),
                 "deploy the stack again from hookonce's template.yaml, which writes this parameter",

@@ -1,27 +1,26 @@
-//! What a route set names outside of itself: destinations and Lambda functions.
+//! What a route set names outside of itself: tables, destinations and Lambda functions.
 //!
 //! It is no fault of a set if one is missing, because each is deployed apart: what needs it waits, and an alarm rings.
 
 use std::collections::BTreeMap;
 
+use hookonce_local::invoke_api::plain_name;
 use hookonce_protocol::effect::DestinationId;
-#[cfg(feature = "aws")]
 use hookonce_runtime::remote::RemoteTarget;
-use hookonce_runtime::route::RouteSet;
-#[cfg(feature = "aws")]
-use hookonce_runtime::route::Taker;
+use hookonce_runtime::route::{RouteSet, Taker};
 use serde::Serialize;
 
 use crate::documents::Place;
 use crate::failure::Failure;
 use crate::output;
+use crate::target::RunningStack;
 
 /// Something that a route names.
 #[derive(Debug, Serialize)]
 pub(crate) struct Named {
     /// Where the set names it first.
     place: String,
-    /// `destination` or `function`.
+    /// `table`, `destination` or `function`.
     kind: &'static str,
     name: String,
 }
@@ -31,66 +30,83 @@ pub(crate) struct Named {
 pub(crate) struct Needs {
     pub(crate) missing: Vec<Named>,
     pub(crate) unchecked: Vec<(Named, Failure)>,
+    /// Why nobody could look at anything.
+    nobody: Option<Failure>,
 }
 
 impl Needs {
-    /// Looks at everything that a set names. A local stack is asked for its destinations while it runs; nobody knows the
-    /// functions that it will find.
+    /// Looks at everything that a set names. A local stack is asked while it runs. The tables of a stack that answers are
+    /// checked with the set itself.
     pub(crate) async fn of(set: &RouteSet, place: &Place) -> Self {
         let mut needs = Self::default();
-        if place.stack.is_some() || place.folder.running().is_ok() {
-            needs.look_at_destinations(set, place).await;
-        }
-        #[cfg(feature = "aws")]
-        if place.stack.is_some() {
-            needs.look_at_functions(set).await;
+        match (&place.stack, place.folder.running()) {
+            (Some(_), _) => {
+                needs.look_at_destinations(set, place).await;
+                #[cfg(feature = "aws")]
+                needs.look_at_functions(set).await;
+            }
+            (None, Ok(running)) => {
+                needs.look_at_destinations(set, place).await;
+                needs.look_at_handlers(set, &running);
+            }
+            (None, Err(failure)) => {
+                for named in tables(set).into_iter().chain(destinations(set)).chain(functions(set)) {
+                    needs.unchecked.push((named, failure.clone()));
+                    needs.nobody = Some(failure.clone());
+                }
+            }
         }
         needs
     }
 
     async fn look_at_destinations(&mut self, set: &RouteSet, place: &Place) {
-        let mut named = BTreeMap::<&DestinationId, String>::new();
-        for (index, handling) in set.handlings() {
-            for id in &handling.reach.destinations {
-                let list = if handling.reach.forward.contains(id) { "forward" } else { "destinations" };
-                named.entry(id).or_insert_with(|| format!("routes[{index}].{list}"));
-            }
-        }
+        let named = destinations(set);
         if named.is_empty() {
             return;
         }
         let mut store = place.destinations().await;
-        for (id, place) in named {
-            let found = match &store {
-                Ok(store) => store.get(id).await,
-                Err(failure) => Err(failure.clone()),
+        for named in named {
+            let found = match (&store, DestinationId::parse(&named.name)) {
+                (Ok(store), Ok(id)) => store.get(&id).await.map(|stored| stored.is_some()),
+                (Err(failure), _) => Err(failure.clone()),
+                // A set with such a name is refused.
+                (Ok(_), Err(_)) => Ok(false),
             };
             // What one cannot be asked about, no other will be told.
             if let Err(failure) = &found {
                 store = Err(failure.clone());
             }
-            self.add(found.map(|stored| stored.is_some()), Named { place, kind: "destination", name: id.to_string() });
+            self.add(found, named);
         }
     }
 
     #[cfg(feature = "aws")]
     async fn look_at_functions(&mut self, set: &RouteSet) {
-        let mut named = BTreeMap::<&str, String>::new();
-        for (index, handling) in set.handlings() {
-            if let Some(Taker::Remote(RemoteTarget::Lambda(name))) = &handling.handler {
-                named.entry(name).or_insert_with(|| format!("routes[{index}].handler.lambda"));
-            }
-        }
+        let named = functions(set);
         if named.is_empty() {
             return;
         }
         let config = crate::account::signed_in().await;
-        for (name, place) in named {
+        for named in named {
             let found = match &config {
-                Ok(config) => crate::lambda::exists(config, name).await,
+                Ok(config) => crate::lambda::exists(config, &named.name).await,
                 Err(failure) => Err(failure.clone()),
             };
-            self.add(found, Named { place, kind: "function", name: name.to_owned() });
+            self.add(found, named);
+        }
+    }
+
+    /// The functions of a local stack are the handlers that it was started with.
+    fn look_at_handlers(&mut self, set: &RouteSet, running: &RunningStack) {
+        for named in functions(set) {
+            let found = running.handlers.as_ref().ok_or_else(|| {
+                Failure::unavailable(
+                    "the running stack does not say which handlers it has",
+                    "start it with this release and its own functions",
+                )
+            });
+            let is_there = found.map(|handlers| handlers.iter().any(|handler| handler == plain_name(&named.name)));
+            self.add(is_there, named);
         }
     }
 
@@ -104,6 +120,13 @@ impl Needs {
 
     /// Tells a person.
     pub(crate) fn tell(&self) {
+        if let Some(failure) = &self.nobody {
+            let named =
+                self.unchecked.iter().map(|(Named { place, kind, name }, _)| format!("{kind} {name} ({place})"));
+            let named: Vec<_> = named.collect();
+            output::note(&format!("not checked, because {failure}: {}", named.join(", ")));
+            return;
+        }
         for Named { place, kind, name } in &self.missing {
             output::note(&format!("{place}: there is no {kind} {name}: what needs it waits until there is"));
         }
@@ -111,4 +134,41 @@ impl Needs {
             output::note(&format!("{place}: the {kind} {name} is not checked: {failure}"));
         }
     }
+}
+
+/// What the routes name of one kind, each with the place that names it first.
+fn each(kind: &'static str, named: impl Iterator<Item = (String, String)>) -> Vec<Named> {
+    let mut first = BTreeMap::new();
+    for (name, place) in named {
+        first.entry(name).or_insert(place);
+    }
+    first.into_iter().map(|(name, place)| Named { place, kind, name }).collect()
+}
+
+fn tables(set: &RouteSet) -> Vec<Named> {
+    let named = set.handlings().flat_map(|(index, handling)| {
+        let tables = handling.reach.tables.iter().flatten();
+        tables.map(move |table| (table.to_string(), format!("routes[{index}].tables")))
+    });
+    each("table", named)
+}
+
+fn destinations(set: &RouteSet) -> Vec<Named> {
+    let named = set.handlings().flat_map(|(index, handling)| {
+        handling.reach.destinations.iter().map(move |id| {
+            let list = if handling.reach.forward.contains(id) { "forward" } else { "destinations" };
+            (id.to_string(), format!("routes[{index}].{list}"))
+        })
+    });
+    each("destination", named)
+}
+
+fn functions(set: &RouteSet) -> Vec<Named> {
+    let named = set.handlings().filter_map(|(index, handling)| match &handling.handler {
+        Some(Taker::Remote(RemoteTarget::Lambda(name))) => {
+            Some((name.clone(), format!("routes[{index}].handler.lambda")))
+        }
+        Some(Taker::Remote(RemoteTarget::Url(_)) | Taker::Builtin(_)) | None => None,
+    });
+    each("function", named)
 }

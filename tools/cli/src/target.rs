@@ -13,6 +13,7 @@ use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
 use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -80,7 +81,7 @@ impl DataFolder {
             )
         };
         let text = fs::read_to_string(self.state()).map_err(none)?;
-        serde_json::from_str(&text).map_err(|_| none(std::io::Error::other("malformed")))
+        strict::read(text.as_bytes(), ShowNames::Whole).map_err(|_| none(std::io::Error::other("malformed")))
     }
 }
 
@@ -106,6 +107,9 @@ pub(crate) struct RunningStack {
     /// The user tables.
     #[serde(default)]
     pub(crate) tables: OwnTables,
+    /// The handlers in other languages that it runs, by name. `None` if it does not know which ones its functions find.
+    #[serde(default)]
+    pub(crate) handlers: Option<Vec<String>>,
     /// The number of index shards to read.
     pub(crate) index_shards_read: u16,
     /// The process id.

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::strict::{self, ShowNames, Unread};
+
 /// A destination: one address outside, its promise, its secrets and its timeouts.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -209,7 +211,7 @@ impl DestinationDocument {
     /// # Errors
     /// [`DestinationError`] names the fields that no destination has, or the position of the error.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
-        serde_json::from_str(text).map_err(|error| {
+        strict::read(text.as_bytes(), ShowNames::Shortened).map_err(|Unread { line, column, .. }| {
             let faults: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
                 .unwrap_or_default()
                 .into_iter()
@@ -225,7 +227,7 @@ impl DestinationDocument {
                 })
                 .collect();
             if faults.is_empty() {
-                DestinationError::Malformed { line: error.line(), column: error.column() }
+                DestinationError::Malformed { line, column }
             } else {
                 DestinationError::Faults(faults)
             }

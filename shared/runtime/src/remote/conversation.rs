@@ -143,7 +143,7 @@ impl Conversation<'_> {
     }
 
     fn malformed(&self, why: &MalformedAnswer) -> Planned {
-        let (field, why) = (&why.field, why.why);
+        let MalformedAnswer { field, why } = why;
         tracing::warn!(record.key = %self.event.record, handler = %self.handling.target, field, why,
             "the handler's answer is refused");
         Planned::Failed(Failure::retryable("HANDLER_ANSWER_MALFORMED"))

@@ -9,8 +9,6 @@
 //! ```
 
 mod conversation;
-mod entry;
-mod twice;
 mod wire;
 
 use std::collections::HashMap;

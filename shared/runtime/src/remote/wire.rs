@@ -1,25 +1,18 @@
 //! What a handler in another language is asked, and what it answers. `schemas/handler-request.json` and
 //! `schemas/handler-answer.json` describe both.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use hookonce_protocol::call::Failure;
-use hookonce_protocol::check::Shown;
 use hookonce_protocol::effect::Effect;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFails};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::error::Category;
-use serde_json::value::RawValue;
 
 use super::REQUEST_BYTES_MAX;
-use super::entry::{Entry, entry};
-use super::twice::twice;
+use crate::strict::{self, ShowNames, Unread, present};
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -140,75 +133,50 @@ pub enum HandlerAnswer {
 
 /// An answer that is none. It names the place and the reason, and never holds a value of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the field {field} of the handler's answer {why}")]
+#[error("the handler's answer is refused: {field}: {why}")]
 pub struct MalformedAnswer {
-    /// The field. Empty for the answer as a whole. Of one that is not known, how it begins and its length: a handler may have
-    /// made it of what a provider sent.
+    /// The place, such as `writes[0].action.put`. Empty for the answer as a whole. Of a name that is not known, how it begins
+    /// and its length: a handler may have made it of what a provider sent.
     pub field: String,
-    /// What is wrong with it.
-    pub why: &'static str,
+    /// What is wrong there.
+    pub why: String,
 }
 
 impl MalformedAnswer {
-    pub(super) fn new(field: impl Into<String>, why: &'static str) -> Self {
-        Self { field: field.into(), why }
+    pub(super) fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { field: field.into(), why: why.into() }
+    }
+}
+
+impl From<Unread> for MalformedAnswer {
+    fn from(unread: Unread) -> Self {
+        let why = if unread.is_json { unread.why } else { "is no JSON".to_owned() };
+        Self { field: unread.place, why }
     }
 }
 
 /// All fields of all shapes. A field that is null is there.
-#[derive(Default)]
-#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Fields {
-    request: Option<Value>,
-    fact: Option<Value>,
-    reads: Option<Value>,
-    writes: Option<Value>,
-    checks: Option<Value>,
-    // As it was written: a `Value` would round what an effect sends.
-    effects: Option<Box<RawValue>>,
-    when_condition_fails: Option<Value>,
-    ignore: Option<Value>,
-    error: Option<Value>,
-}
-
-impl Fields {
-    fn read(bytes: &[u8]) -> Result<Self, MalformedAnswer> {
-        let named: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(bytes).map_err(|error| {
-            let whole = |why| MalformedAnswer::new("", why);
-            match error.classify() {
-                Category::Data => whole("is not an object"),
-                Category::Io | Category::Syntax | Category::Eof => whole("is no JSON"),
-            }
-        })?;
-        if let Some(place) = twice(bytes) {
-            return Err(MalformedAnswer::new(place, "stands there twice"));
-        }
-        let mut fields = Self::default();
-        for (name, raw) in named {
-            fields.take(&name, raw)?;
-        }
-        Ok(fields)
-    }
-
-    fn take(&mut self, name: &str, raw: Box<RawValue>) -> Result<(), MalformedAnswer> {
-        let place = match name {
-            "request" => &mut self.request,
-            "fact" => &mut self.fact,
-            "reads" => &mut self.reads,
-            "writes" => &mut self.writes,
-            "checks" => &mut self.checks,
-            "effects" => {
-                self.effects = Some(raw);
-                return Ok(());
-            }
-            "when_condition_fails" => &mut self.when_condition_fails,
-            "ignore" => &mut self.ignore,
-            "error" => &mut self.error,
-            unknown => return Err(MalformedAnswer::new(Shown::from(unknown).to_string(), "is no field of an answer")),
-        };
-        *place = Some(serde_json::from_str(raw.get()).map_err(|_| MalformedAnswer::new(name, "is no JSON"))?);
-        Ok(())
-    }
+    #[serde(default, deserialize_with = "present")]
+    request: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    fact: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    reads: Option<Vec<ItemRef>>,
+    #[serde(default, deserialize_with = "present")]
+    writes: Option<Vec<DomainWrite>>,
+    #[serde(default, deserialize_with = "present")]
+    checks: Option<Vec<Check>>,
+    #[serde(default, deserialize_with = "present")]
+    effects: Option<Vec<Effect>>,
+    #[serde(default, deserialize_with = "present")]
+    when_condition_fails: Option<WhenConditionFails>,
+    #[serde(default, deserialize_with = "present")]
+    ignore: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<ErrorFields>,
 }
 
 #[derive(Deserialize)]
@@ -225,7 +193,7 @@ impl HandlerAnswer {
     /// [`MalformedAnswer`] for anything but exactly one of the shapes. An answer is never taken for "nothing to do" by
     /// accident.
     pub fn parse(bytes: &[u8], request: &str) -> Result<Self, MalformedAnswer> {
-        let fields = Fields::read(bytes)?;
+        let fields: Fields = strict::read(bytes, ShowNames::Shortened)?;
         let named = fields.request.ok_or_else(|| MalformedAnswer::new("request", "is missing"))?;
         if named != request {
             return Err(MalformedAnswer::new("request", "is not that of the request"));
@@ -242,25 +210,21 @@ impl HandlerAnswer {
         match (fields.reads, fields.writes, fields.ignore, fields.error) {
             (Some(reads), None, None, None) => {
                 only_with_writes()?;
-                let reads = each(reads, "reads")?;
                 Ok(Self::Reads { fact: fact(fields.fact)?, reads })
             }
             (None, Some(writes), None, None) => {
-                let writes: Vec<DomainWrite> = each(writes, "writes")?;
-                let checks: Vec<Check> = fields.checks.map_or(Ok(Vec::new()), |checks| each(checks, "checks"))?;
-                let why = "must be `retry` or `permanent`";
-                let when_condition_fails = fields
-                    .when_condition_fails
-                    .map_or(Ok(WhenConditionFails::default()), |value| one(value, "when_condition_fails", why))?;
-                let effects = fields.effects.map_or(Ok(Vec::new()), |effects| each_effect(&effects))?;
-                let plan = Plan { writes, checks, effects, when_condition_fails };
+                let plan = Plan {
+                    writes,
+                    checks: fields.checks.unwrap_or_default(),
+                    effects: fields.effects.unwrap_or_default(),
+                    when_condition_fails: fields.when_condition_fails.unwrap_or_default(),
+                };
                 Ok(Self::Plan { fact: fact(fields.fact)?, plan })
             }
             (None, None, Some(ignore), None) => {
                 beside("fact", fields.fact.is_some())?;
                 only_with_writes()?;
-                let is_true = ignore == Value::Bool(true);
-                if is_true { Ok(Self::Ignore) } else { Err(MalformedAnswer::new("ignore", "must be true")) }
+                if ignore { Ok(Self::Ignore) } else { Err(MalformedAnswer::new("ignore", "must be true")) }
             }
             (None, None, None, Some(error)) => {
                 beside("fact", fields.fact.is_some())?;
@@ -273,41 +237,13 @@ impl HandlerAnswer {
     }
 }
 
-fn one<T: DeserializeOwned>(value: Value, field: &str, why: &'static str) -> Result<T, MalformedAnswer> {
-    serde_json::from_value(value).map_err(|_| MalformedAnswer::new(field, why))
-}
-
-/// Reads a list, and names the first field of an entry that does not fit.
-fn each<T: Entry>(value: Value, field: &str) -> Result<Vec<T>, MalformedAnswer> {
-    let Value::Array(values) = value else { return Err(MalformedAnswer::new(field, "must be a list")) };
-    let read = |(index, value)| {
-        entry(&value, |value| T::deserialize(value).ok(), &format!("{field}[{index}]")).map_err(misfit)
-    };
-    values.into_iter().enumerate().map(read).collect()
-}
-
-fn misfit((field, why): (String, &'static str)) -> MalformedAnswer {
-    MalformedAnswer::new(field, why)
-}
-
-fn each_effect(effects: &RawValue) -> Result<Vec<Effect>, MalformedAnswer> {
-    let effects: Vec<&RawValue> =
-        serde_json::from_str(effects.get()).map_err(|_| MalformedAnswer::new("effects", "must be a list"))?;
-    let read = |(index, raw): (usize, &RawValue)| {
-        let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        entry(&value, |_| serde_json::from_str(raw.get()).ok(), &format!("effects[{index}]")).map_err(misfit)
-    };
-    effects.into_iter().enumerate().map(read).collect()
-}
-
-fn fact(value: Option<Value>) -> Result<Option<DomainKey>, MalformedAnswer> {
+fn fact(text: Option<String>) -> Result<Option<DomainKey>, MalformedAnswer> {
     let why = "must be text of at most 1,024 bytes, without an empty part between two `#`";
-    let read = |value: Value| value.as_str().and_then(DomainKey::parse).ok_or(MalformedAnswer::new("fact", why));
-    value.map(read).transpose()
+    let read = |text: String| DomainKey::parse(&text).ok_or_else(|| MalformedAnswer::new("fact", why));
+    text.map(read).transpose()
 }
 
-fn failure(value: Value) -> Result<Failure, MalformedAnswer> {
-    let ErrorFields { code, retryable } = one(value, "error", "must be `code` and `retryable`")?;
+fn failure(ErrorFields { code, retryable }: ErrorFields) -> Result<Failure, MalformedAnswer> {
     let plain = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
     if !(1..=CODE_BYTES_MAX).contains(&code.len()) || !code.bytes().all(plain) {
         return Err(MalformedAnswer::new("error.code", "must have 1 to 64 of the characters A-Z, 0-9 and _"));
@@ -323,8 +259,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde::de::value::Error;
-    use serde::de::{Error as _, Visitor};
+    use serde::de::{DeserializeOwned, Error as _, Visitor};
     use serde::{Deserializer, forward_to_deserialize_any};
+    use serde_json::Value;
 
     use super::*;
 
@@ -361,38 +298,23 @@ mod tests {
         listening.0
     }
 
-    /// The fields of an object in a schema, and those that must be there.
-    fn described(object: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
+    /// The fields of an object in a schema.
+    fn described(object: &Value) -> BTreeSet<String> {
         assert_eq!(object["additionalProperties"], false, "{object}");
-        let required = object["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
-        (object["properties"].as_object().unwrap().keys().cloned().collect(), required.collect())
-    }
-
-    fn known<T: Entry>() -> (BTreeSet<String>, BTreeSet<String>) {
-        let names =
-            |required: bool| T::FIELDS.iter().filter(move |it| !required || it.required).map(|it| it.name.to_owned());
-        assert_eq!(names(false).collect::<BTreeSet<_>>(), read::<T>());
-        (names(false).collect(), names(true).collect())
+        object["properties"].as_object().unwrap().keys().cloned().collect()
     }
 
     #[test]
     fn the_fields_that_are_read_are_those_of_the_schema_at_each_level() {
         let answer: Value = serde_json::from_str(include_str!("../../../../schemas/handler-answer.json")).unwrap();
         let plan: Value = serde_json::from_str(include_str!("../../../../schemas/plan.json")).unwrap();
-        let every = serde_json::to_value(Fields::default()).unwrap();
-        let every: BTreeSet<String> = every.as_object().unwrap().keys().cloned().collect();
-        let mut fields = Fields::default();
-        for name in &every {
-            fields.take(name, RawValue::from_string("[]".to_owned()).unwrap()).unwrap();
-        }
-        assert_eq!((every, BTreeSet::from(["request".to_owned()])), described(&answer));
-        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]).1);
-        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]).0);
+        assert_eq!(read::<Fields>(), described(&answer));
+        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]));
         let lists = [
-            ("reads", known::<ItemRef>()),
-            ("writes", known::<DomainWrite>()),
-            ("checks", known::<Check>()),
-            ("effects", known::<Effect>()),
+            ("reads", read::<ItemRef>()),
+            ("writes", read::<DomainWrite>()),
+            ("checks", read::<Check>()),
+            ("effects", read::<Effect>()),
         ];
         for (list, known) in lists {
             let place = answer["properties"][list]["items"]["$ref"].as_str().unwrap();

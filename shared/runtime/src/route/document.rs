@@ -1,9 +1,9 @@
 //! The form of a route set, as its author writes it. `schemas/routes.json` describes it to editors.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::unique;
+use crate::strict::present;
 
 /// The version of the form.
 pub const ROUTES_VERSION: u32 = 1;
@@ -51,7 +51,7 @@ pub struct RouteDocument {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
     /// What the body must hold, in EventBridge's pattern language.
-    #[serde(default, deserialize_with = "unique::object", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub when: Option<Map<String, Value>>,
     /// The paths whose values name the business fact. Without them, the handler names it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -74,11 +74,6 @@ pub struct RouteDocument {
     /// The event ends as IGNORED.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub ignore: Option<bool>,
-}
-
-/// Reads a field that may be left out, but not be null: a route that says `"types": null` would take every type.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Who handles an event.

@@ -10,7 +10,6 @@ mod pattern;
 mod set;
 mod source;
 mod stored;
-mod unique;
 mod value_index;
 
 use std::sync::Arc;

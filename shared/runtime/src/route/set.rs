@@ -16,6 +16,7 @@ use super::pattern::Pattern;
 use super::value_index::{Possible, ValueIndex};
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
+use crate::strict::{self, ShowNames, Unread};
 use crate::tables::OWN_TABLES_MAX;
 
 /// The longest text of a set, in bytes.
@@ -171,18 +172,9 @@ impl RouteSet {
         if text.len() > SET_BYTES_MAX {
             return Err(RouteSetError::one("the set".to_owned(), format!("has more than {SET_BYTES_MAX} bytes")));
         }
-        match serde_json::from_str::<RouteSetDocument>(text) {
-            Ok(document) => {
-                let set = Self::compile(document, offered, &mut faults);
-                faults.none().map(|()| set)
-            }
-            Err(error) => {
-                // Without its own place, which stands in front.
-                let reason = error.to_string();
-                let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
-                Err(RouteSetError::one(format!("line {} column {}", error.line(), error.column()), reason))
-            }
-        }
+        let document = strict::read::<RouteSetDocument>(text.as_bytes(), ShowNames::Whole).map_err(unread)?;
+        let set = Self::compile(document, offered, &mut faults);
+        faults.none().map(|()| set)
     }
 
     fn compile(document: RouteSetDocument, offered: Offered<'_>, faults: &mut Faults) -> Self {
@@ -397,6 +389,17 @@ impl Iterator for Candidates<'_> {
         *list = next.1;
         Some(next.0)
     }
+}
+
+/// The fault of a text that is no set.
+fn unread(unread: Unread) -> RouteSetError {
+    let Unread { place, why, line, column, is_json } = unread;
+    let place = match place {
+        _ if !is_json => format!("line {line} column {column}"),
+        whole if whole.is_empty() => "the set".to_owned(),
+        place => place,
+    };
+    RouteSetError::one(place, why)
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.

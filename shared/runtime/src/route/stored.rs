@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::set::SET_BYTES_MAX;
 use crate::body::{compress, decompress};
+use crate::strict::{self, ShowNames};
 
 /// The longest part, in characters. A standard parameter holds 4,096.
 const PART_CHARS_MAX: usize = 4_000;
@@ -35,7 +36,7 @@ pub struct RoutePointer {
 impl RoutePointer {
     /// Reads a pointer. `None` if the text is none, or names more parts than a set can have.
     pub fn parse(text: &str) -> Option<Self> {
-        let pointer: Self = serde_json::from_str(text).ok()?;
+        let pointer: Self = strict::read(text.as_bytes(), ShowNames::Shortened).ok()?;
         (1..=PARTS_MAX).contains(&pointer.parts).then_some(pointer)
     }
 
@@ -130,7 +131,13 @@ mod tests {
         let packed = pack("{}").unwrap();
         let pointer = RoutePointer { previous: Some((4, 2)), ..pointer(&packed) };
         assert_eq!(RoutePointer::parse(&serde_json::to_string(&pointer).unwrap()), Some(pointer));
-        for text in ["", "{}", r#"{"number":1,"parts":0,"sha256":""}"#, r#"{"number":1,"parts":101,"sha256":""}"#] {
+        for text in [
+            "",
+            "{}",
+            r#"{"number":1,"parts":0,"sha256":""}"#,
+            r#"{"number":1,"parts":101,"sha256":""}"#,
+            r#"[1,1,""]"#,
+        ] {
             assert_eq!(RoutePointer::parse(text), None, "{text}");
         }
         assert_eq!(RoutePointer::names("/h/s/routes", 7, 2), ["/h/s/routes-7/0", "/h/s/routes-7/1"]);

@@ -149,16 +149,15 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if bench.as_deref() == Some("routes") {
-        let Some((figures, most)) = route_cost::measure() else {
+        let Some((figures, over)) = route_cost::measure() else {
             eprintln!("an event did not get where the route set sends it");
             return ExitCode::FAILURE;
         };
         println!("{figures}");
-        if most > route_cost::MICROSECONDS_MAX {
-            eprintln!("an event costs {most} microseconds, more than {}", route_cost::MICROSECONDS_MAX);
-            return ExitCode::FAILURE;
+        for fault in &over {
+            eprintln!("{fault}");
         }
-        return ExitCode::SUCCESS;
+        return if over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);

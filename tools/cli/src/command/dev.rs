@@ -127,6 +127,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let (show_metrics, timing) = (arguments.metrics, Timing::standard());
     let (feed, printer) = life::feed(arguments.json);
+    // Functions that run elsewhere may find others.
+    let finds_own_handlers = arguments.functions.is_none() || !arguments.handlers.is_empty();
     let public_url = arguments.public;
     let capturer = arguments.capture.map(|dir| Capturer::new(dir, folder.clone(), public_url.clone())).transpose()?;
     let capturer = capturer.map(Arc::new);
@@ -165,7 +167,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "another stack may use this port or folder: pass --port or --data",
         )
     })?;
-    let running = described(&stack, &timing, public_url);
+    let running = described(&stack, &timing, public_url, finds_own_handlers);
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
     let announcement = running.announce(&folder)?;
@@ -190,7 +192,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// How other commands reach the stack.
-fn described(stack: &Stack, timing: &Timing, public_url: Option<String>) -> RunningStack {
+fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_own: bool) -> RunningStack {
     let place = stack.place();
     RunningStack {
         url: stack.url().to_owned(),
@@ -202,6 +204,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>) -> Runn
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),
         tables: own_tables(&place.resources),
+        handlers: finds_own.then(|| stack.own_handlers().names().map(str::to_owned).collect()),
         index_shards_read: timing.shards_read,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -56,6 +56,7 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     trigger();
     let first = outcomes.next(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_CRASHED")), "{first}");
+    assert!(first["retry_in_ms_max"].is_i64() && first["retry_in_ms"].is_null(), "{first}");
     assert_eq!(outcomes.next(&["applied", "dead"])["outcome"], "applied");
 
     // New code runs soon after it is written.

@@ -162,6 +162,40 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     assert!(checked.status.success() && !text(&checked).contains("there is no"), "{}", text(&checked));
 }
 
+/// What nobody looked at is not silently valid. A running stack knows its own handlers.
+#[test]
+fn what_a_set_names_is_unchecked_until_a_local_stack_runs() {
+    let workspace = Workspace::new();
+    let set = object!({"version": 1, "otherwise": "dead", "routes": [
+        {"name": "paid", "consumer": "a", "handler": {"lambda": "billing:live"}, "tables": ["orders"], "forward": ["crm"]},
+        {"name": "rest", "consumer": "b", "handler": {"lambda": "rest"}},
+    ]});
+    let set = workspace.write("routes.json", set.to_string().as_bytes());
+    let (table, destination) = (
+        object!({ "place": "routes[0].tables", "kind": "table", "name": "orders" }),
+        object!({ "place": "routes[0].forward", "kind": "destination", "name": "crm" }),
+    );
+    let function =
+        |index, name| object!({ "place": format!("routes[{index}].handler.lambda"), "kind": "function", "name": name });
+    let all = object!([table, destination, function(0, "billing:live"), function(1, "rest")]);
+    let checked = workspace.run(&["route", "check", &set, "--json"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
+    assert_eq!(json(&checked), object!({ "valid": true, "faults": [], "missing": [], "unchecked": all }));
+    let told = text(&workspace.run(&["route", "check", &set]));
+    assert_eq!(told.matches("not checked").count(), 1, "{told}");
+    for part in ["no stack is running", "table orders (routes[0].tables)", "function rest (routes[1].handler.lambda)"] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+
+    let tables = ["--table", "orders=pk:S"];
+    let handlers = ["--handler", "billing=bash handler.bash"];
+    let _running = workspace.dev(&[&["dev", "--port", "0"], &tables[..], &handlers].concat());
+    let checked = workspace.run(&["route", "check", &set, "--json"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
+    let missing = object!([destination, function(1, "rest")]);
+    assert_eq!(json(&checked), object!({ "valid": true, "faults": [], "missing": missing, "unchecked": [] }));
+}
+
 /// A set that checks and fits into no parameters would fail only when it is deployed.
 #[test]
 fn a_set_that_is_too_long_for_parameters_does_not_check() {

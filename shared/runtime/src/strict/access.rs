@@ -1,0 +1,127 @@
+//! The elements of a list and the fields of an object, each with its place.
+
+use std::collections::BTreeSet;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+
+use super::place::{Misfit, Place};
+use super::{Asked, Notes, at};
+
+/// The elements of a list.
+pub(super) struct Elements<'a, A> {
+    pub(super) list: A,
+    pub(super) place: &'a Place<'a>,
+    pub(super) notes: &'a Notes,
+    pub(super) index: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
+    type Error = Misfit;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
+        let place = Place::Element { around: self.place, index: self.index };
+        self.index += 1;
+        let read = self.list.next_element_seed(at(&place, self.notes, seed));
+        read.map_err(|error| self.notes.ended(&place, &error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.list.size_hint()
+    }
+}
+
+/// The fields of an object. None may stand there twice.
+pub(super) struct Fields<'a, A> {
+    map: A,
+    place: &'a Place<'a>,
+    notes: &'a Notes,
+    known: &'static [&'static str],
+    seen: BTreeSet<String>,
+    name: String,
+}
+
+impl<'a, A> Fields<'a, A> {
+    pub(super) fn of(map: A, place: &'a Place<'a>, notes: &'a Notes, asked: Asked) -> Self {
+        Self { map, place, notes, known: asked.known(), seen: BTreeSet::new(), name: String::new() }
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
+    type Error = Misfit;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
+        let name = self.map.next_key::<String>().map_err(|error| self.notes.ended(self.place, &error))?;
+        let Some(name) = name else { return Ok(None) };
+        if !self.seen.insert(name.clone()) {
+            self.notes.keep(&self.place.field(&name, self.known), Some("stands there twice".to_owned()));
+            return Err(Misfit::Kept);
+        }
+        self.name = name;
+        let key = StrDeserializer::<Misfit>::new(&self.name);
+        at(self.place, self.notes, seed).deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Misfit> {
+        let place = self.place.field(&self.name, self.known);
+        let read = self.map.next_value_seed(at(&place, self.notes, seed));
+        read.map_err(|error| self.notes.ended(&place, &error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.map.size_hint()
+    }
+}
+
+/// The one field of an object that stands for a variant.
+pub(super) struct OneField<'f, F>(pub(super) &'f mut F);
+
+impl<'de, F: MapAccess<'de, Error = Misfit>> EnumAccess<'de> for OneField<'_, F> {
+    type Error = Misfit;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), Misfit> {
+        let variant = self.0.next_key_seed(seed)?.ok_or_else(|| Misfit::Kind(String::new()))?;
+        Ok((variant, self))
+    }
+}
+
+impl<'de, F: MapAccess<'de, Error = Misfit>> VariantAccess<'de> for OneField<'_, F> {
+    type Error = Misfit;
+
+    fn unit_variant(self) -> Result<(), Misfit> {
+        Err(Misfit::Told("must be the word alone, which has no value".to_owned()))
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Misfit> {
+        self.0.next_value_seed(seed)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Misfit> {
+        self.0.next_value_seed(Tuple(length, visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Misfit> {
+        self.0.next_value_seed(Struct(fields, visitor))
+    }
+}
+
+struct Tuple<V>(usize, V);
+
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Tuple<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        deserializer.deserialize_tuple(self.0, self.1)
+    }
+}
+
+struct Struct<V>(&'static [&'static str], V);
+
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Struct<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        deserializer.deserialize_struct("", self.0, self.1)
+    }
+}

@@ -1,0 +1,396 @@
+//! JSON of people, stores and handlers in other languages, read strictly.
+//!
+//! A derived struct also takes a list of its values in place of an object, and a map takes the last of two fields with one
+//! name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its place.
+//! Only what a type takes as it was written, a raw value, may hold anything.
+//!
+//! [`At`] wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own traits
+//! is read in this way.
+
+mod access;
+mod place;
+mod visit;
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Visitor};
+
+pub use place::ShowNames;
+use place::{Misfit, Place};
+
+/// Why a text is not what was asked for. It never holds a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct Unread {
+    /// The place, such as `routes[2].handler`. Empty for the whole.
+    pub place: String,
+    /// What is wrong there.
+    pub why: String,
+    /// The line of the text.
+    pub line: usize,
+    /// The column of the text.
+    pub column: usize,
+    /// Whether it is JSON, of another form than was asked for.
+    pub is_json: bool,
+}
+
+/// Reads JSON as a value of this type.
+///
+/// # Errors
+/// [`Unread`] says where the text does not fit, and why.
+pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, Unread> {
+    let notes = Notes { show, first: Cell::new(None) };
+    let mut parser = serde_json::Deserializer::from_slice(json);
+    let whole = at(&Place::Whole, &notes, PhantomData::<T>);
+    let read = whole.deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
+    read.map_err(|error| {
+        notes.ended(&Place::Whole, &error);
+        let Note { place, why, parser } = notes.first.take().unwrap_or_default();
+        let (said, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
+        let is_json = why.is_some();
+        Unread { place, why: why.unwrap_or_else(|| said.to_owned()), line, column, is_json }
+    })
+}
+
+/// What the parser says in front of the line and the column.
+fn position(error: &str) -> Option<(&str, usize, usize)> {
+    let (said, position) = error.rsplit_once(POSITION)?;
+    let (line, column) = position.split_once(" column ")?;
+    Some((said, line.parse().ok()?, column.parse().ok()?))
+}
+
+/// What stands before the position in an error of the parser.
+const POSITION: &str = " at line ";
+
+/// Reads a field that may be left out, but not be null. A null might say more than the absence: a route with
+/// `"types": null` would take every type.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// The first thing that does not fit. Without a reason, the text is no JSON from there on.
+#[derive(Default)]
+struct Note {
+    place: String,
+    why: Option<String>,
+    /// The parser's error with the position, which no other error on the way out has.
+    parser: String,
+}
+
+struct Notes {
+    show: ShowNames,
+    first: Cell<Option<Note>>,
+}
+
+impl Notes {
+    fn keep(&self, place: &Place<'_>, why: Option<String>) {
+        let first = || Note { place: place.shown(self.show), why, parser: String::new() };
+        self.first.set(Some(self.first.take().unwrap_or_else(first)));
+    }
+
+    /// Keeps what a type has found at a place.
+    fn misfit(&self, place: &Place<'_>, asked: Asked, misfit: Misfit) {
+        match misfit {
+            Misfit::Kept => {}
+            Misfit::Kind(expected) => self.keep(place, Some(asked.rule(&expected))),
+            Misfit::Told(why) => self.keep(place, Some(why)),
+            Misfit::Missing(name) => self.keep(&place.known(name), Some("is missing".to_owned())),
+            Misfit::Unknown(name) => self.keep(&place.field(&name, &[]), Some("is no known field".to_owned())),
+        }
+    }
+
+    /// Keeps where the parser ended, and why unless a type has ended it.
+    fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Misfit {
+        self.keep(place, None);
+        self.first.set(self.first.take().map(|first| {
+            let said = if first.parser.is_empty() { error.to_string() } else { String::new() };
+            if said.contains(POSITION) { Note { parser: said, ..first } } else { first }
+        }));
+        Misfit::Kept
+    }
+}
+
+/// What a type asks for at a place.
+#[derive(Clone, Copy)]
+enum Asked {
+    Anything,
+    Flag,
+    /// A whole number, from one to another.
+    Whole(i128, i128),
+    Number,
+    Text,
+    /// A list, perhaps of this length.
+    List(Option<usize>),
+    /// An object, of which these fields are known.
+    Object(&'static [&'static str]),
+    /// One of these words, or an object with one of them.
+    OneOf(&'static [&'static str]),
+}
+
+impl Asked {
+    fn rule(self, expected: &str) -> String {
+        match self {
+            Self::Anything => format!("must be {expected}"),
+            Self::Flag => "must be true or false".to_owned(),
+            Self::Whole(least, most) => format!("must be a whole number from {least} to {most}"),
+            Self::Number => "must be a number".to_owned(),
+            Self::Text => "must be text".to_owned(),
+            Self::List(None) => "must be a list".to_owned(),
+            Self::List(Some(length)) => format!("must be a list of {length}"),
+            Self::Object(_) => "must be an object".to_owned(),
+            Self::OneOf(words) => format!("must be exactly one of {}", words.join(", ")),
+        }
+    }
+
+    /// The names that the type gives its own fields.
+    fn known(self) -> &'static [&'static str] {
+        match self {
+            Self::Object(names) | Self::OneOf(names) => names,
+            Self::Anything | Self::Flag | Self::Whole(..) | Self::Number | Self::Text | Self::List(_) => &[],
+        }
+    }
+}
+
+/// A part of serde at a place.
+struct At<'a, T> {
+    inner: T,
+    place: &'a Place<'a>,
+    notes: &'a Notes,
+    asked: Asked,
+}
+
+/// A part that asks for nothing yet.
+fn at<'a, T>(place: &'a Place<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
+    At { inner, place, notes, asked: Asked::Anything }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for At<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        let Self { inner, place, notes, .. } = self;
+        inner
+            .deserialize(at(place, notes, deserializer))
+            .map_err(|misfit| visit::kept(notes, place, Asked::Anything, misfit))
+    }
+}
+
+impl<'de, D: Deserializer<'de>> At<'_, D> {
+    /// JSON says itself what it holds. The visitor says whether that was asked for.
+    fn ask<V: Visitor<'de>>(self, asked: Asked, visitor: V) -> Result<V::Value, Misfit> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_any(At { inner: visitor, place, notes, asked }).map_err(|error| notes.ended(place, &error))
+    }
+}
+
+macro_rules! ask {
+    ($($method:ident => $asked:expr,)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+            self.ask($asked, visitor)
+        })*
+    };
+}
+
+macro_rules! whole {
+    ($($method:ident $number:ident,)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+            self.ask(Asked::Whole($number::MIN.into(), $number::MAX.into()), visitor)
+        })*
+    };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
+    type Error = Misfit;
+
+    whole! {
+        deserialize_i8 i8, deserialize_i16 i16, deserialize_i32 i32, deserialize_i64 i64,
+        deserialize_u8 u8, deserialize_u16 u16, deserialize_u32 u32, deserialize_u64 u64,
+    }
+
+    ask! {
+        deserialize_any => Asked::Anything,
+        deserialize_bool => Asked::Flag,
+        deserialize_f32 => Asked::Number,
+        deserialize_f64 => Asked::Number,
+        deserialize_char => Asked::Text,
+        deserialize_str => Asked::Text,
+        deserialize_string => Asked::Text,
+        deserialize_bytes => Asked::Anything,
+        deserialize_byte_buf => Asked::Anything,
+        deserialize_unit => Asked::Anything,
+        deserialize_seq => Asked::List(None),
+        deserialize_map => Asked::Object(&[]),
+        deserialize_identifier => Asked::Anything,
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_option(at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+        self.ask(Asked::Anything, visitor)
+    }
+
+    /// A raw value has its own protocol with the parser, by this name.
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_newtype_struct(name, at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Misfit> {
+        self.ask(Asked::List(Some(length)), visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        self.ask(Asked::List(Some(length)), visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        self.ask(Asked::Object(fields), visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        self.ask(Asked::OneOf(words), visitor)
+    }
+
+    /// Nobody reads it, so nothing in it is looked at.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_ignored_any(visitor).map_err(|error| notes.ended(place, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        Plain,
+        Pair(String, u8),
+        Named { inner: Inner },
+        One(Vec<Inner>),
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        flag: bool,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        kinds: Vec<Kind>,
+        #[serde(default)]
+        free: BTreeMap<String, Option<i16>>,
+        #[serde(default)]
+        raw: Option<Box<RawValue>>,
+        #[serde(default)]
+        number: f64,
+    }
+
+    fn unread(text: &str, show: ShowNames) -> Unread {
+        read::<Outer>(text.as_bytes(), show).unwrap_err()
+    }
+
+    #[test]
+    fn every_form_of_a_type_is_read() {
+        let raw = r#"{"a": [1.10, "\ud800", 1e999], "a": []}"#;
+        let kinds =
+            r#"["plain", {"pair": ["a", 255]}, {"named": {"inner": {"flag": true}}}, {"one": [{"flag": false}]}]"#;
+        let text = format!(r#"{{"kinds": {kinds}, "free": {{"a": -1, "b": null}}, "raw": {raw}, "number": 1}}"#);
+        let Outer { kinds, free, raw: kept, number } = read(text.as_bytes(), ShowNames::Whole).unwrap();
+        let [Kind::Plain, Kind::Pair(text, 255), Kind::Named { inner: Inner { flag: true } }, Kind::One(list)] =
+            kinds.as_slice()
+        else {
+            panic!("{kinds:?}")
+        };
+        assert_eq!((text.as_str(), list.len()), ("a", 1));
+        assert_eq!(free, BTreeMap::from([("a".to_owned(), Some(-1)), ("b".to_owned(), None)]));
+        assert_eq!((kept.unwrap().get(), number.to_string().as_str()), (raw, "1"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_place_and_without_its_value() {
+        let one_of = "must be exactly one of plain, pair, named, one";
+        for (text, place, why) in [
+            (r"[[]]", "", "must be an object"),
+            (r#"{"kinds": {}}"#, "kinds", "must be a list"),
+            (r#"{"kinds": ["secret"]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [{"secret": 1}]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [7]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [["plain"]]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [{}]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [{"one": [], "pair": ["secret", 1]}]}"#, "kinds[0]", one_of),
+            (r#"{"kinds": [{"one": [], "one": []}]}"#, "kinds[0].one", "stands there twice"),
+            (r#"{"kinds": [{"plain": null}]}"#, "kinds[0]", "must be the word alone, which has no value"),
+            (r#"{"kinds": ["one"]}"#, "kinds[0]", "must be an object with `one`"),
+            (r#"{"kinds": [{"pair": ["secret", 256]}]}"#, "kinds[0].pair[1]", "must be a whole number from 0 to 255"),
+            (r#"{"kinds": [{"pair": ["secret"]}]}"#, "kinds[0].pair", "must be a list of 2"),
+            (r#"{"kinds": [{"pair": ["secret", 1, 2]}]}"#, "kinds[0].pair", "must be a list of 2"),
+            (r#"{"kinds": [{"named": [{"flag": true}]}]}"#, "kinds[0].named", "must be an object"),
+            (r#"{"kinds": [{"named": {"inner": [true]}}]}"#, "kinds[0].named.inner", "must be an object"),
+            (
+                r#"{"kinds": [{"named": {"inner": {"flag": "secret"}}}]}"#,
+                "kinds[0].named.inner.flag",
+                "must be true or false",
+            ),
+            (r#"{"kinds": [{"one": [{"flag": true}, {}]}]}"#, "kinds[0].one[1].flag", "is missing"),
+            (r#"{"kinds": [], "free": {"a": 1, "a": 2}}"#, "free.`a`", "stands there twice"),
+            (
+                r#"{"kinds": [], "free": {"secret": 0.5}}"#,
+                "free.`sec...` (6 bytes)",
+                "must be a whole number from -32768 to 32767",
+            ),
+            (r#"{"kinds": [], "free": null}"#, "free", "must be an object"),
+            (r#"{"kinds": [], "number": "secret"}"#, "number", "must be a number"),
+            (r#"{"kinds": [], "secret": {}}"#, "`sec...` (6 bytes)", "is no known field"),
+            ("{}", "kinds", "is missing"),
+        ] {
+            let found = unread(text, ShowNames::Shortened);
+            assert_eq!((found.place.as_str(), found.why.as_str(), found.is_json), (place, why, true), "{text}");
+            assert!(found.line == 1 && !format!("{found:?}").contains("secret"), "{found:?}");
+        }
+        assert_eq!(unread(r#"{"kinds": [], "secret": {}}"#, ShowNames::Whole).place, "secret");
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_with_its_position() {
+        for (text, place, why, at) in [
+            ("", "", "EOF while parsing a value", (1, 0)),
+            ("{", "", "EOF while parsing an object", (1, 1)),
+            ("{\n\"kinds\": [}", "kinds[0]", "expected value", (2, 11)),
+            (r#"{"kinds": []} x"#, "", "trailing characters", (1, 15)),
+            (r#"{"kinds": [], "number": 1e999}"#, "number", "number out of range", (1, 29)),
+        ] {
+            let found = unread(text, ShowNames::Whole);
+            assert_eq!((found.place.as_str(), found.why.as_str(), found.is_json), (place, why, false), "{text}");
+            assert_eq!((found.line, found.column), at, "{text}");
+        }
+    }
+}
