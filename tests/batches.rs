@@ -88,6 +88,8 @@ fn without_items_in(name: &str, text: &str) -> String {
         return text.to_owned();
     }
     let (head, rest) = text.split_once("[[items]]").unwrap();
+    // A prefix is for the events of items.
+    let head: String = head.split_inclusive('\n').filter(|line| !line.starts_with("prefix")).collect();
     let (_, rest) = rest.split_once("[[setting]]").unwrap();
     format!("key = [\"sha256\"]\n{head}[[setting]]{rest}")
 }

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::routes::{offered, set, sets_of};
 
 /// A set with one route that has these fields, too, and not those that are `-`.
-fn route(more: Value) -> String {
+fn route(mut more: Value) -> String {
     let mut route = json!({ "name": "a", "consumer": "c", "handler": {"builtin": "h"} });
-    route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    route.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
     route.as_object_mut().unwrap().retain(|_, value| *value != json!("-"));
     set("ignore", &json!([route])).to_string()
 }

@@ -4,7 +4,7 @@
 //! name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its place.
 //! Only what a type takes as it was written, a raw value, may hold anything.
 //!
-//! [`At`] wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own traits
+//! `At` wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own traits
 //! is read in this way.
 
 mod access;

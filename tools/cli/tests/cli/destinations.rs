@@ -258,7 +258,7 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
     }
     add("nobody", "at_most_once", &local(nobody()), &["--allow-private"]);
     add("dns", "at_most_once", "https://nobody.invalid", &[]);
-    add("guard", "at_most_once", &format!("https://127.0.0.1:{}", nobody()), &[]);
+    add("guard", "at_most_once", &format!("https://localhost:{}", nobody()), &[]);
     add("tls", "at_most_once", &format!("https://127.0.0.1:{}", receiver(200)), &["--allow-private"]);
     let (code, printed) = run(&workspace, &["test", "done"]);
     assert!(code == 2 && printed.contains("one real POST to 127.0.0.1") && printed.contains("pass --yes"), "{printed}");

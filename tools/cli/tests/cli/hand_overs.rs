@@ -100,7 +100,7 @@ fn a_function_gets_one_probe_as_an_event_of_the_dispatcher() {
 #[test]
 fn a_program_finds_the_same_fields_for_every_kind() {
     let deployed = Deployed::new();
-    let url = ["--url", "https://127.0.0.1:9/in", "--class", "at_least_once"];
+    let url = ["--url", "https://localhost:9/in", "--class", "at_least_once"];
     assert!(deployed.run(&[&["add", "crm"], &url[..]].concat()).status.success());
     for id in ["crm", "jobs", "billing"] {
         let said = json(&deployed.run(&["test", id, "--yes", "--json"]));
