@@ -81,7 +81,7 @@ def destinations(commands):
     run = commands.run
     run("destination", "add", "stripe", "--secret", "-", give="sk_live_0123456789", say="destination stripe is keyed")
     run("destination", "add", "stripe", "--secret", "-", give="sk", code=USAGE, say="already exists")
-    run("destination", "add", "own", "--url", "https://127.0.0.1/in", "--class", "at_least_once", "--signed",
+    run("destination", "add", "own", "--url", "https://localhost/in", "--class", "at_least_once", "--signed",
         say="generated secret")
     run("destination", "list", say="keyed")
     run("destination", "show", "stripe", say="<hidden>")
