@@ -27,13 +27,13 @@ mod destinations;
 mod documents;
 mod endpoints;
 mod failure;
-mod fate;
 mod fixtures;
 mod handlers;
 mod interrupt;
 #[cfg(feature = "aws")]
 mod lambda;
 mod life;
+mod order_result;
 mod orders;
 mod output;
 #[cfg(feature = "aws")]

@@ -24,7 +24,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::again;
 use crate::failure::{Exit, Failure};
-use crate::fate::{Fate, Tally};
+use crate::order_result::{OrderResult, Tally};
 use crate::output;
 use crate::select::{
     Filter, Page, Read, State, agree_to_scan, count, error_of, find, scan, select, states, tell_default,
@@ -355,12 +355,13 @@ impl Run<'_> {
 
     async fn foresee(&mut self, record: &Record, trail: &Trail) -> Result<(), Failure> {
         let write = self.order.write(record, trail, &self.timing, System.moment());
-        let mut fate = write.map_or_else(|refusal| Fate::of(refusal, self.order.operation), |_| Fate::Would);
+        let mut result =
+            write.map_or_else(|refusal| OrderResult::of(refusal, self.order.operation), |_| OrderResult::Would);
         let mut destinations = Vec::new();
-        if fate == Fate::Would && self.order.operation == Operation::Force {
+        if result == OrderResult::Would && self.order.operation == Operation::Force {
             let effects = states(self.store, record.effect_keys()).await?;
             if effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(Record::may_run) {
-                fate = Fate::Refused(Refusal::EffectOpen);
+                result = OrderResult::Refused(Refusal::EffectOpen);
             } else {
                 destinations = record
                     .effects
@@ -373,46 +374,52 @@ impl Run<'_> {
         for destination in &destinations {
             *self.tally.sent_again.entry(destination.clone()).or_default() += 1;
         }
-        self.count(record, fate, &destinations);
+        self.count(record, result, &destinations);
         Ok(())
     }
 
     async fn act(&mut self, record: &Record) -> Result<(), Failure> {
-        let fate = match operate(self.store, record, self.order, &self.timing, &System).await {
-            Operated::Done => Fate::Done,
-            Operated::Overtaken => Fate::Overtaken,
-            Operated::Blocked => Fate::Blocked,
-            Operated::Refused(refusal) => Fate::of(refusal, self.order.operation),
+        let result = match operate(self.store, record, self.order, &self.timing, &System).await {
+            Operated::Done => OrderResult::Done,
+            Operated::Overtaken => OrderResult::Overtaken,
+            Operated::Blocked => OrderResult::Blocked,
+            Operated::Refused(refusal) => OrderResult::of(refusal, self.order.operation),
             Operated::Unavailable => return Err(self.interrupted(store_unavailable())),
         };
-        if fate == Fate::Done && record.status == Status::Pending {
+        if result == OrderResult::Done && record.status == Status::Pending {
             self.seen.insert(record.key.clone());
         }
-        self.count(record, fate, &[]);
+        self.count(record, result, &[]);
         Ok(())
     }
 
     /// Counts a record and prints it: in a dry run all, later only what went wrong, and what nobody named.
-    fn count(&mut self, record: &Record, fate: Fate, sent_again: &[String]) {
-        *self.tally.fates.entry(fate).or_default() += 1;
-        let retried = self.order.operation == Operation::Retry && matches!(fate, Fate::Would | Fate::Done);
+    fn count(&mut self, record: &Record, result: OrderResult, sent_again: &[String]) {
+        *self.tally.results.entry(result).or_default() += 1;
+        let retried =
+            self.order.operation == Operation::Retry && matches!(result, OrderResult::Would | OrderResult::Done);
         self.tally.ignored += usize::from(retried && record.outcome == Some(Outcome::Ignored));
-        self.tally.along += usize::from(self.along && matches!(fate, Fate::Would | Fate::Done));
-        self.tally.holding +=
-            usize::from(self.along && matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked));
+        self.tally.along += usize::from(self.along && matches!(result, OrderResult::Would | OrderResult::Done));
+        self.tally.holding += usize::from(
+            self.along && matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked),
+        );
         if self.arguments.json {
-            output::json_line(&row(record, self.order.operation, fate, sent_again));
+            output::json_line(&row(record, self.order.operation, result, sent_again));
             return;
         }
-        let failed = matches!(fate, Fate::Refused(_) | Fate::Overtaken | Fate::Blocked);
-        let is_told = !self.arguments.yes || failed || self.along && fate == Fate::Done;
+        let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
+        let is_told = !self.arguments.yes || failed || self.along && result == OrderResult::Done;
         self.told += usize::from(is_told);
         if !is_told || self.table.row_count() >= ROWS_MAX {
             return;
         }
         let (endpoint, key) = record.key.parts();
         self.table.add_row([
-            if fate == Fate::Would { self.order.operation.as_str() } else { fate.told(self.order.operation) },
+            if result == OrderResult::Would {
+                self.order.operation.as_str()
+            } else {
+                result.told(self.order.operation)
+            },
             record.state_word(),
             endpoint,
             &record.event_type,
@@ -428,13 +435,13 @@ impl Run<'_> {
         if done == 0 {
             return failure;
         }
-        let hint = format!("{}. Then go on: what is done is not done twice\n  {}", failure.hint(), self.again);
+        let hint = format!("{}. Then resume; records that are done are skipped\n  {}", failure.hint(), self.again);
         Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
     }
 
     fn conclude(self, end: End) -> Exit {
         let Self { arguments, order, tally, table, told, since, again, .. } = self;
-        let total: usize = tally.fates.values().sum();
+        let total: usize = tally.results.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
         if arguments.json {
@@ -455,15 +462,15 @@ impl Run<'_> {
 }
 
 /// One record, for programs.
-fn row(record: &Record, operation: Operation, fate: Fate, sent_again: &[String]) -> Value {
+fn row(record: &Record, operation: Operation, result: OrderResult, sent_again: &[String]) -> Value {
     let (endpoint, key) = record.key.parts();
-    let refusal = if let Fate::Refused(refusal) = fate { Some(refusal.to_string()) } else { None };
+    let refusal = if let OrderResult::Refused(refusal) = result { Some(refusal.to_string()) } else { None };
     json!({
         "endpoint": endpoint,
         "key": key,
         "state": record.state_word(),
         "operation": operation.as_str(),
-        "result": fate.word(),
+        "result": result.word(),
         "refusal": refusal,
         "sends_again": sent_again,
     })
@@ -495,20 +502,22 @@ fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Opti
 
 /// The summary, for people.
 fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments, tally: &Tally, end: End, again: &str) {
-    for (fate, count) in &tally.fates {
-        output::note(&match fate {
-            Fate::Would => format!("would {operation} {count} record(s)"),
-            Fate::Done => format!("{operation}: {count} record(s) done"),
-            Fate::DoneBefore if operation == Operation::Redact => format!("{count} record(s) were redacted before"),
-            Fate::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
-            Fate::Overtaken => {
+    for (result, count) in &tally.results {
+        output::note(&match result {
+            OrderResult::Would => format!("would {operation} {count} record(s)"),
+            OrderResult::Done => format!("{operation}: {count} record(s) done"),
+            OrderResult::DoneBefore if operation == Operation::Redact => {
+                format!("{count} record(s) were redacted before")
+            }
+            OrderResult::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
+            OrderResult::Overtaken => {
                 format!("{count} record(s) changed after they were read: another operator or the worker was first")
             }
-            Fate::Blocked => format!(
+            OrderResult::Blocked => format!(
                 "{count} record(s) were not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
                  retry them one by one, with --key"
             ),
-            Fate::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
+            OrderResult::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
         });
     }
     tell_others(tally, *yes);
@@ -527,7 +536,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
             tally.ignored
         ));
     }
-    if tally.fates.is_empty() {
+    if tally.results.is_empty() {
         output::note("no record matches; `hookonce list` with the same filters shows what there is");
     }
     if tally.unreadable > 0 {
@@ -540,7 +549,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
         }
         End::Limit => output::note("there may be more records: --limit was reached"),
         End::Stopped if *yes => {
-            output::note(&format!("stopped. To go on, which does nothing twice:\n  {again}"));
+            output::note(&format!("stopped. To resume; records that are done are skipped:\n  {again}"));
         }
         End::Stopped => output::note("stopped"),
     }
@@ -550,7 +559,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
         ));
     }
     if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
-        output::note("the relay sends them to the worker, within its budget; watch `hookonce list`");
+        output::note("the relay sends them within its budget; watch `hookonce list`");
     }
 }
 

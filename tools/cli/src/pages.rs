@@ -1,4 +1,4 @@
-//! The pages of the person on call name commands that exist: each one in a sentence can be parsed as it stands there.
+//! The pages of the person on call name commands that exist: every command that a sentence quotes can be parsed.
 
 use clap::Parser as _;
 use clap::error::ErrorKind;

@@ -96,7 +96,7 @@ pub(crate) enum Kind {
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// Filter by kind. Effects that are delivered or discarded are found by the time of receipt of their event.
+    /// Filter by kind. Time filters on delivered and discarded effects use when their event arrived.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Filter by destination: effects only.

@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     /// Minutes to wait for the last event. If a handler is away for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
-    /// Kill the dispatcher so often, right after the receiver has booked an invoice. The messages that it held come back after
+    /// Kill the dispatcher this many times, each time right after the receiver has booked an invoice. The messages that it held come back after
     /// six minutes.
     #[arg(long, default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
     kill: u32,

@@ -178,7 +178,10 @@ fn failure(failed: &FailedAttempt) -> Value {
 /// before a replay, a record keeps only the latest.
 pub(crate) fn tries(record: &Record) -> i64 {
     let kept = i64::try_from(record.failures.len()).unwrap_or(0);
-    record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed)
+    let tries = record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed);
+    // A call that ends an effect is counted nowhere else.
+    let called = record.effect.as_ref().is_some_and(|effect| effect.first_call_at.is_some());
+    tries.max(i64::from(called && record.status == Status::Dead))
 }
 
 /// The same for people, with a `+` where there may have been more.

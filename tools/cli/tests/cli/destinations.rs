@@ -34,7 +34,7 @@ fn stored(workspace: &Workspace, id: &str) -> Value {
 }
 
 /// Answers every call with this status. Ends with the test's process.
-fn receiver(status: u16) -> u16 {
+pub(crate) fn receiver(status: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {

@@ -1,34 +1,20 @@
 //! A forwarded event on a running stack: what `dev` prints, and the story that `show` tells of it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
-use std::thread;
+use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json};
 
+use crate::destinations::receiver;
 use crate::operators::summary;
 use crate::support::{Ended, Workspace, interrupt, json as json_of};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
 
-/// Answers every call with 200. Ends with the test's process.
-pub(crate) fn receiver() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for mut call in listener.incoming().flatten() {
-            let _ = call.read(&mut vec![0; 65_536]);
-            let _ = call.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        }
-    });
-    port
-}
-
 #[test]
 fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() {
     let workspace = Workspace::routed(ROUTES);
-    let url = format!("http://127.0.0.1:{}/in", receiver());
+    let url = format!("http://127.0.0.1:{}/in", receiver(200));
     let destination = json!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
     workspace.write(".hookonce/destinations/crm.json", destination.to_string().as_bytes());
     let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
@@ -79,6 +65,22 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
         "{story}"
     );
     assert!(!story.contains("plan today") && !story.contains("verified with"), "{story}");
+    interrupt(child);
+}
+
+#[test]
+fn a_call_that_ends_an_effect_is_a_try() {
+    let workspace = Workspace::routed(ROUTES);
+    let url = format!("http://127.0.0.1:{}/in", receiver(400));
+    let destination = json!({ "kind": "http", "url": url, "class": "keyed", "allow_private": true, "key_window_hours": 24,
+        "key_source_url": "https://docs.example.com/keys", "key_header": "Idempotency-Key" });
+    workspace.write(".hookonce/destinations/crm.json", destination.to_string().as_bytes());
+    let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    let mut lines = BufReader::new(out).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    lines.find(|line| line["outcome"] == "dead").unwrap();
+    let dead = json_of(&workspace.run(&["list", "--json", "--state", "DEAD"]));
+    assert_eq!((&dead[0]["tries"], &dead[0]["attempts"]), (&json!(1), &json!(0)), "{dead}");
     interrupt(child);
 }
 

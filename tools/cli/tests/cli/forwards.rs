@@ -10,7 +10,7 @@ use hookonce_runtime::body::decompress;
 use serde_json::{Value, json as object};
 
 use crate::audits::Tables;
-use crate::effects::receiver;
+use crate::destinations::receiver;
 use crate::operators::{lines, summary};
 use crate::support::{Ended, Running, Workspace, json, root, text, wait_until};
 
@@ -32,7 +32,7 @@ impl Forwarding {
         let workspace = Workspace::new();
         std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
         if with_destination {
-            let url = format!("http://127.0.0.1:{}/in", receiver());
+            let url = format!("http://127.0.0.1:{}/in", receiver(200));
             let crm = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
             workspace.write(".hookonce/destinations/crm.json", crm.to_string().as_bytes());
         }

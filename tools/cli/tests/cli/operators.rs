@@ -371,7 +371,10 @@ fn ctrl_c_ends_a_replay_between_two_records_and_says_how_to_go_on() {
     let mut said = String::new();
     std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
-    assert!(said.contains("stopped. To go on, which does nothing twice:\n  hookonce discard --state DEAD"), "{said}");
+    assert!(
+        said.contains("stopped. To resume; records that are done are skipped:\n  hookonce discard --state DEAD"),
+        "{said}"
+    );
     let left = stack.list("DEAD").len();
     assert!((1..6).contains(&left), "{left}");
     let rest = stack.run(&["discard", "--state", "DEAD", "--reason", "test data", "--by", "ada", "--yes", "--json"]);

@@ -5,7 +5,7 @@ use std::process::Output;
 use serde_json::{Value, json as object};
 
 use crate::aws::{Aws, outputs_of};
-use crate::effects::receiver;
+use crate::destinations::receiver;
 use crate::support::{Ended, Running, Workspace, json, text};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
@@ -15,7 +15,7 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
 /// A stack with the endpoint `jobs`, whose events of the type `job.requested` are forwarded.
 fn stack() -> (Workspace, Running) {
     let workspace = Workspace::routed(ROUTES);
-    let url = format!("http://127.0.0.1:{}/in", receiver());
+    let url = format!("http://127.0.0.1:{}/in", receiver(200));
     let destination = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
     workspace.write(".hookonce/destinations/runner.json", destination.to_string().as_bytes());
     workspace.write("job.json", br#"{"total": 1.10}"#);
@@ -129,7 +129,7 @@ fn what_cannot_be_submitted_says_what_to_do() {
     let away = submit(&workspace, &["--url", "http://127.0.0.1:9/webhooks/jobs"]).exits(3);
     assert!(text(&away).contains("run the same command again: the same key takes effect once"), "{}", text(&away));
     // Whoever answers 200 there is no endpoint.
-    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver())]).exits(2);
+    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver(200))]).exits(2);
     assert!(text(&stranger).contains("not like a hookonce endpoint"), "{}", text(&stranger));
     // Another secret than the one that the running stack reads.
     let elsewhere = Workspace::new();

@@ -64,7 +64,7 @@ fn message_attribute(value: &MessageAttributeValue) -> Value {
 
 /// What a response means for the messages of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BatchResult {
     /// Every message succeeded.
     Succeeded,
     /// The messages with these ids stay in the queue, the others succeeded.
@@ -102,19 +102,19 @@ pub enum BatchFailure {
     UnknownIdentifier,
 }
 
-impl Verdict {
+impl BatchResult {
     /// Judges the response to a batch by the rules of `ReportBatchItemFailures`.
     ///
     /// A null or empty response and a null or empty list acknowledge everything. A malformed response acknowledges
     /// nothing. AWS does not document a response that is neither null nor an object; here it counts as malformed.
     ///
     /// ```
-    /// use hookonce_local::event_source::{BatchFailure, Verdict};
+    /// use hookonce_local::event_source::{BatchFailure, BatchResult};
     /// use serde_json::json;
     ///
-    /// assert_eq!(Verdict::of(&["a", "b"], &Ok(json!({}))), Verdict::Succeeded);
+    /// assert_eq!(BatchResult::of(&["a", "b"], &Ok(json!({}))), BatchResult::Succeeded);
     /// let typo = Ok(json!({ "batchItemFailures": [{ "itemIdentifer": "a" }] }));
-    /// assert_eq!(Verdict::of(&["a", "b"], &typo), Verdict::Failed(BatchFailure::NoIdentifier));
+    /// assert_eq!(BatchResult::of(&["a", "b"], &typo), BatchResult::Failed(BatchFailure::NoIdentifier));
     /// ```
     pub fn of(batch: &[&str], response: &Result<Value, InvokeError>) -> Self {
         let failures = match response {
@@ -207,7 +207,7 @@ mod tests {
             json!({ "somethingElse": 1 }),
         ];
         for response in responses {
-            assert_eq!(Verdict::of(&BATCH, &Ok(response.clone())), Verdict::Succeeded, "{response}");
+            assert_eq!(BatchResult::of(&BATCH, &Ok(response.clone())), BatchResult::Succeeded, "{response}");
         }
     }
 
@@ -231,9 +231,9 @@ mod tests {
             (entries(json!([{ "itemIdentifier": "a" }, { "itemIdentifier": "z" }])), BatchFailure::UnknownIdentifier),
         ];
         for (response, failure) in responses {
-            let verdict = Verdict::of(&BATCH, &Ok(response.clone()));
+            let verdict = BatchResult::of(&BATCH, &Ok(response.clone()));
             assert_eq!(BATCH.map(|id| verdict.deletes(id)), [false; 3], "{response}");
-            assert_eq!(verdict, Verdict::Failed(failure), "{response}");
+            assert_eq!(verdict, BatchResult::Failed(failure), "{response}");
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-pub use self::batch::{BatchFailure, Verdict, sqs_event};
+pub use self::batch::{BatchFailure, BatchResult, sqs_event};
 use crate::invoke::{Invoke, Isolated};
 
 /// Most messages that one call to SQS receives or deletes.
@@ -308,8 +308,8 @@ impl<I: Invoke> Poller<I> {
         let event = sqs_event(&messages, &self.config.queue_arn, &self.config.region);
         let response = self.function.invoke(event).await;
         let ids: Vec<&str> = messages.iter().filter_map(Message::message_id).collect();
-        let verdict = Verdict::of(&ids, &response);
-        if let Verdict::Failed(failure) = &verdict {
+        let verdict = BatchResult::of(&ids, &response);
+        if let BatchResult::Failed(failure) = &verdict {
             tracing::warn!(queue = self.config.queue_url, messages = messages.len(), error = %failure, "a batch failed");
         }
         let done: Vec<&Message> =

@@ -7,7 +7,7 @@ use hookonce_protocol::trail::Operation;
 
 /// What became of one record, or would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fate {
+pub(crate) enum OrderResult {
     /// A dry run would do it.
     Would,
     /// It is done.
@@ -22,7 +22,7 @@ pub(crate) enum Fate {
     Refused(Refusal),
 }
 
-impl Fate {
+impl OrderResult {
     /// What a refusal means to whoever runs the command again.
     pub(crate) fn of(refusal: Refusal, operation: Operation) -> Self {
         match refusal {
@@ -79,13 +79,13 @@ pub(crate) struct Tally {
     pub(crate) holding: usize,
     /// How many effects a force would send again, by destination.
     pub(crate) sent_again: BTreeMap<String, usize>,
-    /// How many records each fate has.
-    pub(crate) fates: BTreeMap<Fate, usize>,
+    /// How many records each result has.
+    pub(crate) results: BTreeMap<OrderResult, usize>,
 }
 
 impl Tally {
-    /// How many records have a fate with this word.
+    /// How many records have a result with this word.
     pub(crate) fn of(&self, word: &str) -> usize {
-        self.fates.iter().filter(|(fate, _)| fate.word() == word).map(|(_, count)| count).sum()
+        self.results.iter().filter(|(result, _)| result.word() == word).map(|(_, count)| count).sum()
     }
 }
