@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::Message;
 use hookonce_local::clients::REGION;
-use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
+use hookonce_local::event_source::{BatchResult, sqs_event};
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::{Record, Status, attribute};
@@ -105,7 +105,7 @@ impl<'a> Cluster<'a> {
         let response = self.invoke(role, sqs_event(&messages, &queue.arn, REGION)).await;
         let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
         // A killed function has no response: the event source deletes nothing.
-        let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(response)));
+        let verdict = response.map(|response| BatchResult::of(&ids, &Ok(response)));
         let is_done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
 use hookonce_dispatcher::DispatcherFunction;
-use hookonce_local::event_source::{Verdict as BatchVerdict, sqs_event};
+use hookonce_local::event_source::{BatchResult, sqs_event};
 use hookonce_local::tables::{QueueRef, StackResources};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, Status};
@@ -283,7 +283,7 @@ impl Harness {
     async fn conclude_of(&self, queue: &QueueRef, messages: Vec<Message>, response: Option<BatchResponse>) {
         let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
         // A killed function has no response: the event source deletes nothing.
-        let verdict = response.map(|response| BatchVerdict::of(&ids, &Ok(json!(response))));
+        let verdict = response.map(|response| BatchResult::of(&ids, &Ok(json!(response))));
         let done =
             |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
         let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(done);

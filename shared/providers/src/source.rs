@@ -271,7 +271,7 @@ impl<'a> Facets<'a> {
     /// True when a source has a value that is JSON: the body itself, or the text of a field.
     pub(crate) fn holds_a_document(&self, source: &Source) -> bool {
         match source {
-            Source::Json(_) => self.is_present(source),
+            Source::Json(path) => self.node(path).is_some(),
             other => self.text(other).is_some_and(|text| Node::parse(text.as_bytes()).is_ok()),
         }
     }

@@ -123,7 +123,7 @@ impl Provider {
         let fallback = match kind {
             Remainder::Unreadable => Some(Fallback::PartUnreadable),
             Remainder::Other if event_type.is_none() => Some(Fallback::EventsMissing),
-            Remainder::Other | Remainder::Empty => None,
+            Remainder::Other | Remainder::Empty => key.as_ref().and_then(|key| key.fallback),
         };
         EventPart {
             key: EventKey::Event(key.map_or_else(|| hash_key(sha256), |key| key.text)),

@@ -189,7 +189,7 @@ pub(crate) fn local_moment(at: EpochMs) -> String {
 /// The same as one word, for a column: [`local_moment`] has a space in it.
 pub(crate) fn local_time(at: EpochMs) -> String {
     let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
-    at.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
 }
 
 /// A length of time in its two largest units.

@@ -248,7 +248,7 @@ impl Filter {
     ///
     /// # Errors
     /// [`Failure::Usage`] when the span of time begins after its end or is longer than is searched, or when it wants events that
-    /// are effects.
+    /// are effects, or an end of what has none.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));
@@ -265,6 +265,9 @@ impl Filter {
                 ),
             ));
         }
+        if self.ended_until.is_some() && self.state == Some(State::Status(Status::Pending)) {
+            return Err(Failure::usage("PENDING records have not ended", "leave --ended-until out"));
+        }
         if self.kind == Some(Kind::Event) && self.is_about_effects() {
             return Err(Failure::usage(
                 "events have no destination and are never DELIVERED, only their effects",
@@ -278,7 +281,7 @@ impl Filter {
 /// Says that older records were left out, although nobody asked for that.
 pub(crate) fn tell_default(since: Option<EpochMs>) {
     if let Some(since) = since {
-        let since = output::local_moment(since);
+        let since = output::local_time(since);
         output::note(&format!("only what was received since {since} was read; --since 35d reaches further"));
     }
 }

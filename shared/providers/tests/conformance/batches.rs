@@ -353,15 +353,24 @@ fn what_is_in_standby_has_a_type_and_a_key_of_its_own() {
 
 #[test]
 fn what_is_no_event_of_a_batch_may_have_an_id() {
+    let long = format!(r#"{{"data":{{"event_uuid":"{}","event_type":"oauth.revoke"}}}}"#, "7".repeat(20_000));
     for (body, key, event_type, fallback) in [
         (
             r#"{"data":{"event_uuid":"-7","event_type":"profile.update.bio","filter":{"user_id":"1"},"payload":{}}}"#,
-            "profile.update.bio:-7:1",
+            "profile.update.bio:-7:user:1",
+            "profile.update.bio",
+            None,
+        ),
+        // The same post, found by a keyword that looks like a user.
+        (
+            r#"{"data":{"event_uuid":"-7","event_type":"profile.update.bio","filter":{"keyword":"1"},"payload":{}}}"#,
+            "profile.update.bio:-7:keyword:1",
             "profile.update.bio",
             None,
         ),
         (r#"{"data":{"event_uuid":"-7","event_type":"oauth.revoke"}}"#, "oauth.revoke:-7", "oauth.revoke", None),
         (r#"{"replay_job_status":{"job_id":"1"}}"#, "sha256:", "replay_job_status", None),
+        (long.as_str(), "sha256:", "oauth.revoke", Some(Fallback::IdTooLong)),
         (r#"{"data":{"event_uuid":"-7"}}"#, "sha256:", "unknown", Some(Fallback::EventsMissing)),
     ] {
         let parts = split("x_twitter", body);

@@ -235,6 +235,7 @@ fn a_body_that_is_no_document_is_unreadable_under_the_id_of_its_header() {
         ("github", "x-github-delivery", "x-github-event", "ref=main", false),
         ("github", "x-github-delivery", "x-github-event", "", false),
         ("bitbucket", "x-request-uuid", "x-event-key", "{}", true),
+        ("bitbucket", "x-request-uuid", "x-event-key", "null", true),
         ("bitbucket", "x-request-uuid", "x-event-key", "{\"push\":", false),
         ("bitbucket", "x-request-uuid", "x-event-key", "payload=%7B%7D", false),
         // It sends XML to whoever asks for it.

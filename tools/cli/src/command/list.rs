@@ -175,7 +175,7 @@ fn failure(failed: &FailedAttempt) -> Value {
 }
 
 /// How often it was tried, replays included: each failure, and what settled it and each generation before. Of the failures
-/// before a replay, a record keeps only the latest.
+/// before a replay, a record keeps only the latest, and of a run that ended IGNORED, nothing.
 pub(crate) fn tries(record: &Record) -> i64 {
     let kept = i64::try_from(record.failures.len()).unwrap_or(0);
     let tries = record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed);
