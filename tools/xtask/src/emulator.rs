@@ -243,7 +243,7 @@ impl Emulator {
         let table = table.ok_or_else(|| format!("no table is named: {variables}"))?;
         let mut list = self.servers.command("env");
         list.args(variables.lines().filter(|line| line.contains('=')));
-        list.arg(&self.hookonce).args(["list", "--table", table, "--json", "--limit", "5"]);
+        list.arg(&self.hookonce).args(["list", "--table", table, "--index-shards", "16", "--json", "--limit", "5"]);
         let listed: Vec<Map<String, Value>> = json(&output(&mut list)?)?;
         let processed = |record: &Map<String, Value>| record.get("state").is_some_and(|state| state == "PROCESSED");
         if listed.iter().any(processed) { Ok(()) } else { Err(format!("no record is PROCESSED: {listed:?}")) }
