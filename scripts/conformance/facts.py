@@ -106,6 +106,7 @@ TEMPLATE = {"field": "message_template_status_update", "value": {"event": "APPRO
 CALL = {"id": "wacid.C1", "to": "15550002", "from": "15550001", "timestamp": "1767225590"}
 EDIT = {"id": "wamid.E1", "from": "15550001", "type": "edit", "edit": {"original_message_id": "wamid.A1"}}
 REVOKE = {"id": "wamid.R1", "from": "15550001", "type": "revoke", "revoke": {"original_message_id": "wamid.A1"}}
+GROUP = {"group_id": "G1", "type": "group_create", "timestamp": "1767225590", "request_id": "q1", "subject": "a"}
 ECHOED = {"id": "wamid.A1", "from": "15550002", "to": "15550001", "type": "text", "text": {"body": "hi"}}
 ECHOED_REVOKE = {"id": "wamid.R2", "from": "15550002", "to": "15550001", "type": "revoke", "revoke": {"original_message_id": "wamid.A1"}}
 ANSWERED = {"id": "wamid.A1", "timestamp": "1767225590", "message": {"to": "15550001", "type": "text", "text": {"body": "hi"}}}
@@ -152,6 +153,13 @@ WHATSAPP = [
         *["C1 connected", "C1 terminated"],
         body=whatsapp([{"field": "calls", "value": {"calls": [{**CALL, "event": "connect"}, {**CALL, "event": "terminate"}]}}]),
     ),
+    Delivery(
+        "groups",
+        "a group is created and deleted under one id",
+        *["group created", "group deleted"],
+        body=whatsapp([{"field": "group_lifecycle_update", "value": {"groups": [GROUP, {**GROUP, "type": "group_delete"}]}}]),
+    ),
+    Delivery("group-alone", REGROUPED, "group created", body=whatsapp([{"field": "group_lifecycle_update", "value": {"groups": [GROUP]}}])),
     Delivery("message-alone", REGROUPED, "message A1", body=whatsapp([whatsapp_value(messages=[MESSAGE])])),
     Delivery("status-alone", REGROUPED, "G1 failed", body=whatsapp([whatsapp_value(statuses=[status("failed")])])),
     Delivery(
