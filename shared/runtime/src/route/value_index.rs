@@ -1,15 +1,19 @@
 //! Finds the routes of a set that a body may fit. Each field that the set asks about is looked up once, however many routes
 //! ask about it, and what routes ask alike is asked once.
 //!
-//! A route cannot fit a body if one of its fields fits nowhere in it. So of a thousand routes, a body mostly leaves the one
-//! that takes it. What is left is still compared as a whole, because fields below an array must fit within one element:
-//! the index only leaves out.
+//! A route cannot fit a body if one of its fields fits nowhere in it, or if no element of an array has all that it asks of
+//! one. So of a thousand routes, a body mostly leaves the one that takes it. What is left is still compared as a whole: the
+//! index only leaves out.
 
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
 use super::pattern::{Field, Matcher, Pattern, below, each_leaf, objects};
+
+/// The most objects in one place that are looked at one by one. More are taken for one object that has all their fields,
+/// because a stranger may decide how many elements an array has.
+const ELEMENTS_MAX: usize = 16;
 
 /// The fields that the patterns of a set ask about.
 #[derive(Debug, Default)]
@@ -22,6 +26,10 @@ pub(super) struct ValueIndex {
 /// What routes ask of the values below one name, and of what is in them.
 #[derive(Debug, Default)]
 struct Node {
+    /// The routes that ask about a field below, each with how many fields must be there and fit.
+    asked: Vec<(usize, usize)>,
+    /// Whether any of them asks about two fields of one object.
+    asks_for_two: bool,
     below: HashMap<String, Node>,
     exact: HashMap<Leaf, Vec<usize>>,
     starts: Parts,
@@ -127,6 +135,8 @@ impl Node {
                 }
             }
         }
+        self.asked.push((route, asked));
+        self.asks_for_two |= pattern.fields.len() > 1;
         asked
     }
 
@@ -144,8 +154,31 @@ impl Node {
         }
     }
 
-    /// Looks up each name in these objects, which are all that the body has here.
+    /// Looks up each name in these objects, which are all that the body has here. A route must fit in one of them.
     fn meet(&self, all: &[&Map<String, Value>], missing: &mut [usize]) {
+        if !self.asks_for_two || !(2..=ELEMENTS_MAX).contains(&all.len()) {
+            return self.meet_as_one(all, missing);
+        }
+        let mut fits = vec![false; self.asked.len()];
+        let mut missing_here = vec![0; missing.len()];
+        for object in all {
+            for (route, asked) in &self.asked {
+                missing_here.get_mut(*route).into_iter().for_each(|missing| *missing = *asked);
+            }
+            self.meet_as_one(&[object], &mut missing_here);
+            for (fits, (route, _)) in fits.iter_mut().zip(&self.asked) {
+                *fits |= missing_here.get(*route) == Some(&0);
+            }
+        }
+        for (fits, (route, asked)) in fits.into_iter().zip(&self.asked) {
+            let Some(missing) = missing.get_mut(*route) else { continue };
+            // A route that fits in no object must be left out, even if it asks only for what must not be there.
+            if fits { *missing -= asked } else { *missing += 1 }
+        }
+    }
+
+    /// Looks up each name in these objects, as if they were one.
+    fn meet_as_one(&self, all: &[&Map<String, Value>], missing: &mut [usize]) {
         let fields: usize = all.iter().map(|object| object.len()).sum();
         let nodes: Vec<_> = if self.below.len() <= fields {
             self.below.iter().collect()
@@ -196,6 +229,9 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+    use proptest::sample::select;
     use serde_json::json;
 
     use super::super::fault::Faults;
@@ -225,7 +261,6 @@ mod tests {
             (json!({"live": true, "data": {"account": "a"}}), vec![0, 3, 4, 5]),
             (json!({"live": false, "amount": 2, "data": {"account": "c"}}), vec![4]),
             (json!({"live": true, "amount": [0, 1], "data": {"account": "b"}}), vec![1, 2, 4, 5]),
-            // Within one element no route fits, but nothing here looks at that.
             (json!({"live": true, "data": [{"account": "b"}, {"account": ["x", "a"]}]}), vec![0, 1, 3, 4, 5]),
             (json!([{"data": {"account": "z"}}, {"live": true}]), vec![4, 5]),
             (json!({"amount": {}, "data": [[{"account": {}}]]}), vec![4]),
@@ -250,6 +285,54 @@ mod tests {
         }
         for (wanted, body) in [(json!(1), json!("1")), (json!(null), json!("")), (json!(true), json!({"b": true}))] {
             assert_eq!(of(wanted.clone(), body.clone()), 0, "{wanted} and {body}");
+        }
+    }
+
+    #[test]
+    fn fields_below_an_array_must_fit_within_one_element() {
+        let patterns = [
+            json!({"lines": {"kind": ["a"], "paid": [true]}}),
+            json!({"lines": {"kind": ["b"], "paid": [{"exists": false}]}}),
+            json!({"lines": {"of": {"kind": ["a"], "paid": [true]}}}),
+        ];
+        let split = [json!({"kind": "a", "paid": false}), json!({"kind": "b", "paid": true})];
+        let whole = json!({"kind": "a", "paid": true});
+        assert_eq!(left(&patterns, &json!({"lines": split})), Vec::<usize>::new());
+        assert_eq!(left(&patterns, &json!({"lines": [split, [whole]]})), [0]);
+        assert_eq!(left(&patterns, &json!({"lines": {"of": split}})), Vec::<usize>::new());
+        assert_eq!(left(&patterns, &json!({"lines": [{"of": split}, {"of": [split[0], whole]}]})), [2]);
+        // So many are not looked at one by one.
+        let many = [&split[0], &split[1]].repeat(ELEMENTS_MAX);
+        assert_eq!(left(&patterns, &json!({"lines": many})), [0]);
+    }
+
+    /// Few names and values, so that patterns and bodies meet often.
+    fn names<T: Strategy<Value = Value> + 'static>(below: T) -> impl Strategy<Value = Value> {
+        btree_map(select(vec!["a", "b"]), below, 1..3).prop_map(|object| json!(object))
+    }
+
+    fn patterns() -> impl Strategy<Value = Value> {
+        let entry = select(vec![json!(1), json!("x"), json!({"exists": false}), json!({"numeric": [">", 1]})]);
+        let list = vec(entry, 1..3).prop_map(|entries| json!(entries));
+        names(list.prop_recursive(3, 8, 2, names))
+    }
+
+    fn bodies() -> impl Strategy<Value = Value> {
+        let leaf = select(vec![json!(1), json!(2), json!("x"), json!({})]);
+        leaf.prop_recursive(5, 24, 3, |below| {
+            prop_oneof![names(below.clone()), vec(below, 1..4).prop_map(|elements| json!(elements))]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_096))]
+        #[test]
+        fn no_route_that_fits_is_left_out(patterns in vec(patterns(), 1..6), body in bodies()) {
+            let left = left(&patterns, &body);
+            for (route, pattern) in patterns.iter().enumerate() {
+                let compiled = Pattern::compile(pattern.as_object().unwrap(), "when", &mut Faults::default());
+                prop_assert!(left.contains(&route) || !compiled.fits(&body), "{} on {}", pattern, body);
+            }
         }
     }
 
