@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hookonce_capacity::ColdStarts;
+use hookonce_capacity::limits::PARAMETER_READS;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
@@ -83,20 +85,8 @@ impl EndpointSource for Throttling {
     }
 }
 
-/// What became of instances that started together, each with a delivery for one endpoint.
-#[derive(Debug)]
-pub(super) struct ColdStarts {
-    /// How many could not read their document in time.
-    pub(super) failed: usize,
-    /// How long half of the others waited for it, and the last one.
-    pub(super) half: Duration,
-    pub(super) last: Duration,
-    /// Reads that were tried.
-    pub(super) tried: usize,
-}
-
 /// Starts instances, this many per second for some seconds.
-pub(super) fn cold_starts(per_second: u64, seconds: u64, reads_per_second: f64) -> ColdStarts {
+pub(super) fn cold_starts(per_second: u32, seconds: u32, reads_per_second: f64) -> ColdStarts {
     // A runtime of its own: whoever calls may be in real time.
     let run = move || {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -105,12 +95,12 @@ pub(super) fn cold_starts(per_second: u64, seconds: u64, reads_per_second: f64) 
     std::thread::spawn(run).join().unwrap()
 }
 
-async fn start(per_second: u64, seconds: u64, reads_per_second: f64) -> ColdStarts {
+async fn start(per_second: u32, seconds: u32, reads_per_second: f64) -> ColdStarts {
     let source = Throttling::new(reads_per_second);
     let invocation_ms = 1_000 * u64::try_from(property_of("WebhookFunction", "Timeout")).unwrap();
-    let instance = async |number: u64| {
-        tokio::time::sleep(Duration::from_millis(number * 1_000 / per_second)).await;
-        let (began, clock) = (Instant::now(), Clock::new(number));
+    let instance = async |number: u32| {
+        tokio::time::sleep(Duration::from_millis((number * 1_000 / per_second).into())).await;
+        let (began, clock) = (Instant::now(), Clock::new(number.into()));
         let endpoints = Endpoints::new(source.clone(), Catalog::built_in());
         let deadline = Deadline::of(&Timing::standard()).leaving(LOOKUP_RESERVE);
         let patience = Deadline::of_patience(u64::try_from(clock.now().0).unwrap() + invocation_ms, clock.now());
@@ -130,7 +120,7 @@ async fn start(per_second: u64, seconds: u64, reads_per_second: f64) -> ColdStar
 #[test]
 fn a_burst_of_cold_starts_waits_for_its_documents() {
     for (per_second, seconds) in [(40, 30), (80, 1), (300, 1), (1_000, 1)] {
-        let started = cold_starts(per_second, seconds, super::limits::PARAMETER_READS.value);
+        let started = cold_starts(per_second, seconds, PARAMETER_READS.value);
         println!("{per_second} cold starts/s for {seconds} s: {started:?}");
         assert_eq!(started.failed, 0, "{per_second}/s");
     }
@@ -139,7 +129,7 @@ fn a_burst_of_cold_starts_waits_for_its_documents() {
 /// Only the wait for one's turn is long: without it, the limit lets so many reads through until the last one gives up.
 #[test]
 fn no_burst_is_faster_than_the_limit() {
-    let per_second = super::limits::PARAMETER_READS.value;
+    let per_second = PARAMETER_READS.value;
     let started = cold_starts(1_000, 1, per_second);
     let least = Duration::from_secs_f64((1_000.0 - per_second) / per_second - 1.0);
     assert!(started.last >= least && started.last < least + Duration::from_secs(4), "{started:?}, at least {least:?}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_capacity::{PerEffect, PerEvent};
 use hookonce_proof::fault::Fault;
 use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::key::{RecordKey, RecordKind};
@@ -11,35 +12,6 @@ use hookonce_protocol::write::Table;
 use crate::effects::{applied, keyed};
 use crate::support::samples::invoice_paid;
 use crate::support::{Harness, Operation, Script};
-
-/// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS
-/// counts them: whole KB of the larger item, before or after; twice that in a transaction; one for each index entry that
-/// comes or goes.
-#[derive(Debug)]
-pub(super) struct PerEvent {
-    /// The stored record, in bytes.
-    pub(super) record_bytes: u64,
-    /// Write units of the inbox table itself.
-    pub(super) inbox_units: u64,
-    /// Write units of the index of due records.
-    pub(super) due_units: u64,
-    /// Write units of the journal.
-    pub(super) journal_units: u64,
-    /// Write units of the domain table.
-    pub(super) domain_units: u64,
-    /// Write units of the domain item that most events share.
-    pub(super) shared_item_units: u64,
-    /// Read units.
-    pub(super) read_units: u64,
-    /// Messages that are sent.
-    pub(super) sends: u64,
-}
-
-impl PerEvent {
-    pub(super) fn write_units(&self) -> u64 {
-        self.inbox_units + self.due_units + self.journal_units + self.domain_units
-    }
-}
 
 type Items = BTreeMap<String, Item>;
 
@@ -72,7 +44,7 @@ pub(super) async fn of_one_event() -> PerEvent {
     let units_of =
         |(key, item): &(&String, &Item)| 2 * kilobytes(bytes(item).max(domain_before.get(*key).map_or(0, bytes)));
     let shared = changed.iter().filter(|(key, _)| domain_before.contains_key(*key));
-    let entries = |name: &str| u64::from(before.contains_key(name)) + u64::from(!after.contains_key(name));
+    let entries = |name: &str| u32::from(before.contains_key(name)) + u32::from(!after.contains_key(name));
     assert_eq!(work.count(Operation::ReadDomain), 0, "the handler reads no item");
     PerEvent {
         record_bytes: larger,
@@ -86,19 +58,6 @@ pub(super) async fn of_one_event() -> PerEvent {
     }
 }
 
-/// What one effect costs beside its event, from the commit to the answer of its destination.
-#[derive(Debug)]
-pub(super) struct PerEffect {
-    /// The stored record, in bytes.
-    pub(super) record_bytes: u64,
-    /// Write units of the inbox table itself.
-    pub(super) inbox_units: u64,
-    /// Write units of the indexes.
-    pub(super) index_units: u64,
-    /// Read units.
-    pub(super) read_units: u64,
-}
-
 /// Follows an effect whose destination answers at once. A dispatcher that dies before its last write shows what the note of
 /// the call left.
 pub(super) async fn of_one_effect() -> PerEffect {
@@ -110,10 +69,10 @@ pub(super) async fn of_one_effect() -> PerEffect {
     let entry = |name: &str| {
         let moves = |before: &Item, after: &Item| match (before.get(name), after.get(name)) {
             (None, None) => 0,
-            (Some(_), Some(_)) => u64::from(key_of(before, name) != key_of(after, name)) * 2,
+            (Some(_), Some(_)) => u32::from(key_of(before, name) != key_of(after, name)) * 2,
             _ => 1,
         };
-        u64::from(created.contains_key(name)) + moves(&created, &noted) + moves(&noted, &settled)
+        u32::from(created.contains_key(name)) + moves(&created, &noted) + moves(&noted, &settled)
     };
     let [created_bytes, noted_bytes, settled_bytes] = [&created, &noted, &settled].map(bytes);
     PerEffect {
@@ -147,32 +106,36 @@ fn key_of<'a>(item: &'a Item, partition: &str) -> [Option<&'a Value>; 2] {
     [item.get(partition), item.get(place)]
 }
 
-fn kilobytes(bytes: u64) -> u64 {
+fn kilobytes(bytes: u32) -> u32 {
     bytes.div_ceil(1_024)
 }
 
 /// The size of an item as DynamoDB counts it: names and values.
-fn bytes(item: &Item) -> u64 {
+fn bytes(item: &Item) -> u32 {
     item.iter().map(|(name, value)| length(name) + value_bytes(value)).sum()
 }
 
-fn length(text: &str) -> u64 {
-    u64::try_from(text.len()).unwrap()
+fn length(text: &str) -> u32 {
+    count(text.len())
 }
 
-fn value_bytes(value: &Value) -> u64 {
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap()
+}
+
+fn value_bytes(value: &Value) -> u32 {
     match value {
         Value::Text(text) => length(text),
         Value::Number(number) => length(number.as_text()).div_ceil(2) + 1,
-        Value::Bytes(bytes) => u64::try_from(bytes.len()).unwrap(),
+        Value::Bytes(bytes) => count(bytes.len()),
         Value::Flag(_) | Value::Null(_) => 1,
-        Value::TextSet(texts) => 3 + texts.as_slice().iter().map(|text| 1 + length(text)).sum::<u64>(),
+        Value::TextSet(texts) => 3 + texts.as_slice().iter().map(|text| 1 + length(text)).sum::<u32>(),
         Value::NumberSet(numbers) => {
             let bytes = |number: &Number| length(number.as_text()).div_ceil(2) + 2;
-            3 + numbers.as_slice().iter().map(bytes).sum::<u64>()
+            3 + numbers.as_slice().iter().map(bytes).sum::<u32>()
         }
-        Value::BytesSet(blobs) => 3 + blobs.as_slice().iter().map(|blob| 1 + blob.len() as u64).sum::<u64>(),
-        Value::List(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<u64>(),
-        Value::Map(values) => 3 + values.iter().map(|(name, value)| 1 + length(name) + value_bytes(value)).sum::<u64>(),
+        Value::BytesSet(blobs) => 3 + blobs.as_slice().iter().map(|blob| 1 + count(blob.len())).sum::<u32>(),
+        Value::List(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<u32>(),
+        Value::Map(values) => 3 + values.iter().map(|(name, value)| 1 + length(name) + value_bytes(value)).sum::<u32>(),
     }
 }

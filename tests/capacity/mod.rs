@@ -1,21 +1,32 @@
 //! Writes `docs/capacity.md`, and fails if the page is not current: `scripts/xtask capacity` renews it.
 //!
-//! What an event costs is counted here, on the deployed functions and the embedded servers. What AWS allows and asks for
-//! it stands in `limits.rs`, each with its source.
+//! What an event costs is counted here, on the deployed functions and the embedded servers.
 
 mod cold_starts;
 mod count;
-mod limits;
-mod page;
 
 use std::path::Path;
+
+use hookonce_capacity::{Counted, Defaults, page};
+
+use crate::template::default_of;
 
 /// Set by `scripts/xtask capacity`: write the page instead of comparing it.
 const RENEW: &str = "CAPACITY_RENEW";
 
 #[tokio::test]
 async fn the_page_on_capacity_is_current() {
-    let page = page::written(&count::of_one_event().await, &count::of_one_effect().await);
+    let default = |parameter| u32::try_from(default_of(parameter)).unwrap();
+    let page = page(&Counted {
+        event: count::of_one_event().await,
+        effect: count::of_one_effect().await,
+        defaults: Defaults {
+            index_shards: default("IndexShards"),
+            worker_concurrency_max: default("WorkerConcurrencyMax"),
+            requests_per_second_max: default("RequestsPerSecondMax"),
+        },
+        starts: |starts, reads_per_second| cold_starts::cold_starts(starts, 1, reads_per_second),
+    });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capacity.md");
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says whether to renew the page")]
     if std::env::var(RENEW).is_ok() {

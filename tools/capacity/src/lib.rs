@@ -1,4 +1,12 @@
-//! The figures of the page. Its words stand in `page.txt`, with a name in the place of each figure.
+//! Writes `docs/capacity.md`: how far a stack goes, which limit comes first, and what an event costs.
+//!
+//! The words of the page stand in `page.txt`, with a name in the place of each figure. What an event costs is counted by a
+//! test on the deployed functions, which also compares the page. What AWS allows and asks for it stands in `limits.rs`, each
+//! with its source.
+
+pub mod limits;
+
+use std::time::Duration;
 
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
@@ -9,14 +17,90 @@ use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, CACHE_ENTRIES_MAX, UNLIS
 use hookonce_runtime::index::SHARDS;
 use hookonce_runtime::port::INDEX_TEXTS_MAX;
 
-use super::cold_starts::cold_starts;
-use super::count::{PerEffect, PerEvent};
-use super::limits::{
-    ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, NEW_TABLE_WRITES,
-    PARAMETER_READS, PARAMETER_READS_RAISED, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY,
-    TABLE_WRITES, WRITE_PRICE,
+use self::limits::{
+    ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, Limit,
+    NEW_TABLE_WRITES, PARAMETER_READS, PARAMETER_READS_RAISED, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE,
+    SOURCE_CONCURRENCY, TABLE_WRITES, WRITE_PRICE,
 };
-use crate::template::default_of;
+
+/// What the page is computed from.
+#[derive(Debug)]
+pub struct Counted<Starts> {
+    /// What an event costs.
+    pub event: PerEvent,
+    /// What an effect costs.
+    pub effect: PerEffect,
+    /// What the template sets.
+    pub defaults: Defaults,
+    /// What becomes of so many instances that start within one second, while Parameter Store answers so many reads per second.
+    pub starts: Starts,
+}
+
+/// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS
+/// counts them: whole KB of the larger item, before or after; twice that in a transaction; one for each index entry that
+/// comes or goes.
+#[derive(Debug)]
+pub struct PerEvent {
+    /// The stored record, in bytes.
+    pub record_bytes: u32,
+    /// Write units of the inbox table itself.
+    pub inbox_units: u32,
+    /// Write units of the index of due records.
+    pub due_units: u32,
+    /// Write units of the journal.
+    pub journal_units: u32,
+    /// Write units of the domain table.
+    pub domain_units: u32,
+    /// Write units of the domain item that most events share.
+    pub shared_item_units: u32,
+    /// Read units.
+    pub read_units: u32,
+    /// Messages that are sent.
+    pub sends: u32,
+}
+
+impl PerEvent {
+    fn write_units(&self) -> u32 {
+        self.inbox_units + self.due_units + self.journal_units + self.domain_units
+    }
+}
+
+/// What one effect costs beside its event, from the commit to the answer of its destination.
+#[derive(Debug)]
+pub struct PerEffect {
+    /// The stored record, in bytes.
+    pub record_bytes: u32,
+    /// Write units of the inbox table itself.
+    pub inbox_units: u32,
+    /// Write units of the indexes.
+    pub index_units: u32,
+    /// Read units.
+    pub read_units: u32,
+}
+
+/// Defaults of the template's parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct Defaults {
+    /// `IndexShards`.
+    pub index_shards: u32,
+    /// `WorkerConcurrencyMax`.
+    pub worker_concurrency_max: u32,
+    /// `RequestsPerSecondMax`.
+    pub requests_per_second_max: u32,
+}
+
+/// What became of instances that started together, each with a delivery for one endpoint.
+#[derive(Debug)]
+pub struct ColdStarts {
+    /// How many could not read their document in time.
+    pub failed: usize,
+    /// How long half of the others waited for it.
+    pub half: Duration,
+    /// How long the last one waited for it.
+    pub last: Duration,
+    /// Reads that were tried.
+    pub tried: usize,
+}
 
 /// Events per second.
 const RATES: [u32; 3] = [1_000, 10_000, 100_000];
@@ -55,18 +139,24 @@ struct Wall {
     moved_by: &'static str,
 }
 
-fn walls(event: &PerEvent) -> Vec<Wall> {
+fn walls(event: &PerEvent, defaults: Defaults) -> Vec<Wall> {
     let wall = |what, ends_at, moved_by| Wall { what, ends_at, moved_by };
-    let partitions = f64::from(u32::try_from(default_of("IndexShards")).unwrap()) * PARTITION_WRITES.value * FILLED;
-    let number = |name| f64::from(u32::try_from(default_of(name)).unwrap());
-    let units = |units: u64| f64::from(u32::try_from(units).unwrap());
+    let partitions = f64::from(defaults.index_shards) * PARTITION_WRITES.value * FILLED;
     let per_second = BATCH / BATCH_SECONDS;
     let mut walls = vec![
-        wall("the worker", number("WorkerConcurrencyMax") * per_second, "`WorkerConcurrencyMax`, up to 1,000"),
-        wall("the gateway's limit in the template", number("RequestsPerSecondMax"), "`RequestsPerSecondMax`"),
+        wall(
+            "the worker",
+            f64::from(defaults.worker_concurrency_max) * per_second,
+            "`WorkerConcurrencyMax`, up to 1,000",
+        ),
+        wall(
+            "the gateway's limit in the template",
+            f64::from(defaults.requests_per_second_max),
+            "`RequestsPerSecondMax`",
+        ),
         wall(
             "the domain table while it is new",
-            NEW_TABLE_WRITES.value / units(event.domain_units),
+            NEW_TABLE_WRITES.value / f64::from(event.domain_units),
             "time: it grows with its load; or warm throughput, bought before a launch",
         ),
         wall(
@@ -74,10 +164,14 @@ fn walls(event: &PerEvent) -> Vec<Wall> {
             PARAMETER_READS.value / reads_of_delivery(ENDPOINTS),
             "higher throughput in Parameter Store's settings",
         ),
-        wall("the index of due records", partitions / units(event.due_units), "`IndexShardsRead`, then `IndexShards`"),
-        wall("the journal", partitions / units(event.journal_units), "`IndexShardsRead`, then `IndexShards`"),
-        wall("the domain table", TABLE_WRITES.value / units(event.domain_units), "DynamoDB's quota per table"),
-        wall("the inbox table", TABLE_WRITES.value / units(event.inbox_units), "DynamoDB's quota per table"),
+        wall(
+            "the index of due records",
+            partitions / f64::from(event.due_units),
+            "`IndexShardsRead`, then `IndexShards`",
+        ),
+        wall("the journal", partitions / f64::from(event.journal_units), "`IndexShardsRead`, then `IndexShards`"),
+        wall("the domain table", TABLE_WRITES.value / f64::from(event.domain_units), "DynamoDB's quota per table"),
+        wall("the inbox table", TABLE_WRITES.value / f64::from(event.inbox_units), "DynamoDB's quota per table"),
         wall(
             "the gateway",
             GATEWAY_REQUESTS.value,
@@ -96,7 +190,7 @@ fn walls(event: &PerEvent) -> Vec<Wall> {
         wall("messages in flight", IN_FLIGHT.value / BATCH_SECONDS, "a faster handler, or a second stack"),
         wall(
             "one item that all events share, such as one customer's balance",
-            PARTITION_WRITES.value / units(event.shared_item_units),
+            PARTITION_WRITES.value / f64::from(event.shared_item_units),
             "another plan: items of their own for single events",
         ),
     ];
@@ -105,17 +199,18 @@ fn walls(event: &PerEvent) -> Vec<Wall> {
 }
 
 /// Shards for this rate: the next power of two.
-fn shards(event: &PerEvent, rate: u32) -> u32 {
-    let units = f64::from(rate) * f64::from(u32::try_from(event.due_units).unwrap());
+fn shards(event: &PerEvent, rate: u32) -> String {
+    let units = f64::from(rate) * f64::from(event.due_units);
     let mut shards = u32::from(SHARDS_MIN);
     while f64::from(shards) * PARTITION_WRITES.value * FILLED < units {
         shards *= 2;
     }
-    assert!(shards <= u32::from(SHARDS_MAX), "{rate} events per second need {shards} shards");
-    shards
+    number_or_stacks(f64::from(shards), f64::from(SHARDS_MAX))
 }
 
-pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
+/// The page.
+pub fn page<Starts: Fn(u32, f64) -> ColdStarts>(counted: &Counted<Starts>) -> String {
+    let Counted { event, effect, defaults, starts } = counted;
     let timing = Timing::standard();
     let (prices, price) = prices(event);
     format!(
@@ -138,8 +233,8 @@ pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
         webhook_ms = grouped(WEBHOOK_SECONDS * 1_000.0),
         batch_ms = grouped(BATCH_SECONDS * 1_000.0),
         filled = grouped(FILLED * 100.0),
-        walls = wall_rows(event),
-        first_walls = first_walls(event),
+        walls = wall_rows(event, *defaults),
+        first_walls = first_walls(event, *defaults),
         rates = heads(&RATES),
         needs = needs(event),
         documents = number_of(CACHE_ENTRIES_MAX),
@@ -156,7 +251,7 @@ pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
         index_reads = usize::from(SHARDS).div_ceil(INDEX_TEXTS_MAX),
         patience = PATIENCE_MAX.as_secs(),
         attempts = ATTEMPTS_MAX,
-        starts = starts(),
+        starts = start_rows(starts),
         in_flight = grouped(IN_FLIGHT.value),
         handler_attempts = timing.attempts_max,
         hidden_seconds = grouped(hidden_seconds(&timing)),
@@ -174,22 +269,22 @@ pub(super) fn written(event: &PerEvent, effect: &PerEffect) -> String {
 /// A million effects, in dollars.
 fn effect_price(effect: &PerEffect) -> f64 {
     let PerEffect { inbox_units, index_units, read_units, .. } = effect;
-    f64::from(u32::try_from(inbox_units + index_units).unwrap()) * WRITE_PRICE
-        + f64::from(u32::try_from(*read_units).unwrap()) * READ_PRICE
+    f64::from(inbox_units + index_units) * WRITE_PRICE
+        + f64::from(*read_units) * READ_PRICE
         + 3.0 * (QUEUE_PRICE + FAIR_QUEUE_PRICE)
         + INVOCATION_PRICE
 }
 
-fn wall_rows(event: &PerEvent) -> String {
+fn wall_rows(event: &PerEvent, defaults: Defaults) -> String {
     let row = |wall: &Wall| format!("| {} | {} | {} |\n", grouped(wall.ends_at.floor()), wall.what, wall.moved_by);
-    walls(event).iter().map(row).collect()
+    walls(event, defaults).iter().map(row).collect()
 }
 
 /// What ends before each rate.
-fn first_walls(event: &PerEvent) -> String {
+fn first_walls(event: &PerEvent, defaults: Defaults) -> String {
     let first = |rate: u32| {
         let before: Vec<_> =
-            walls(event).iter().filter(|wall| wall.ends_at < f64::from(rate)).map(|wall| wall.what).collect();
+            walls(event, defaults).iter().filter(|wall| wall.ends_at < f64::from(rate)).map(|wall| wall.what).collect();
         let list = if before.is_empty() { "nothing".to_owned() } else { before.join(", ") };
         format!("- **{} events per second.** Ends before: {list}.\n", grouped(f64::from(rate)))
     };
@@ -202,20 +297,13 @@ fn heads(rates: &[u32]) -> String {
 
 /// What each rate needs.
 fn needs(event: &PerEvent) -> String {
-    let times = |rate: u32, units: u64| grouped(f64::from(rate) * f64::from(u32::try_from(units).unwrap()));
+    let times = |rate: u32, units: u32| grouped(f64::from(rate) * f64::from(units));
     let row = |name: &str, cell: &dyn Fn(u32) -> String| format!("| {name} | {} |\n", RATES.map(cell).join(" | "));
     let workers = |rate: u32| f64::from(rate) * BATCH_SECONDS / BATCH;
     let webhooks = |rate: u32| f64::from(rate) * WEBHOOK_SECONDS;
     [
-        row("`IndexShards`", &|rate| grouped(f64::from(shards(event, rate)))),
-        row("`WorkerConcurrencyMax`", &|rate| {
-            let needed = workers(rate);
-            if needed > SOURCE_CONCURRENCY.value {
-                format!("{}: more than one stack", grouped(needed))
-            } else {
-                grouped(needed)
-            }
-        }),
+        row("`IndexShards`", &|rate| shards(event, rate)),
+        row("`WorkerConcurrencyMax`", &|rate| number_or_stacks(workers(rate), SOURCE_CONCURRENCY.value)),
         row("concurrent executions", &|rate| grouped(workers(rate) + webhooks(rate))),
         row("requests per second at the gateway, without batches", &|rate| grouped(f64::from(rate))),
         row("write units per second, inbox table", &|rate| times(rate, event.inbox_units)),
@@ -227,6 +315,12 @@ fn needs(event: &PerEvent) -> String {
         }),
     ]
     .concat()
+}
+
+/// A number that one stack can have up to a most.
+fn number_or_stacks(needed: f64, most: f64) -> String {
+    let more = if needed > most { ": more than one stack" } else { "" };
+    format!("{}{more}", grouped(needed))
 }
 
 /// Reads of documents for each delivery, with so many endpoints that receive all the time. An instance keeps a document for
@@ -260,8 +354,7 @@ fn reads() -> String {
 /// Reads per second that strangers can cause.
 fn strangers() -> String {
     let row = |instances: f64| {
-        let per_second = |per_minute: usize| instances * f64::from(u32::try_from(per_minute).unwrap()) / 60.0;
-        let reads = |per_minute: usize| grouped(per_second(per_minute).floor());
+        let reads = |per_minute: usize| grouped((instances * float(per_minute) / 60.0).floor());
         let (listed, unknown) = (reads(UNLISTED_PER_MINUTE_MAX), reads(ABSENT_PER_MINUTE_MAX));
         format!("| {} | {listed} | {unknown} |\n", grouped(instances))
     };
@@ -269,19 +362,27 @@ fn strangers() -> String {
 }
 
 fn number_of(count: usize) -> String {
-    grouped(f64::from(u32::try_from(count).unwrap()))
+    grouped(float(count))
+}
+
+/// A count, of which none here is near 2^32.
+fn float<Count>(count: Count) -> f64
+where
+    u32: TryFrom<Count>,
+{
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
 /// Instances of the webhook function that start within one second.
-const STARTS: [u64; 3] = [80, 300, 1_000];
+const STARTS: [u32; 3] = [80, 300, 1_000];
 
-fn starts() -> String {
-    let row = |starts: u64| {
-        let slow = cold_starts(starts, 1, PARAMETER_READS.value);
-        let raised = cold_starts(starts, 1, PARAMETER_READS_RAISED.value);
+fn start_rows(cold_starts: impl Fn(u32, f64) -> ColdStarts) -> String {
+    let row = |starts: u32| {
+        let slow = cold_starts(starts, PARAMETER_READS.value);
+        let raised = cold_starts(starts, PARAMETER_READS_RAISED.value);
         format!(
             "| {} | {} | {:.1} s | {:.1} s | {} | {}, the last after {:.1} s |\n",
-            grouped(f64::from(u32::try_from(starts).unwrap())),
+            grouped(f64::from(starts)),
             number_of(slow.failed),
             slow.half.as_secs_f64(),
             slow.last.as_secs_f64(),
@@ -296,7 +397,7 @@ fn starts() -> String {
 /// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a back-off
 /// drawn below a bound that exceeds what a message is hidden for, only the shorter draws hide it.
 fn hidden_seconds(timing: &Timing) -> f64 {
-    let seconds = |length: Millis| f64::from(u32::try_from(length.as_seconds()).unwrap());
+    let seconds = |length: Millis| float(length.as_seconds());
     let longest = seconds(VISIBILITY_MAX);
     let of_one = |attempts| {
         let bound = seconds(timing.backoff_bound(attempts));
@@ -318,7 +419,7 @@ fn resends(timing: &Timing, length: Millis) -> i64 {
 /// How many records an outage of the tables hides.
 fn outages(timing: &Timing) -> String {
     let row = |hours: i64| {
-        let messages = f64::from(u32::try_from(1 + resends(timing, Millis::hours(hours))).unwrap());
+        let messages = float(1 + resends(timing, Millis::hours(hours)));
         let records = grouped((IN_FLIGHT.value / messages).floor());
         format!(
             "| the tables do not answer the worker, for {hours} h | all the time, up to {messages} messages for each record | {records} records |\n"
@@ -329,11 +430,10 @@ fn outages(timing: &Timing) -> String {
 
 /// What a million events cost, line by line and together.
 fn prices(event: &PerEvent) -> (String, f64) {
-    let units = |units: u64| f64::from(u32::try_from(units).unwrap());
-    let requests = units(event.sends) + 2.0;
+    let requests = f64::from(event.sends) + 2.0;
     let lines = [
-        ("writes", units(event.write_units()), WRITE_PRICE),
-        ("reads", units(event.read_units), READ_PRICE),
+        ("writes", f64::from(event.write_units()), WRITE_PRICE),
+        ("reads", f64::from(event.read_units), READ_PRICE),
         ("gateway", 1.0, GATEWAY_PRICE),
         ("queue: one send, at most one receive and one delete", requests, QUEUE_PRICE),
         ("queue: surcharge, because messages name their group", requests, FAIR_QUEUE_PRICE),
@@ -356,9 +456,7 @@ fn at_rest() -> String {
 }
 
 fn limits() -> String {
-    let row = |limit: &super::limits::Limit| {
-        format!("| {} | {} | [AWS]({}) |\n", grouped(limit.value), limit.what, limit.source)
-    };
+    let row = |limit: &Limit| format!("| {} | {} | [AWS]({}) |\n", grouped(limit.value), limit.what, limit.source);
     ALL.iter().map(row).collect()
 }
 

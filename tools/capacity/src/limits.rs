@@ -2,20 +2,21 @@
 
 /// A figure of AWS, with the page that gives it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
+pub struct Limit {
     /// The figure.
-    pub(super) value: f64,
+    pub value: f64,
     /// What it is.
-    pub(super) what: &'static str,
+    pub what: &'static str,
     /// The page.
-    pub(super) source: &'static str,
+    pub source: &'static str,
 }
 
 macro_rules! limits {
     ($($name:ident = $value:literal, $what:literal, $source:literal;)+) => {
-        $(pub(super) const $name: Limit = Limit { value: $value, what: $what, source: $source };)+
+        $(#[doc = $what] pub const $name: Limit = Limit { value: $value, what: $what, source: $source };)+
 
-        pub(super) const ALL: &[Limit] = &[$($name),+];
+        /// All of them.
+        pub const ALL: &[Limit] = &[$($name),+];
     };
 }
 
