@@ -9,11 +9,10 @@ use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+use aws_types::os_shim_internal::{Env, Fs};
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{
-    CredentialsFailure, SdkConfig, absent_profile, check_credentials, retries, shared_config, timeouts,
-};
+use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
 use hookonce_runtime::remote::Cause;
 
 use crate::credentials::{SIGN_IN, are_rejected};
@@ -57,6 +56,15 @@ async fn sign_in() -> Result<SdkConfig, Failure> {
             Err(Failure::unavailable(format!("the AWS credentials cannot be used: {cause}"), SIGN_IN))
         }
     }
+}
+
+/// The profile that the environment names although no file has it. The SDK then goes on as if none was named, so this says why
+/// there is no region or there are no credentials.
+#[expect(clippy::default_trait_access, reason = "only another crate of the SDK has the type by a name that lasts")]
+async fn absent_profile() -> Option<String> {
+    let profiles = aws_config::profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await.ok()?;
+    let named = profiles.selected_profile();
+    (named != "default" && profiles.get_profile(named).is_none()).then(|| named.to_owned())
 }
 
 /// The region, for messages.

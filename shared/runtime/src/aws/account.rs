@@ -5,7 +5,6 @@ pub use aws_config::SdkConfig;
 use aws_credential_types::provider::ProvideCredentials as _;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_http_client::Builder;
-use aws_types::os_shim_internal::{Env, Fs};
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 
@@ -40,15 +39,6 @@ pub async fn check_credentials(config: &SdkConfig) -> Result<(), CredentialsFail
         Err(CredentialsError::CredentialsNotLoaded(_)) => Err(CredentialsFailure::Absent),
         Err(error) => Err(CredentialsFailure::Other(Report::new(&error).to_string())),
     }
-}
-
-/// The profile that the environment names although no file has it. The SDK then goes on as if none was named, so this says why
-/// there is no region or there are no credentials.
-#[expect(clippy::default_trait_access, reason = "only another crate of the SDK has the type by a name that lasts")]
-pub async fn absent_profile() -> Option<String> {
-    let profiles = aws_config::profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await.ok()?;
-    let named = profiles.selected_profile();
-    (named != "default" && profiles.get_profile(named).is_none()).then(|| named.to_owned())
 }
 
 /// A DynamoDB client whose calls may take `total`.

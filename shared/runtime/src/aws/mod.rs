@@ -30,8 +30,7 @@ use hookonce_protocol::time::Millis;
 
 #[cfg(feature = "account")]
 pub use account::{
-    CredentialsFailure, SdkConfig, absent_profile, check_credentials, dynamodb_client, shared_config, sqs_client,
-    ssm_client,
+    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client, ssm_client,
 };
 pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
 #[cfg(feature = "account")]
