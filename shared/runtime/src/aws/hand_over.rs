@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use super::https::read;
 use super::lambda::{Invocation, LambdaClient, NotInvoked};
 use crate::destination::{
-    Answer, Attempt, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble, function_event, queue_message,
+    ANSWER_BYTES_MAX, Answer, Attempt, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble, function_event,
+    queue_message,
 };
 use crate::drive::duration;
 
@@ -35,9 +36,6 @@ const ERROR_TYPE: &str = "x-amzn-errortype";
 
 /// The header in which Lambda names an invocation. The function's log has the same id.
 const REQUEST_ID: &str = "x-amzn-requestid";
-
-/// The most of an answer of Lambda that is read, in bytes.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The status with which SQS confirms a message.
 const OK: u16 = 200;

@@ -33,8 +33,8 @@ use super::checked::{Destination, HttpTarget};
 use super::request::request;
 use crate::drive::duration;
 
-/// The most of an answer that is read, in bytes. It is dropped.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The most of an answer that is read, in bytes.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The most addresses of one host that are tried. Nothing is sent before one of them takes the connection.
 const ADDRESSES_MAX: u32 = 4;

@@ -35,7 +35,7 @@ pub use checked::{
     Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
 };
 #[cfg(feature = "aws")]
-pub use client::HttpCaller;
+pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{
     ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
 };
