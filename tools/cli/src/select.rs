@@ -96,7 +96,7 @@ pub(crate) enum Kind {
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// Filter by kind. Time filters on delivered and discarded effects use when their event arrived.
+    /// Filter by kind. For delivered and discarded effects, time filters use the arrival of their event.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Filter by destination: effects only.

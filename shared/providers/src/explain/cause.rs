@@ -24,7 +24,7 @@ pub enum Cause {
         index: usize,
     },
     /// The endpoint's document is not valid.
-    #[error("The endpoint cannot be configured so: {problem}.")]
+    #[error("The endpoint's configuration is not valid: {problem}.")]
     Configuration {
         /// What is wrong with it, and in which field.
         problem: String,

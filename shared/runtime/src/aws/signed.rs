@@ -72,8 +72,8 @@ impl SignedService {
         let is_known = !region.contains("iso") && !region.starts_with("eusc-");
         if !is_known || config.use_fips() == Some(true) || config.use_dual_stack() == Some(true) {
             return Err(format!(
-                "no FIPS address, no dual-stack address and no address outside the commercial, GovCloud and China regions is \
-                 known here; name one in AWS_ENDPOINT_URL_{}",
+                "this build knows only the plain addresses of the commercial, GovCloud and China regions, no FIPS or \
+                 dual-stack ones; name one in AWS_ENDPOINT_URL_{}",
                 self.id.to_uppercase()
             )
             .into());

@@ -470,7 +470,7 @@ impl Faults {
         }
         // What a name leads to is checked at each connection.
         match address.map(zone) {
-            Some(Zone::Forbidden) => self.add("url", "its address is none that an effect may be sent to"),
+            Some(Zone::Forbidden) => self.add("url", "no effect may be sent to this address"),
             Some(Zone::Private | Zone::Loopback) if !document.allow_private => {
                 self.add("url", "its address is not public, which needs `allow_private`");
             }

@@ -85,8 +85,8 @@ fn common(document: &DestinationDocument) -> Vec<DestinationFault> {
     let mut faults: Vec<_> = of_http.map(|(field, _)| fault(field, format!("`{kind}` does not have it"))).collect();
     if document.class.is_some_and(|class| class != ClassName::AtLeastOnce) {
         let reason = format!(
-            "`{kind}` is `at_least_once`: an answer may be lost, and it keeps no key for long; who does the work deduplicates \
-             by the key"
+            "`{kind}` must be `at_least_once`: an answer may be lost, and it soon forgets a key; the consumer must \
+             deduplicate by the key"
         );
         faults.push(fault("class", reason));
     }

@@ -66,7 +66,7 @@ fn of_queue(status: u16, code: &str) -> Option<&'static str> {
             "the queue's KMS key cannot be used: enable it, or give the queue another one"
         }
         "InvalidMessageContents" | "InvalidParameterValue" | "InvalidParameterValueException" => {
-            "SQS does not take this message: it is longer than the queue's MaximumMessageSize, or holds what is no text"
+            "SQS rejects this message: it is longer than the queue's MaximumMessageSize, or it is not plain text"
         }
         "InvalidAddress" => "the queue must be in the stack's Region: check the host in the document's url",
         _ if status >= 500 => "SQS failed: try again",
@@ -95,7 +95,7 @@ fn of_function(status: u16, code: &str) -> Option<&'static str> {
         }
         "" if status == 202 => return None,
         "" if status < 300 => {
-            "this is not how Lambda answers an asynchronous call: what stands at AWS_ENDPOINT_URL_LAMBDA knows no such calls"
+            "Lambda answers asynchronous calls otherwise: the server at AWS_ENDPOINT_URL_LAMBDA knows no such calls"
         }
         // Lambda names its errors.
         "" | "ServiceException" => "Lambda failed, or something on the way to it: try again",
@@ -127,7 +127,7 @@ fn of_trouble(kind: DestinationKind, trouble: &Trouble) -> &'static str {
                 "a queue takes text only, without control characters: wrap other bytes as base64 in JSON"
             }
             (_, "payload_is_too_large_for_a_queue") => {
-                "a message has at most 1 MiB with its attributes: send where the data is, and not the data"
+                "a message has at most 1 MiB with its attributes: store the data elsewhere, and send its place"
             }
             (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/effects.md says what a hand-over carries",
         },

@@ -115,7 +115,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
         Ok(counted) if waits => output::note(&told(counted)),
         Ok(Waiting { dead: 0, .. }) => {}
         Ok(counted) => {
-            output::note(&format!("{} effect(s) of it are DEAD; without it, none can be let go again", counted.dead));
+            output::note(&format!("{} of its effects are DEAD; once it is removed, none can run again", counted.dead));
         }
         Err(_) if arguments.place.stack.is_none() => {}
         Err(failure) => output::note(&format!("the effects that wait for it cannot be counted: {failure}")),

@@ -34,7 +34,7 @@ use crate::{destinations, handlers, output, route_set};
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What no call that changes nothing can tell.
-const WRITES: &str = "not tried: whether you may change anything shows when you do; docs/deploy.md#rights";
+const WRITES: &str = "not tried, because doctor changes nothing: docs/deploy.md#rights lists what you need";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
