@@ -221,6 +221,7 @@ impl Script {
             | Fault::HandlerFailsForGood
             | Fault::HandlerAway
             | Fault::DestinationAway
+            | Fault::NoTurn
             | Fault::CalleeBusy
             | Fault::CalleeRefuses
             | Fault::AmbiguousDone

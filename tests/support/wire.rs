@@ -160,6 +160,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
                 | Fault::DestinationAway
+                | Fault::NoTurn
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
                 | Fault::AmbiguousDone

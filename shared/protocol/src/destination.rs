@@ -74,6 +74,8 @@ pub enum Called {
         /// How long it asks to wait.
         retry_after: Option<Millis>,
     },
+    /// Nobody called it: the calls of others took all the time that it may wait for its turn.
+    NoTurn,
     /// The callee refuses it, and another try cannot help.
     Refused {
         /// The status of its answer, if it has one.

@@ -95,14 +95,38 @@ pub enum Value {
 #[serde(transparent)]
 pub struct Members<T>(Vec<T>);
 
-impl<T: Ord> From<Vec<T>> for Members<T> {
-    fn from(mut members: Vec<T>) -> Self {
+/// What a set has as members. An answer may hold very many of them.
+pub trait Member: Sized {
+    /// Puts them in order.
+    fn sort(members: &mut [Self]);
+}
+
+impl Member for String {
+    fn sort(members: &mut [Self]) {
         members.sort_unstable();
+    }
+}
+
+impl Member for Vec<u8> {
+    fn sort(members: &mut [Self]) {
+        members.sort_unstable();
+    }
+}
+
+impl Member for Number {
+    fn sort(members: &mut [Self]) {
+        members.sort_by_cached_key(Self::identity);
+    }
+}
+
+impl<T: Member> From<Vec<T>> for Members<T> {
+    fn from(mut members: Vec<T>) -> Self {
+        T::sort(&mut members);
         Self(members)
     }
 }
 
-impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Members<T> {
+impl<'de, T: Deserialize<'de> + Member> Deserialize<'de> for Members<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(Self::from)
     }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -179,7 +181,7 @@ fn identity(value: &Value) -> String {
             let (negative, digits, exponent) = number.identity();
             format!("N{}{digits:?}e{exponent}", if negative { "-" } else { "" })
         }
-        Value::Bytes(bytes) => bytes.iter().fold("B".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        Value::Bytes(bytes) => format!("B{}", STANDARD.encode(bytes)),
         // No key holds any other type: the check of the plan refuses it.
         other => format!("{other:?}"),
     }

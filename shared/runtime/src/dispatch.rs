@@ -86,10 +86,10 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A
 
     async fn deliver(&self, delivery: &Delivery) -> Called {
         // The machine calls after it asked. Without an answer nothing was called.
-        let Some(destination) = self.destination.get() else { return Called::NotDone { retry_after: None } };
+        let Some(destination) = self.destination.get() else { return Called::NoTurn };
         // A call that begins has all its time, the wait for its turn included, and then there is time to write how it ended.
         if Instant::now() + TURN_MAX + duration(destination.terms().timeout) > self.calls_until {
-            return Called::NotDone { retry_after: None };
+            return Called::NoTurn;
         }
         let call = self.parts.caller.call(destination, delivery, self.parts.ambient.moment());
         let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
@@ -104,6 +104,7 @@ fn tell(delivery: &Delivery, called: Called) {
         Called::Done { status } => ("done", status),
         Called::AlreadyDone { status } => ("already done", Some(status)),
         Called::NotDone { .. } => ("not done", None),
+        Called::NoTurn => ("no turn", None),
         Called::Refused { status } => ("refused", status),
         Called::Unknown { status } => ("unknown", Some(status)),
         Called::Unclear { .. } => ("unclear", None),
@@ -115,6 +116,7 @@ fn tell(delivery: &Delivery, called: Called) {
         }
         Called::AlreadyDone { .. }
         | Called::NotDone { .. }
+        | Called::NoTurn
         | Called::Refused { .. }
         | Called::Unknown { .. }
         | Called::Unclear { .. } => {

@@ -10,7 +10,7 @@
 //! | `CrashDuring` | yes | yes | | | |
 //! | `Partial` | yes | | | yes | |
 //! | `Stale`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
-//! | `DestinationAway`, `CalleeBusy`, `CalleeRefuses`, `AmbiguousDone`, `AmbiguousNotDone` | yes | | | | |
+//! | `DestinationAway`, `NoTurn`, `CalleeBusy`, `CalleeRefuses`, `AmbiguousDone`, `AmbiguousNotDone` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
 //! The simulator also has stale indexes, partial answers and failing handlers, but draws them independently of the
@@ -49,6 +49,8 @@ pub enum Fault {
     HandlerAway,
     /// The document of the destination is away, or has a fault.
     DestinationAway,
+    /// Nobody calls, because the calls of others take all the time.
+    NoTurn,
     /// A callee says that it did nothing, and takes the call later.
     CalleeBusy,
     /// A callee refuses, and did nothing.

@@ -98,6 +98,7 @@ pub fn called(called: &Called) -> &'static str {
         Called::Done { .. } => "done",
         Called::AlreadyDone { .. } => "already done",
         Called::NotDone { .. } => "not done",
+        Called::NoTurn => "no turn",
         Called::Refused { .. } => "refused",
         Called::Unknown { .. } => "unknown",
         Called::Unclear { .. } => "unclear",

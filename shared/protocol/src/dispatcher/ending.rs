@@ -2,6 +2,7 @@
 
 use super::{Dispatcher, DispatcherStep, Effect, Ending, NextCall, State};
 use crate::call::{Call, Signal};
+use crate::destination::Class;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Outcome, Status, attribute, counted, equals, remove, set};
 use crate::time::Millis;
@@ -14,6 +15,12 @@ const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
 
 /// The code of an effect whose last call has an unknown result.
 const CALL_UNCLEAR: &str = "CALL_UNCLEAR";
+
+/// The longest pause of an effect that its callee did not do, unless the callee asks for a longer one.
+const DESTINATION_PAUSE_MAX: Millis = Millis::hours(1);
+
+/// How long after its due time the relay sends a hint, as a rule: it runs every minute.
+const RELAY_MAX: Millis = Millis::minutes(2);
 
 impl Dispatcher {
     /// Ends an effect that its callee did, whoever has the pass now or retried it meanwhile. Only a replaced key means
@@ -56,18 +63,24 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait that its callee did not do, without counting. The pause grows with the sends, however little the
-    /// callee asks for: before its message is a dead letter, the relay takes over. If an earlier call may have been done and
-    /// the pause ends too late for a repeat, the effect is DEAD now: its callee still knows the key, should a person let it
-    /// go again.
-    pub(super) fn postpone(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
+    /// Lets an effect wait that its callee did not do, without counting. The pause grows with these tries, however little the
+    /// callee asks for: before its message is a dead letter, the relay takes over. Then no message is hidden while it waits.
+    ///
+    /// If an earlier call may have been done and no pause leaves time for a repeat, the effect is DEAD now: its callee still
+    /// knows the key, should a person let it go again.
+    pub(super) fn postpone(
+        self,
+        call: NextCall,
+        tries: i64,
+        retry_after: Option<Millis>,
+        moment: Moment,
+    ) -> DispatcherStep {
         let NextCall { effect, first, terms } = call;
-        let sends = effect.record.resends.saturating_add(self.receives.saturating_sub(1));
-        let backoff = self.timing.backoff_bound(sends);
-        let wait = pause(retry_after.map_or(backoff, |asked| asked.max(backoff)), &self.timing, moment);
-        if !first && !self.is_repeatable(&effect, terms.class, moment.now.plus(wait)) {
-            return self.die(effect, DeadReason::UnknownOutcome, moment);
-        }
+        let backoff = Millis(self.timing.backoff_bound(tries).0.min(DESTINATION_PAUSE_MAX.0));
+        let asked = retry_after.unwrap_or(Millis(0));
+        let wait = pause(asked.max(backoff), &self.timing, moment);
+        let fitting = if first { Some(wait) } else { self.fitting(&effect, terms.class, wait, asked, moment) };
+        let Some(wait) = fitting else { return self.die(effect, DeadReason::UnknownOutcome, moment) };
         let mut changes = self.due_again(wait, moment);
         changes.push(set(attribute::LAST_ERROR, DESTINATION_UNAVAILABLE));
         changes.push(set(attribute::NOT_DONE, effect.part.not_done + 1));
@@ -84,14 +97,32 @@ impl Dispatcher {
         let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
         let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
-        let wait = backoff.max(asked);
-        if !self.is_repeatable(&effect, terms.class, moment.now.plus(wait)) {
+        let Some(wait) = self.fitting(&effect, terms.class, backoff.max(asked), asked, moment) else {
             return self.die(effect, DeadReason::UnknownOutcome, moment);
-        }
+        };
         let mut changes = self.due_again(wait, moment);
         changes.extend(effect.record.failed_again(CALL_UNCLEAR, moment.now));
         let condition = effect.unchanged();
         self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
+    }
+
+    /// The pause after which an effect may be called again. If this one would end too late, it is half of the time that is
+    /// left, unless the callee asks for more, or so little is left that the relay might come too late.
+    fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Millis> {
+        let is_in_time = |wait: Millis| {
+            // A longer pause ends when the relay has sent its hint: the message's time is over by then.
+            let late = if wait > VISIBILITY_MAX {
+                Millis(self.timing.effects_visibility_timeout.0 + RELAY_MAX.0)
+            } else {
+                Millis(0)
+            };
+            self.is_repeatable(effect, class, moment.now.plus(wait).plus(late))
+        };
+        if is_in_time(wait) {
+            return Some(wait);
+        }
+        let half = Millis(self.repeatable_until(effect, class)?.0.saturating_sub(moment.now.0) / 2);
+        (half >= asked.max(self.timing.effects_visibility_timeout) && is_in_time(half)).then_some(half)
     }
 
     /// Gives the pass back. The message returns first. The relay is the fallback if it does not.

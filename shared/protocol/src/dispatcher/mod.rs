@@ -214,14 +214,18 @@ impl Dispatcher {
 
     /// Whether an effect may be called at this time, as an earlier call of it may have been done.
     fn is_repeatable(&self, effect: &Effect, class: Class, at: EpochMs) -> bool {
-        let Some((first_call_at, _)) = effect.first_call() else { return true };
         match class {
-            Class::Keyed { window } => {
-                at.0 <= first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0)
-            }
+            _ if effect.first_call().is_none() => true,
+            Class::Keyed { .. } => self.repeatable_until(effect, class).is_some_and(|until| at <= until),
             Class::AtMostOnce => false,
             Class::AtLeastOnce => true,
         }
+    }
+
+    /// Until when the callee of an earlier call certainly knows its key. `None` if there was no call, or there are no keys.
+    fn repeatable_until(&self, effect: &Effect, class: Class) -> Option<EpochMs> {
+        let (Class::Keyed { window }, Some((first_call_at, _))) = (class, effect.first_call()) else { return None };
+        Some(EpochMs(first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0)))
     }
 
     /// Takes the pass for the next call.
@@ -310,7 +314,15 @@ impl Dispatcher {
             // Only who was called before can have done it before. From a callee that nobody has called since the commit, or
             // since a person accepted one more call, the answer may say something else: that person knows what was done.
             Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
-            Called::NotDone { retry_after } => self.postpone(call, retry_after, moment),
+            Called::NotDone { retry_after } => {
+                let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
+                self.postpone(call, tries, retry_after, moment)
+            }
+            // The callee is well, so its pauses grow only so fast that the message never becomes a dead letter.
+            Called::NoTurn => {
+                let tries = self.receives.saturating_sub(1) / 2;
+                self.postpone(call, tries, None, moment)
+            }
             Called::Refused { .. } => {
                 let reason = if call.is_first() { DeadReason::Refused } else { DeadReason::UnknownOutcome };
                 self.die(call.effect, reason, moment)

@@ -102,9 +102,13 @@ impl Run {
     }
 
     /// Begins a run over effects, beside the run over the rest, which counts what is DEAD. It has a budget of its own, so that
-    /// neither holds up the other. No journal tells how many effects arrive: only the least budget is granted.
+    /// neither holds up the other.
     pub fn effects(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
-        Self { sampled: true, ..Self::over(DueState::Effect, timing, budget, limits, moment) }
+        Self {
+            sampled: true,
+            granted: budget.effects_max(),
+            ..Self::over(DueState::Effect, timing, budget, limits, moment)
+        }
     }
 
     fn over(state: DueState, timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {

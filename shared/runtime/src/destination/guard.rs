@@ -62,9 +62,7 @@ impl<C: Caller> Caller for Guarded<C> {
         Box::pin(async move {
             let lane = self.lane(destination);
             let until = Instant::now() + TURN_MAX;
-            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else {
-                return Called::NotDone { retry_after: None };
-            };
+            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else { return Called::NoTurn };
             let Ok(_probe) = timeout_at(until, lane.probe()).await else {
                 return Called::NotDone { retry_after: None };
             };
@@ -99,7 +97,7 @@ impl Lane {
 /// Who answers is there, whatever the answer says. A call that could not be made says nothing.
 fn learn(health: &mut Health, called: &Called, ended: Moment, took: Millis) {
     match called {
-        Called::Refused { status: None } => {}
+        Called::Refused { status: None } | Called::NoTurn => {}
         Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
             health.succeeded();
         }

@@ -67,6 +67,7 @@ impl Model {
                 fault @ (Fault::LateAtRest
                 | Fault::NoReply
                 | Fault::FalseSuccess
+                | Fault::NoTurn
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
                 | Fault::AmbiguousDone
@@ -298,7 +299,7 @@ fn price(fault: Fault) -> Budget {
         Fault::HandlerFails => Budget::Fail,
         Fault::HandlerFailsForGood => Budget::Poison,
         Fault::HandlerAway | Fault::DestinationAway => Budget::Away,
-        Fault::CalleeBusy => Budget::Busy,
+        Fault::NoTurn | Fault::CalleeBusy => Budget::Busy,
         Fault::CalleeRefuses => Budget::Reject,
         Fault::AmbiguousDone | Fault::AmbiguousNotDone => Budget::Ambiguous,
         Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,

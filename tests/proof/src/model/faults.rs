@@ -81,6 +81,7 @@ fn call_faults(state: &State, mut fault: impl FnMut(Fault)) {
         (Fault::Refused, Budget::Refuse),
         (Fault::ReplyLost, Budget::Refuse),
         (Fault::Late, Budget::Late),
+        (Fault::NoTurn, Budget::Busy),
         (Fault::CalleeBusy, Budget::Busy),
         (Fault::CalleeRefuses, Budget::Reject),
         (Fault::AmbiguousDone, Budget::Ambiguous),

@@ -180,7 +180,7 @@ fn endings() -> Vec<Mutant> {
             })), ..NOTHING };
         "not-done-counts-as-unclear", "D6: what is not done is called again", &["at most once: answers"],
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::NotDone { retry_after } = called { *called = Called::Unclear { retry_after: *retry_after }; }
+                if let Called::NotDone { .. } | Called::NoTurn = called { *called = Called::Unclear { retry_after: None }; }
             })), ..NOTHING };
         "done-before-counts-at-a-first-call", "D6: who was never called cannot have done it before", &["keyed, and says of something else that it was done before"],
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {

@@ -157,7 +157,12 @@ impl Caller for Outside {
             if answered == Some(lost) && ports.repeats_calls() {
                 answered = ports.call(edge, answers, effect).await;
             }
-            let called = answered.map_or(Called::NotDone { retry_after: None }, |answered| answered.called);
+            // Nobody was called: there was no connection, or no turn.
+            let uncalled = || {
+                let away = ports.world.lock().rng.chance(5_000);
+                if away { Called::NotDone { retry_after: None } } else { Called::NoTurn }
+            };
+            let called = answered.map_or_else(uncalled, |answered| answered.called);
             if let (Some(answered), Called::NotDone { .. } | Called::Refused { .. }) = (answered, called) {
                 ports.world.lock().callees.heard_not_done(&carried, answered.number);
             }

@@ -198,6 +198,7 @@ impl Ports {
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
                 | Fault::DestinationAway
+                | Fault::NoTurn
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
                 | Fault::AmbiguousDone
