@@ -439,7 +439,7 @@ async fn no_more_calls_are_under_way_than_the_document_says() {
     let destination = at(&receiver.url(""), &json!({"in_flight_max": 2, "timeout_ms": 30_000}));
     let (guarded, sent) = (Guarded::new(HttpCaller::on_loopback()), delivery());
     let mut calls: FuturesUnordered<_> = (0..4).map(|_| guarded.call(&destination, &sent, MOMENT)).collect();
-    assert_eq!(calls.by_ref().take(2).collect::<Vec<_>>().await, [NOT_DONE, NOT_DONE], "while two are under way");
+    assert_eq!(calls.by_ref().take(2).collect::<Vec<_>>().await, [Called::NoTurn; 2], "while two are under way");
     hang_until(calls.next(), async || receiver.connections() == 2).await;
     drop(calls);
     assert_eq!(receiver.connections(), 2);

@@ -8,7 +8,7 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{DeadReason, EffectPart, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::worker::{Done, Settled};
+use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX};
 use hookonce_protocol::write::Write;
 
 use super::dispatcher::{an_effect, answered, at, call, hint};
@@ -141,6 +141,37 @@ fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
     assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
 }
 
+/// An effect that was called in vain so often, and the pause after one more call that ends so.
+fn pause_after(not_done: i64, ended: Called, receives: i64) -> Millis {
+    let mut effect = an_effect();
+    effect.effect.as_mut().unwrap().not_done = not_done;
+    let (guarded, step) = called(&effect, Class::AtLeastOnce, ended, receives, START);
+    let left = after(&write(&step), &guarded);
+    assert_eq!(part(&left).not_done, not_done + 1);
+    Millis(left.due.unwrap().at.0 - START.0 - Timing::standard().effects_visibility_timeout.0)
+}
+
+/// Otherwise the messages of a destination that is away for a day would be hidden nearly all of the time, and SQS hides only so
+/// many.
+#[test]
+fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
+    let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();
+    assert!(pauses.is_sorted() && pauses[8] > VISIBILITY_MAX, "{pauses:?}");
+    assert_eq!((pauses[0], pauses[11]), (Millis::seconds(5), Millis::hours(1)));
+    let asks = Called::NotDone { retry_after: Some(Millis::hours(3)) };
+    assert_eq!(pause_after(0, asks, 1), Millis::hours(3), "a callee may ask for more");
+}
+
+#[test]
+fn an_effect_that_has_no_turn_soon_comes_again() {
+    let pauses: Vec<_> = (1..=100).map(|receives| pause_after(40, Called::NoTurn, receives)).collect();
+    assert_eq!((pauses[0], pauses[4], pauses[9]), (Millis::seconds(5), Millis::seconds(20), Millis::seconds(80)));
+    assert!(
+        pauses.is_sorted() && pauses[20..].iter().all(|pause| *pause > VISIBILITY_MAX),
+        "no dead letter: {pauses:?}"
+    );
+}
+
 /// Messages that stay hidden would fill the queue of all destinations.
 #[test]
 fn an_effect_whose_destination_is_unknown_is_soon_left_to_the_relay() {
@@ -178,6 +209,24 @@ fn a_repeat_that_would_come_after_the_window_is_given_up_at_once() {
     }
     let first = left(&an_effect(), keyed, Called::NotDone { retry_after: Some(Millis::hours(30)) }, now);
     assert_eq!(first.status, Status::Pending, "no key is in use");
+}
+
+#[test]
+fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
+    let keyed = CLASSES[0];
+    let mut unclear = left(&an_effect(), keyed, UNCLEAR, START);
+    unclear.effect.as_mut().unwrap().not_done = 40;
+    let not_done = |minutes: i64, asked: Option<i64>| {
+        let ended = Called::NotDone { retry_after: asked.map(Millis::minutes) };
+        left(&unclear, keyed, ended, later(Millis::minutes(22 * 60 + minutes)))
+    };
+    let due = |record: Record| record.due.unwrap().at.0 - Timing::standard().effects_visibility_timeout.0;
+    assert_eq!(due(not_done(30, None)), later(Millis::minutes(22 * 60 + 45)).0, "half of what is left");
+    // The relay sends it after its time, so an hour is too long, and half an hour is not.
+    assert_eq!(due(not_done(-5, None)), later(Millis(80_850_000)).0);
+    for (minutes, asked) in [(30, Some(20)), (55, None)] {
+        assert_eq!(not_done(minutes, asked).dead_reason, Some(DeadReason::UnknownOutcome), "{minutes}");
+    }
 }
 
 /// The store carries it out after another process has called, and the callee has said that it did nothing. Otherwise it would

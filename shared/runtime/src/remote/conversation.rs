@@ -105,10 +105,10 @@ impl Conversation<'_> {
         let request = (self.calls.request_id)();
         let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
         let (target, record) = (&self.handling.target, &self.event.record);
-        if self.handlers.rests(target, (self.calls.moment)().now) {
+        let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
             return Err(Planned::Unavailable);
-        }
+        };
         if !self.calls.budget.take() {
             return Err(Planned::Unavailable);
         }
@@ -117,11 +117,11 @@ impl Conversation<'_> {
         let held = began.elapsed() >= HELD_MIN;
         match &called {
             Err(_) | Ok(Err(CallError::Crashed(_))) if held => {
-                self.handlers.learn(target, false, (self.calls.moment)());
+                turn.learn(false, (self.calls.moment)());
             }
             // Calls that still hang may use up its concurrency, so it says nothing about them.
             Ok(Err(CallError::Away(_))) => {}
-            _ => self.handlers.learn(target, true, (self.calls.moment)()),
+            _ => turn.learn(true, (self.calls.moment)()),
         }
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -145,13 +145,46 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
 pub struct RemoteHandlers {
     lambda: Option<Box<dyn CallHandler>>,
     url: Option<Box<dyn CallHandler>>,
-    health: Mutex<HashMap<String, Health>>,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// What this process knows of a handler.
+#[derive(Debug, Default)]
+struct Known {
+    health: Health,
+    /// Whether a call is under way that finds out whether it is back.
+    is_probed: bool,
+}
+
+/// A call of a handler that may be made.
+#[derive(Debug)]
+struct Turn<'a> {
+    handlers: &'a RemoteHandlers,
+    target: &'a RemoteTarget,
+    probes: bool,
+}
+
+impl Turn<'_> {
+    /// Remembers whether the handler answered in time. If not, the call took as long as a call may.
+    fn learn(&self, in_time: bool, moment: Moment) {
+        self.handlers.of(self.target, |known| {
+            if in_time { known.health.succeeded() } else { known.health.failed(moment, HANDLER_CALL_MAX) }
+        });
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.probes {
+            self.handlers.of(self.target, |known| known.is_probed = false);
+        }
+    }
 }
 
 impl RemoteHandlers {
     /// Calls Lambda functions with the first, and URLs on loopback with the second.
     pub fn new(lambda: Option<Box<dyn CallHandler>>, url: Option<Box<dyn CallHandler>>) -> Self {
-        Self { lambda, url, health: Mutex::default() }
+        Self { lambda, url, known: Mutex::default() }
     }
 
     /// None: each counts as away.
@@ -159,20 +192,20 @@ impl RemoteHandlers {
         Self::default()
     }
 
-    /// True while a handler rests.
-    fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
-        self.health().get(&target.to_string()).is_some_and(|health| health.rest(now).is_some())
+    /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether it is
+    /// back: otherwise all events of a batch would wait for it again, and each would count an attempt.
+    fn turn<'a>(&'a self, target: &'a RemoteTarget, now: EpochMs) -> Option<Turn<'a>> {
+        self.of(target, |known| {
+            let (rests, probes) = (known.health.rest(now).is_some(), known.health.is_doubted());
+            let may = !rests && !(probes && known.is_probed);
+            known.is_probed |= may && probes;
+            may.then(|| Turn { handlers: self, target, probes })
+        })
     }
 
-    /// Remembers whether a handler answered in time. If not, a call of it took as long as a call may.
-    fn learn(&self, target: &RemoteTarget, in_time: bool, moment: Moment) {
-        let mut known = self.health();
-        let health = known.entry(target.to_string()).or_default();
-        if in_time { health.succeeded() } else { health.failed(moment, HANDLER_CALL_MAX) }
-    }
-
-    fn health(&self) -> MutexGuard<'_, HashMap<String, Health>> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of<T>(&self, target: &RemoteTarget, with: impl FnOnce(&mut Known) -> T) -> T {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        with(known.entry(target.to_string()).or_default())
     }
 
     /// Who calls a handler, and the handler's name or URL. `None` if this process calls none of its kind.
