@@ -142,6 +142,15 @@ impl Drop for Announcement {
     }
 }
 
+/// Reads a file.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("reading {} failed: {error}", path.display()), "check the path"))
+}
+
 /// Writes a file and creates its folders. Only the owner may read it, at any moment, because it may hold secrets. It
 /// replaces the old file at once, so that nobody reads half of it and a full disk loses nothing.
 ///

@@ -30,7 +30,7 @@ impl<I: DocumentId> Folder<I> {
     /// The ids of all documents, valid or not.
     pub(crate) fn ids(&self) -> Vec<I> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        files.filter_map(|file| I::of(file.file_name().to_str()?.strip_suffix(".json")?)).collect()
+        files.filter_map(|file| I::of(file.file_name().to_str()?.strip_suffix(".json")?).ok()).collect()
     }
 
     /// An id contains no character that could leave the folder.
