@@ -103,15 +103,10 @@ impl Capturer {
         (status, word): (u64, &str),
         at: EpochMs,
     ) -> String {
-        let origin = match (&self.public_url, &inbound.domain) {
-            (Some(url), _) => url.clone(),
-            (None, domain) => format!("https://{}", domain.as_deref().unwrap_or_default()),
-        };
-        let query = if inbound.query.is_empty() { String::new() } else { format!("?{}", inbound.query) };
         let mut captured = CapturedRequest {
             provider: document.provider.clone(),
             method: inbound.method.clone(),
-            url: format!("{origin}{}{query}", inbound.path),
+            url: inbound.url(self.public_url.as_deref()),
             headers: inbound.headers.clone(),
             body: inbound.body.clone(),
             secrets: Vec::new(),
