@@ -238,7 +238,7 @@ fn forward(folder: &DataFolder, url: &str) -> Result<(), Failure> {
         "name": "invoices", "consumer": "payments", "endpoints": ["stripe"], "handler": {"builtin": "payments"},
         "forward": [DESTINATION],
     }]});
-    target::write(&folder.destinations().join(format!("{DESTINATION}.json")), &destination.to_string())?;
+    target::write(&folder.destinations().path(&DESTINATION), &destination.to_string())?;
     target::write(&folder.routes(), &routes.to_string())
 }
 

@@ -192,12 +192,7 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
 /// # Errors
 /// [`Failure::Usage`] when there is none, or it is not valid.
 pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocument, Failure> {
-    let path = folder.endpoints().path(id);
-    let text = std::fs::read_to_string(&path).map_err(|_| missing(id))?;
-    EndpointDocument::parse(&text).map_err(|error| {
-        let what = format!("{}: {}", path.display(), Report::new(&error));
-        Failure::usage(what, "fix the file, or remove the endpoint")
-    })
+    Folder::of(folder).stored(id)?.ok_or_else(|| missing(id))?.document(id)
 }
 
 /// All local endpoints, by id. Leaves out each one that is not valid, and prints why.
