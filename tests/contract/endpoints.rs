@@ -9,7 +9,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SsmEndpoints;
 use hookonce_runtime::document::{EndpointDocument, FetchError};
-use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::port::EndpointSource;
 use serde_json::json;
 
@@ -65,7 +65,7 @@ async fn a_source_keeps_the_contract(source: &impl EndpointSource, put: impl Fn(
 #[tokio::test]
 async fn documents_in_a_folder_keep_the_contract() {
     let folder = tempfile::tempdir().unwrap();
-    let source = EndpointFolder::new(folder.path().join("not-there-yet"));
+    let source = DocumentFolder::new(folder.path().join("not-there-yet"));
     assert!(document(&source, "shop").await.unwrap().is_none(), "the folder need not exist");
     fs::create_dir(source.folder()).unwrap();
     a_source_keeps_the_contract(&source, |name, text| fs::write(source.path(&id(name)), text).unwrap()).await;

@@ -21,10 +21,10 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::destination::{DestinationFolder, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
@@ -131,7 +131,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
     match role {
         Role::Webhook | Role::Copy => {
             let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
-            let endpoints = Endpoints::new(EndpointFolder::new(endpoints), Catalog::built_in());
+            let endpoints = Endpoints::new(DocumentFolder::new(endpoints), Catalog::built_in());
             let materials = Materials::new(MemoryMaterials::default());
             let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent));
             boxed(invoke_fn(move |event| {
@@ -160,7 +160,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             }))
         }
         Role::Dispatcher => {
-            let destinations = Destinations::new(DestinationFolder::new(endpoints.join(DESTINATIONS)));
+            let destinations = Destinations::new(DocumentFolder::new(endpoints.join(DESTINATIONS)));
             let caller = Arc::new(Guarded::new(HttpCaller::on_loopback()));
             let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
             let dispatcher = Arc::new(DispatcherFunction::new(parts, silent));

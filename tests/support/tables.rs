@@ -117,7 +117,7 @@ impl Tables {
         }
         verdict.dead = self.count(Status::Dead);
         verdict.owed = self.count(Status::Pending);
-        // What is still owed, or kept for an operator, is not lost.
+        // What is still owed, or kept for an operator, is not lost. The demo's census calls lost what is owed in the end.
         verdict.lost = verdict.lost.saturating_sub(verdict.owed + verdict.dead);
         let counted = [&COUNTED[..], &[COUNTING]].concat();
         verdict.applied_twice += surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);

@@ -12,8 +12,9 @@ use hookonce_runtime::aws::{
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{DispatcherConfig, DocumentLocation, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::destination::{DestinationFolder, DestinationSource, Destinations, Guarded};
+use hookonce_runtime::destination::{DestinationSource, Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
@@ -35,7 +36,7 @@ pub async fn run() -> Result<(), Error> {
             let client = ssm_client(&sdk, DESTINATION_MAX);
             serve(config, &sdk, SsmDestinations::new(client, prefix)).await
         }
-        DocumentLocation::Folder(folder) => serve(config, &sdk, DestinationFolder::new(folder)).await,
+        DocumentLocation::Folder(folder) => serve(config, &sdk, DocumentFolder::new(folder)).await,
     }
 }
 

@@ -110,6 +110,17 @@ impl Inbound {
         }
     }
 
+    /// The URL that some schemes sign: from the configuration or the gateway's domain, never from the `Host` header.
+    pub fn url(&self, public_url: Option<&str>) -> String {
+        let origin = match (public_url, &self.domain) {
+            (Some(url), _) => url.trim_end_matches('/').to_owned(),
+            (None, Some(domain)) => format!("https://{domain}"),
+            (None, None) => String::new(),
+        };
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        format!("{origin}{}{query}", self.path)
+    }
+
     /// Reads payload 2.0: HTTP API and Function URL.
     fn read_v2(event: ApiGatewayV2httpRequest) -> Result<Self, Malformed> {
         let context = event.request_context;

@@ -192,7 +192,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
 
     /// Checks the request. If the scheme needs the provider's certificate or key, fetches it and checks again.
     async fn verify(&self, endpoint: &Endpoint, inbound: &Inbound, deadline: Deadline) -> Result<Received, Refusal> {
-        let url = self.public_url(inbound);
+        let url = inbound.url(self.edge.public_url.as_deref());
         let request = Request { method: &inbound.method, url: &url, headers: &inbound.headers, body: &inbound.body };
         let now = self.ingress.ambient.moment().now;
         let judge = |keyring: &Keyring| {
@@ -223,17 +223,6 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         let now = self.ingress.ambient.moment().now;
         let visited = self.materials.visit(&endpoint.id, url, now, deadline).await;
         visited.map_err(|_| Denial::MaterialUnavailable(endpoint.provider.answers().retry_please))
-    }
-
-    /// The URL that some schemes sign: from the configuration or the gateway's domain, never from the `Host` header.
-    fn public_url(&self, inbound: &Inbound) -> String {
-        let origin = match (&self.edge.public_url, &inbound.domain) {
-            (Some(url), _) => url.trim_end_matches('/').to_owned(),
-            (None, Some(domain)) => format!("https://{domain}"),
-            (None, None) => String::new(),
-        };
-        let query = if inbound.query.is_empty() { String::new() } else { format!("?{}", inbound.query) };
-        format!("{origin}{}{query}", inbound.path)
     }
 
     /// Counts the events that were kept although they lack something, with the reason as a dimension.

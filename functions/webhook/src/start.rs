@@ -10,7 +10,7 @@ use hookonce_runtime::aws::{
 use hookonce_runtime::config::{DocumentLocation, WebhookConfig, environment};
 use hookonce_runtime::deadline::StartUp;
 use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::EndpointSource;
@@ -34,7 +34,7 @@ pub async fn run() -> Result<(), Error> {
             let endpoints = SsmEndpoints::new(ssm_client(&sdk, config.common.timing.claim_timeout), prefix);
             Box::pin(serve(config, &sdk, endpoints, began)).await
         }
-        DocumentLocation::Folder(folder) => serve(config, &sdk, EndpointFolder::new(folder), began).await,
+        DocumentLocation::Folder(folder) => serve(config, &sdk, DocumentFolder::new(folder), began).await,
     }
 }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-use crate::key::{EndpointId, EndpointIdError};
+use crate::key::{EndpointId, EndpointIdError, is_plain};
 use crate::place::present;
 
 /// The longest name that a plan gives to an effect, in bytes.
@@ -72,9 +72,7 @@ impl EffectName {
     /// # Errors
     /// [`EffectNameError`] when it is empty, too long or has a character other than `a-z`, `0-9`, `-`, `_`.
     pub fn parse(text: &str) -> Result<Self, EffectNameError> {
-        let fits = (1..=EFFECT_NAME_BYTES_MAX).contains(&text.len());
-        let plain = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
-        if fits && plain { Ok(Self(text.to_owned())) } else { Err(EffectNameError) }
+        if is_plain(text, EFFECT_NAME_BYTES_MAX) { Ok(Self(text.to_owned())) } else { Err(EffectNameError) }
     }
 
     /// The name of an event that a route forwards to this destination.

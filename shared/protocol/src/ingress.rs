@@ -65,14 +65,12 @@ pub enum Answer {
 }
 
 /// The endpoint's choices that ingress depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// What to do while the store is down.
     pub on_store_outage: OnStoreOutage,
     /// What to do with another body under a known id.
     pub on_body_mismatch: OnBodyMismatch,
-    /// The longest message that the queue accepts, in bytes.
-    pub message_bytes_max: usize,
 }
 
 /// The machine for one delivery.
@@ -80,6 +78,7 @@ pub struct Rules {
 pub struct Ingress {
     claim: Box<Claim>,
     rules: Rules,
+    message_bytes_max: usize,
     timing: Timing,
     state: State,
 }
@@ -132,9 +131,10 @@ pub(crate) fn has_other_body(claim: &Record, old: &Record) -> bool {
 }
 
 impl Ingress {
-    /// Starts with the claim.
-    pub fn start(claim: Claim, rules: Rules, timing: Timing) -> Step<Self, Answer> {
-        Self { claim: Box::new(claim), rules, timing, state: State::Claiming { again: false } }.claim(false)
+    /// Starts with the claim. The queue accepts a message of at most `message_bytes_max` bytes.
+    pub fn start(claim: Claim, rules: Rules, message_bytes_max: usize, timing: Timing) -> Step<Self, Answer> {
+        let (claim, state) = (Box::new(claim), State::Claiming { again: false });
+        Self { claim, rules, message_bytes_max, timing, state }.claim(false)
     }
 
     fn call(mut self, state: State, call: Call) -> Step<Self, Answer> {
@@ -233,7 +233,7 @@ impl Ingress {
 
     fn enqueue(self) -> Step<Self, Answer> {
         let message = Message::Full(self.claim.clone());
-        if message.encode().len() > self.rules.message_bytes_max {
+        if message.encode().len() > self.message_bytes_max {
             return Step::done(Answer::RetryPlease);
         }
         self.call(State::Enqueueing, Call::Send(message))

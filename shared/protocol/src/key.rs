@@ -18,6 +18,12 @@ pub const ITEM_KEY_BYTES_MAX: usize = 2_048;
 /// The longest endpoint id, in bytes.
 pub const ENDPOINT_BYTES_MAX: usize = 64;
 
+/// Whether a text has 1 to this many bytes, each `a-z`, `0-9`, `-` or `_`: the form of ids and names that people choose.
+pub fn is_plain(text: &str, bytes_max: usize) -> bool {
+    let plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    (1..=bytes_max).contains(&text.len()) && text.bytes().all(plain)
+}
+
 /// The id of an endpoint: one tenant, provider, set of secrets and policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -34,9 +40,7 @@ impl EndpointId {
     /// # Errors
     /// [`EndpointIdError`] when it is empty, too long or has a character other than `a-z`, `0-9`, `-`, `_`.
     pub fn parse(text: &str) -> Result<Self, EndpointIdError> {
-        let fits = (1..=ENDPOINT_BYTES_MAX).contains(&text.len());
-        let plain = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
-        if fits && plain { Ok(Self(text.to_owned())) } else { Err(EndpointIdError) }
+        if is_plain(text, ENDPOINT_BYTES_MAX) { Ok(Self(text.to_owned())) } else { Err(EndpointIdError) }
     }
 
     /// The id as text.

@@ -13,7 +13,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::item::{Item, Number, PARTITION_KEY, Value, size_bytes};
-use crate::key::{ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, Tenant};
+use crate::key::{ITEM_KEY_BYTES_MAX, ItemKey, OnceKey, Tenant, is_plain};
 
 /// The longest alias, in bytes.
 pub const ALIAS_BYTES_MAX: usize = 32;
@@ -41,10 +41,10 @@ impl TableAlias {
     /// # Errors
     /// [`TableAliasError`] when it is empty, too long or has a character other than `a-z`, `0-9`, `-`, `_`.
     pub fn parse(alias: &str) -> Result<Self, TableAliasError> {
-        let plain = alias.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
         let mut text = [0; ALIAS_BYTES_MAX];
         let length = u8::try_from(alias.len()).map_err(|_| TableAliasError)?;
-        let room = text.get_mut(..alias.len()).filter(|_| plain && length > 0).ok_or(TableAliasError)?;
+        let fits = is_plain(alias, ALIAS_BYTES_MAX);
+        let room = text.get_mut(..alias.len()).filter(|_| fits).ok_or(TableAliasError)?;
         room.copy_from_slice(alias.as_bytes());
         Ok(Self { text, length })
     }

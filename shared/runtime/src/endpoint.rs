@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage, Rules};
+use hookonce_protocol::ingress::{OnBodyMismatch, Rules};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -62,25 +62,6 @@ pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 /// the function's memory.
 pub const CACHE_ENTRIES_MAX: usize = 10_000;
 
-/// The endpoint's choices that the protocol depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    on_store_outage: OnStoreOutage,
-    on_body_mismatch: OnBodyMismatch,
-}
-
-impl Policy {
-    /// As the protocol's rules.
-    pub fn rules(self, message_bytes_max: usize) -> Rules {
-        Rules { on_store_outage: self.on_store_outage, on_body_mismatch: self.on_body_mismatch, message_bytes_max }
-    }
-
-    /// Whether another body under a known id is kept apart.
-    pub fn quarantines(self) -> bool {
-        self.on_body_mismatch == OnBodyMismatch::Quarantine
-    }
-}
-
 /// A configured endpoint, ready to verify requests.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -95,7 +76,7 @@ pub struct Endpoint {
     /// Other settings that the scheme needs.
     pub settings: Settings,
     /// The choices that the protocol depends on.
-    pub policy: Policy,
+    pub rules: Rules,
     /// The endpoint's own timestamp tolerance, if set.
     pub tolerance: Option<Millis>,
     /// The longest raw body, in bytes.
@@ -138,7 +119,7 @@ impl Endpoint {
             provider,
             keyring,
             settings,
-            policy: Policy { on_store_outage: document.on_store_outage, on_body_mismatch },
+            rules: Rules { on_store_outage: document.on_store_outage, on_body_mismatch },
             tolerance: document.tolerance_seconds.map(Millis::seconds),
             body_bytes_max: document.body_bytes_max,
             source_ranges: document.source_ranges,

@@ -1,27 +1,42 @@
-//! Endpoint documents in a folder, one `<id>.json` each. For a laptop.
+//! Documents of endpoints or destinations in a folder, one `<id>.json` each. For a laptop.
 
-use std::io::ErrorKind;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 
+use crate::destination::{DestinationDocument, DestinationFetchError, DestinationSource};
 use crate::document::{EndpointDocument, FetchError};
 use crate::port::{EndpointRead, EndpointSource};
 
-/// A folder of endpoint documents.
+/// Reads a file. `None` if there is none.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A folder of documents.
 #[derive(Debug, Clone)]
-pub struct EndpointFolder {
+pub struct DocumentFolder {
     folder: PathBuf,
 }
 
-impl EndpointFolder {
+impl DocumentFolder {
     /// Creates the source. The folder need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The path of an endpoint's document. An endpoint id contains no character that could leave the folder.
-    pub fn path(&self, id: &EndpointId) -> PathBuf {
+    /// The path of a document. An id contains no character that could leave the folder.
+    pub fn path(&self, id: &impl Display) -> PathBuf {
         self.folder.join(format!("{id}.json"))
     }
 
@@ -31,14 +46,18 @@ impl EndpointFolder {
     }
 }
 
-impl EndpointSource for EndpointFolder {
+impl EndpointSource for DocumentFolder {
     /// Looking up a file that is not there costs nothing, so a folder has no index.
     async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
-        let document = match std::fs::read_to_string(self.path(id)) {
-            Ok(text) => EndpointDocument::parse(&text).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => return Err(FetchError::Unavailable(Box::new(error))),
-        };
+        let text = read(&self.path(id)).map_err(|error| FetchError::Unavailable(Box::new(error)))?;
+        let document = text.map(|text| EndpointDocument::parse(&text)).transpose();
         Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
+    }
+}
+
+impl DestinationSource for DocumentFolder {
+    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+        let text = read(&self.path(id)).map_err(|error| DestinationFetchError::Unavailable(Box::new(error)))?;
+        text.map(|text| DestinationDocument::parse(&text)).transpose().map_err(DestinationFetchError::Invalid)
     }
 }

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
-use crate::output;
 use crate::target::DataFolder;
+use crate::{endpoints, output};
 
 /// The most captures in a folder.
 const CAPTURES_MAX: usize = 1_000;
@@ -83,8 +83,7 @@ impl Capturer {
         let Ok(Ok(inbound)) = serde_json::from_value(event.clone()).map(Inbound::read) else { return };
         let endpoint = inbound.path.rsplit('/').next().and_then(|id| EndpointId::parse(id).ok());
         let Some(endpoint) = endpoint else { return };
-        let document = fs::read_to_string(self.endpoints.endpoints().path(&endpoint)).ok();
-        let Some(document) = document.and_then(|text| EndpointDocument::parse(&text).ok()) else { return };
+        let Ok(document) = endpoints::read(&self.endpoints, &endpoint) else { return };
         if inbound.body.len() > BODY_BYTES_MAX {
             output::note(&format!("not kept: a request to {endpoint} with a body of {} bytes", inbound.body.len()));
             return;
@@ -103,15 +102,10 @@ impl Capturer {
         (status, word): (u64, &str),
         at: EpochMs,
     ) -> String {
-        let origin = match (&self.public_url, &inbound.domain) {
-            (Some(url), _) => url.clone(),
-            (None, domain) => format!("https://{}", domain.as_deref().unwrap_or_default()),
-        };
-        let query = if inbound.query.is_empty() { String::new() } else { format!("?{}", inbound.query) };
         let mut captured = CapturedRequest {
             provider: document.provider.clone(),
             method: inbound.method.clone(),
-            url: format!("{origin}{}{query}", inbound.path),
+            url: inbound.url(self.public_url.as_deref()),
             headers: inbound.headers.clone(),
             body: inbound.body.clone(),
             secrets: Vec::new(),

@@ -20,7 +20,7 @@ pub(crate) struct Census {
     pub(crate) applied: usize,
     /// Effects that were applied more than once.
     pub(crate) applied_twice: usize,
-    /// Expected events that have no effect and are not dead.
+    /// Expected events that have no effect and are not dead. They wait until the demo's time is over, or for ever.
     pub(crate) lost: usize,
     /// Dead records.
     pub(crate) dead: usize,
@@ -53,7 +53,8 @@ fn count(records: &[Item], domain: &[Item], expected: &[Expected], timing: &Timi
     Census {
         applied,
         applied_twice: surplus_effects(&domain.iter().collect::<Vec<_>>(), &COUNTED),
-        // A dead record keeps its payload for an operator, so its event is not lost.
+        // A dead record keeps its payload for an operator, so its event is not lost. One that still waits is: nothing else in
+        // the demo's table would tell of it. The tests' checker looks at any time, and counts those apart.
         lost: missing.saturating_sub(dead),
         dead,
         pending: standing(Status::Pending),

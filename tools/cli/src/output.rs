@@ -95,14 +95,18 @@ pub(crate) fn is_watched() -> bool {
 }
 
 /// Asks a person for a yes. Where there is none, the answer is no.
-pub(crate) fn confirm(question: &str) -> bool {
-    if !is_watched() || !std::io::stdin().is_terminal() {
-        return false;
-    }
-    note(&format!("{question} [y/N]"));
+///
+/// # Errors
+/// [`Failure::Usage`] with this hint when it is no.
+pub(crate) fn confirm(question: &str, hint: &str) -> Result<(), Failure> {
     let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
-    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+    if is_watched() && std::io::stdin().is_terminal() {
+        note(&format!("{question} [y/N]"));
+        // What cannot be read is no yes.
+        let _ = std::io::stdin().read_line(&mut answer);
+    }
+    let agreed = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+    if agreed { Ok(()) } else { Err(Failure::usage("not confirmed", hint)) }
 }
 
 /// A progress bar with rate, elapsed and remaining time, on standard error.

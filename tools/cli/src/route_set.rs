@@ -1,8 +1,6 @@
 //! The route set of a stack: a file of the local one, parameters of a deployed one.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 #[cfg(feature = "aws")]
 use error_reporter::Report;
@@ -15,11 +13,11 @@ use hookonce_runtime::tables::aliases;
 
 #[cfg(feature = "aws")]
 use crate::account::{CALL_MAX, signed_in};
-use crate::endpoints::Place;
+use crate::documents::Place;
 use crate::failure::Failure;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
-use crate::target::{DataFolder, Target};
+use crate::target::{DataFolder, Target, text};
 
 /// The text of a stack's route set. `None` if it has none. A stack that is named by its tables is taken to have none.
 ///
@@ -62,15 +60,6 @@ async fn deployed_tables(stack: &str) -> Result<BTreeSet<TableAlias>, Failure> {
 #[expect(clippy::unused_async, reason = "with the feature, it waits")]
 async fn deployed_tables(_: &str) -> Result<BTreeSet<TableAlias>, Failure> {
     Err(crate::target::without_aws())
-}
-
-/// Reads a file.
-///
-/// # Errors
-/// [`Failure::Usage`] when it cannot be read.
-pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("reading {} failed: {error}", path.display()), "check the path"))
 }
 
 /// The route set of a deployed stack.

@@ -426,10 +426,10 @@ pub(crate) async fn agree_to_scan(store: &DynamoStore, tables: &[Table], agreed:
         bytes.div_ceil(1_024),
         bytes.div_ceil(4_096),
     ));
-    if agreed || output::confirm("Continue?") {
-        return Ok(items);
+    if !agreed {
+        output::confirm("Continue?", "pass --scan to agree, or --since to read only what an index lists")?;
     }
-    Err(Failure::usage("not confirmed", "pass --scan to agree, or --since to read only what an index lists"))
+    Ok(items)
 }
 
 fn wanted(found: Vec<Result<Found, Unavailable>>, examined: usize, filter: &Filter) -> Result<Page, Failure> {

@@ -30,7 +30,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::destination::{DestinationFolder, Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
@@ -348,7 +348,7 @@ pub(crate) fn environment(
 ) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
     let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", url));
-    let environment = place.environment(folder.endpoints().folder(), &folder.destinations(), &folder.routes());
+    let environment = place.environment(folder.endpoints().folder(), folder.destinations().folder(), &folder.routes());
     environment.into_iter().chain(public_url).chain(lambda_url).collect()
 }
 
@@ -513,7 +513,7 @@ impl Parts<'_> {
             store: self.store(calls, CALL_MAX),
             queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
             ambient: System,
-            destinations: Destinations::new(DestinationFolder::new(self.config.folder.destinations())),
+            destinations: Destinations::new(self.config.folder.destinations()),
             caller: Arc::new(Guarded::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };

@@ -12,7 +12,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
-use hookonce_runtime::file::EndpointFolder;
+use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
 use serde::{Deserialize, Serialize};
@@ -41,13 +41,13 @@ pub(crate) struct DataFolder {
 
 impl DataFolder {
     /// The endpoint documents.
-    pub(crate) fn endpoints(&self) -> EndpointFolder {
-        EndpointFolder::new(self.data.join("endpoints"))
+    pub(crate) fn endpoints(&self) -> DocumentFolder {
+        DocumentFolder::new(self.data.join("endpoints"))
     }
 
     /// The destination documents.
-    pub(crate) fn destinations(&self) -> PathBuf {
-        self.data.join("destinations")
+    pub(crate) fn destinations(&self) -> DocumentFolder {
+        DocumentFolder::new(self.data.join("destinations"))
     }
 
     /// The route set.
@@ -140,6 +140,15 @@ impl Drop for Announcement {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("reading {} failed: {error}", path.display()), "check the path"))
 }
 
 /// Writes a file and creates its folders. Only the owner may read it, at any moment, because it may hold secrets. It

@@ -14,7 +14,6 @@ mod checked;
 #[cfg(feature = "aws")]
 mod client;
 mod document;
-mod file;
 mod guard;
 mod hand_over;
 #[cfg(feature = "account")]
@@ -39,7 +38,6 @@ pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{
     ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
 };
-pub use file::DestinationFolder;
 pub use guard::{Guarded, TURN_MAX};
 pub use hand_over::QueueTarget;
 #[cfg(feature = "account")]

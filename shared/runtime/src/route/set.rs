@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::key::{DomainKey, is_plain};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::Event;
 use hookonce_providers::JsonPath;
@@ -443,8 +443,7 @@ fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut
     }
     let handler = route.handler.as_ref().and_then(|document| taker(document, place, offered, faults));
     let consumer = route.consumer.clone().unwrap_or_default();
-    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-    if !(1..=NAME_BYTES_MAX).contains(&consumer.len()) || !consumer.bytes().all(plain) {
+    if !is_plain(&consumer, NAME_BYTES_MAX) {
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
         faults.add(&format!("{place}.consumer"), rule);
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tokio::time::timeout;
 use super::Routing;
 use super::fault::RouteSetError;
 use super::set::{Offered, RouteSet};
+use crate::file;
 
 /// How long a batch waits for an answer of the source.
 const FETCH_MAX: Duration = Duration::from_secs(3);
@@ -78,11 +78,8 @@ impl RouteFile {
 impl RouteSource for RouteFile {
     fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
         Box::pin(async move {
-            let text = match std::fs::read_to_string(&self.0) {
-                Ok(text) => text,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fetched::Absent),
-                Err(error) => return Err(RouteFetchError(Box::new(error))),
-            };
+            let read = file::read(&self.0).map_err(|error| RouteFetchError(Box::new(error)))?;
+            let Some(text) = read else { return Ok(Fetched::Absent) };
             let version = hex(&Sha256::digest(text.as_bytes()).into());
             Ok(if held == Some(version.as_str()) { Fetched::Unchanged } else { Fetched::Text { version, text } })
         })

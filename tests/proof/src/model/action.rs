@@ -247,12 +247,8 @@ impl Model {
     fn attempt(&self, world: &mut World, state: &mut State, delivery: usize) -> bool {
         let claim = self.claim(world, state, delivery);
         state.attempts[delivery] -= 1;
-        let rules = Rules {
-            on_store_outage: self.scenario.on_outage,
-            on_body_mismatch: self.scenario.on_mismatch,
-            message_bytes_max: 1 << 20,
-        };
-        let first = Ingress::start(claim, rules, world.timing);
+        let rules = Rules { on_store_outage: self.scenario.on_outage, on_body_mismatch: self.scenario.on_mismatch };
+        let first = Ingress::start(claim, rules, 1 << 20, world.timing);
         let outcome = world.begin(Actor::ingress(first, byte(delivery)), state.now);
         enter(state, outcome)
     }

@@ -20,6 +20,7 @@ use serde_json::json;
 use super::endpoint;
 use super::providers::find;
 use crate::census::{self, Census};
+use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::life;
 use crate::output;
@@ -173,7 +174,7 @@ impl Ground {
         let folder = DataFolder { data: temporary.path().to_owned() };
         for (id, provider) in ENDPOINTS {
             let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
-            endpoint::store(&folder, &endpoint::parse_id(id)?, &document)?;
+            endpoint::store(&folder, &parse_id(id)?, &document)?;
         }
         let no_port = |error: &dyn std::error::Error| {
             let what = error_reporter::Report::new(error).to_string();
@@ -237,7 +238,7 @@ fn forward(folder: &DataFolder, url: &str) -> Result<(), Failure> {
         "name": "invoices", "consumer": "payments", "endpoints": ["stripe"], "handler": {"builtin": "payments"},
         "forward": [DESTINATION],
     }]});
-    target::write(&folder.destinations().join(format!("{DESTINATION}.json")), &destination.to_string())?;
+    target::write(&folder.destinations().path(&DESTINATION), &destination.to_string())?;
     target::write(&folder.routes(), &routes.to_string())
 }
 
@@ -247,7 +248,7 @@ fn forged_secret(provider: &Provider) -> String {
 
 fn secrets(folder: &DataFolder) -> Result<BTreeMap<&'static str, String>, Failure> {
     let newest = |id: &EndpointId| Ok(endpoint::read(folder, id)?.secrets.into_iter().next().unwrap_or_default());
-    ENDPOINTS.iter().map(|(id, _)| Ok((*id, newest(&endpoint::parse_id(id)?)?))).collect()
+    ENDPOINTS.iter().map(|(id, _)| Ok((*id, newest(&parse_id(id)?)?))).collect()
 }
 
 async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec<(Kind, Delivered)>, Failure> {

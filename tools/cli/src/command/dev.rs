@@ -19,7 +19,7 @@ use hookonce_runtime::aws::DynamoStore;
 use super::endpoint;
 use super::providers::find;
 use crate::capture::Capturer;
-use crate::documents::Folder;
+use crate::documents::{Folder, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::life;
@@ -214,7 +214,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_o
 fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
     for (id, provider) in FIRST_ENDPOINTS {
         let document = endpoint::fresh(find(Catalog::built_in(), provider)?, BTreeMap::new());
-        endpoint::store(folder, &endpoint::parse_id(id)?, &document)?;
+        endpoint::store(folder, &parse_id(id)?, &document)?;
     }
     Ok(())
 }

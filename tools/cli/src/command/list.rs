@@ -10,7 +10,7 @@ use hookonce_protocol::record::{DeadReason, FAILURES_KEPT, FailedAttempt, Outcom
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use serde_json::{Value, json};
 
-use crate::endpoints::Place;
+use crate::documents::Place;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};

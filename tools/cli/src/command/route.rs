@@ -20,19 +20,18 @@ use hookonce_runtime::route::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::endpoint::parse_id;
 use super::providers::find;
 use super::send::header;
 use crate::codes;
-use crate::endpoints::{Place, missing};
+use crate::documents::{Place, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::output;
 use crate::route_needs::Needs;
 #[cfg(feature = "aws")]
 use crate::route_set::routes_of;
-use crate::route_set::{deployed, local, tables_of, text};
-use crate::target::write;
+use crate::route_set::{deployed, local, tables_of};
+use crate::target::{text, write};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -208,12 +207,12 @@ async fn explained_set(arguments: &Explain) -> Result<RouteSet, Failure> {
 }
 
 async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
-    let endpoint = parse_id(&arguments.endpoint)?;
+    let endpoint: EndpointId = parse_id(&arguments.endpoint)?;
     let set = explained_set(arguments).await?;
     let (provider, tenant) = if let Some(provider) = &arguments.provider {
         (find(Catalog::built_in(), provider)?, None)
     } else {
-        let stored = arguments.target.open().await?.get(&endpoint).await?.ok_or_else(|| missing(&endpoint))?;
+        let stored = arguments.target.open().await?.find(&endpoint).await?;
         let document = stored.document(&endpoint)?;
         (find(Catalog::built_in(), &document.provider)?, document.tenant)
     };

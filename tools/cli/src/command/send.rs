@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::{self, Pair};
 use super::providers::find;
+use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
@@ -153,7 +154,7 @@ impl Destination {
         // Without a stack there is no endpoint either, so this says what to do first.
         let running = if self.url.is_none() { Some(self.folder.running()?) } else { None };
         let id = match &self.endpoint {
-            Some(id) => endpoint::parse_id(id)?,
+            Some(id) => parse_id(id)?,
             None => self.only_endpoint(provider)?,
         };
         let EndpointDocument { secrets, mut settings, schemes, .. } = endpoint::read(&self.folder, &id)?;

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::list::{summary, told_tries};
 use super::providers::find;
 use super::send;
-use crate::endpoints::{Place, parse_id};
+use crate::documents::{Place, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::states;

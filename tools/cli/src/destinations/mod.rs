@@ -12,13 +12,10 @@ use hookonce_runtime::destination::{Destination, DestinationDocument, Destinatio
 pub(crate) use self::waiting::{Waiting, waiting};
 #[cfg(feature = "aws")]
 use crate::documents::Parameters;
-use crate::documents::{DocumentStore, Folder, Place, Stored};
+use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place};
 use crate::failure::Failure;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
-
-/// What stands for a secret.
-pub(crate) const HIDDEN: &str = "<hidden>";
 
 /// How many steps of a URL's path are shown, and how long they may be. What comes later, or is longer, may be a secret: that
 /// of Slack, Discord and Telegram is.
@@ -44,6 +41,47 @@ const SECRET_ADDRESSES: [(&str, &str); 7] = [
     ("webhook.office.com", ""),
 ];
 
+impl DocumentId for DestinationId {
+    const NOUN: &'static str = "destination";
+    const FOLDER: &'static str = "destinations";
+    const FIELDS: &'static str = "schemas/destination.json describes every field";
+
+    type Document = DestinationDocument;
+    type Checked = Destination;
+
+    fn of(text: &str) -> Result<Self, String> {
+        Self::parse(text).map_err(|error| error.to_string())
+    }
+
+    fn parse_document(text: &str) -> Result<DestinationDocument, String> {
+        DestinationDocument::parse(text).map_err(|error| Report::new(&error).to_string())
+    }
+
+    fn check(&self, document: &DestinationDocument) -> Result<Destination, Failure> {
+        Destination::new(self.clone(), document).map_err(|error| {
+            Failure::usage(format!("destination {self}: {error}"), "docs/effects.md says what the fields promise")
+        })
+    }
+
+    fn told(_: Option<&Destination>) -> Option<(&'static str, Option<&str>)> {
+        None
+    }
+
+    fn hide(document: &mut DestinationDocument) {
+        let open = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            OPEN_HEADERS.contains(&name.as_str()) || name.ends_with("-version")
+        };
+        let headers = document.headers.iter_mut().filter(|(name, _)| !open(name)).map(|(_, value)| value);
+        for value in headers.chain(&mut document.standard_webhooks_secret) {
+            HIDDEN.clone_into(value);
+        }
+        if document.kind == DestinationKind::Http {
+            document.url = document.url.as_deref().map(shown_url);
+        }
+    }
+}
+
 impl Place {
     /// The destinations of the named stack, or of this machine.
     ///
@@ -61,68 +99,10 @@ impl Place {
     }
 }
 
-/// Checks the id of a destination.
-///
-/// # Errors
-/// [`Failure::Usage`] when it is not valid.
-pub(crate) fn parse_id(id: &str) -> Result<DestinationId, Failure> {
-    DestinationId::parse(id)
-        .map_err(|error| Failure::usage(error.to_string(), "choose another id, such as stripe-main"))
-}
-
-/// The document of a text, of what this names.
-///
-/// # Errors
-/// [`Failure::Usage`] with the place and the reason of each fault.
-pub(crate) fn parse(what: &str, text: &str) -> Result<DestinationDocument, Failure> {
-    DestinationDocument::parse(text).map_err(|error| {
-        Failure::usage(format!("{what}: {}", Report::new(&error)), "schemas/destination.json describes every field")
-    })
-}
-
-/// Checks a document as the dispatcher does.
-///
-/// # Errors
-/// [`Failure::Usage`] with the field and the reason of each fault.
-pub(crate) fn check(id: &DestinationId, document: &DestinationDocument) -> Result<Destination, Failure> {
-    Destination::new(id.clone(), document).map_err(|error| {
-        Failure::usage(format!("destination {id}: {error}"), "docs/effects.md says what the fields promise")
-    })
-}
-
-/// The document of what is stored.
-///
-/// # Errors
-/// [`Failure::Usage`] when it is not valid.
-pub(crate) fn read(id: &DestinationId, stored: &Stored) -> Result<DestinationDocument, Failure> {
-    parse(&format!("destination {id}"), &stored.text)
-}
-
-/// A document as it is stored.
-pub(crate) fn text_of(document: &DestinationDocument) -> String {
-    // Plain data always serialises.
-    serde_json::to_string_pretty(document).unwrap_or_default()
-}
-
 /// Generates a secret of the Standard Webhooks specification.
 pub(crate) fn make_signing_secret() -> String {
     let random: [u8; 32] = rand::random();
     format!("whsec_{}", STANDARD.encode(random))
-}
-
-/// Hides what may be secret.
-pub(crate) fn hide(document: &mut DestinationDocument) {
-    let open = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        OPEN_HEADERS.contains(&name.as_str()) || name.ends_with("-version")
-    };
-    let headers = document.headers.iter_mut().filter(|(name, _)| !open(name)).map(|(_, value)| value);
-    for value in headers.chain(&mut document.standard_webhooks_secret) {
-        HIDDEN.clone_into(value);
-    }
-    if document.kind == DestinationKind::Http {
-        document.url = document.url.as_deref().map(shown_url);
-    }
 }
 
 /// Where effects go, without what may be secret in it.
@@ -167,7 +147,7 @@ pub(crate) fn is_secret_address(url: &str) -> bool {
 /// A URL without what may be secret in it.
 fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?<hidden>"));
+    let (rest, query) = rest.split_once('?').map_or((rest, String::new()), |(rest, _)| (rest, format!("?{HIDDEN}")));
     let mut parts = rest.split('/');
     let mut shown = format!("{scheme}://{}", parts.next().unwrap_or_default());
     for (index, step) in parts.enumerate() {
@@ -175,11 +155,11 @@ fn shown_url(url: &str) -> String {
             shown.push('/');
             shown.push_str(step);
         } else {
-            shown.push_str("/<hidden>");
+            shown = shown + "/" + HIDDEN;
             break;
         }
     }
-    shown + query
+    shown + &query
 }
 
 #[cfg(test)]
@@ -235,9 +215,9 @@ mod tests {
         let text = r#"{"kind": "http", "url": "https://a.example/b/c/hush", "class": "at_least_once",
             "headers": {"authorization": "hush", "X-Api-Key": "hush", "Accept": "text/plain", "stripe-version": "2"},
             "standard_webhooks_secret": "whsec_hush"}"#;
-        let mut document = parse("a", text).unwrap();
-        hide(&mut document);
-        let shown = text_of(&document);
+        let mut document = DestinationId::parse_document(text).unwrap();
+        DestinationId::hide(&mut document);
+        let shown = crate::documents::text_of(&document);
         assert!(!shown.contains("hush") && shown.contains("text/plain") && shown.contains(r#""2""#), "{shown}");
     }
 }

@@ -122,10 +122,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use hookonce_protocol::destination::Class;
+    use hookonce_protocol::effect::DestinationId;
     use hookonce_runtime::destination::ClassName;
 
     use super::*;
-    use crate::destinations::{check, parse_id};
+    use crate::documents::DocumentId as _;
 
     /// With a secret, each is a document that the dispatcher takes.
     #[test]
@@ -136,12 +137,12 @@ mod tests {
         assert_eq!(ids.len(), parsed.len(), "an id is there twice");
         assert!(parsed.iter().map(|ready| &ready.id).is_sorted(), "they are sorted by id");
         for ready in &parsed {
-            let id = parse_id(&ready.id).unwrap();
+            let id = DestinationId::parse(&ready.id).unwrap();
             let mut document = ready.document.clone();
             assert_eq!(document.url.is_none(), ready.url_from.is_some(), "{id}");
             document.url.get_or_insert_with(|| "https://account.example.com/v1".to_owned());
             ready.credential.fill("user:password", &mut document).unwrap();
-            let checked = check(&id, &document).unwrap_or_else(|failure| panic!("{id}: {failure}"));
+            let checked = id.check(&document).unwrap_or_else(|failure| panic!("{id}: {failure}"));
             assert!(ready.source.starts_with("https://") && !ready.because.is_empty(), "{id}");
             assert!(
                 ready.address_source.iter().all(|page| page.starts_with("https://") && *page != ready.source),

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::file::{DocumentFolder, read};
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::failure::Failure;
@@ -17,39 +18,34 @@ use crate::target::{DataFolder, write, write_new};
 
 /// The folder of a family, as a store.
 pub(crate) struct Folder<I> {
-    folder: PathBuf,
+    folder: DocumentFolder,
     family: PhantomData<fn() -> I>,
 }
 
 impl<I: DocumentId> Folder<I> {
     /// The documents of a local stack.
     pub(crate) fn of(data: &DataFolder) -> Self {
-        Self { folder: data.data.join(I::FOLDER), family: PhantomData }
+        Self { folder: DocumentFolder::new(data.data.join(I::FOLDER)), family: PhantomData }
     }
 
     /// The ids of all documents, valid or not.
     pub(crate) fn ids(&self) -> Vec<I> {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        files.filter_map(|file| I::of(file.file_name().to_str()?.strip_suffix(".json")?)).collect()
+        let files = fs::read_dir(self.folder.folder()).into_iter().flatten().flatten();
+        files.filter_map(|file| I::of(file.file_name().to_str()?.strip_suffix(".json")?).ok()).collect()
     }
 
-    /// An id contains no character that could leave the folder.
-    fn path(&self, id: &I) -> PathBuf {
-        self.folder.join(format!("{id}.json"))
-    }
-
-    fn stored(&self, id: &I) -> Result<Option<Stored>, Failure> {
-        let path = self.path(id);
-        let read = fs::read_to_string(&path).and_then(|text| Ok((text, fs::metadata(&path)?.modified()?)));
-        match read {
-            Ok((text, changed)) => {
-                let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-                let changed_at = EpochMs(i64::try_from(changed).unwrap_or(i64::MAX));
-                Ok(Some(Stored { text, version: 0, changed_at }))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unreadable(&path.display().to_string(), &error)),
-        }
+    /// The document of an id, if there is one.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it cannot be read.
+    pub(crate) fn stored(&self, id: &I) -> Result<Option<Stored>, Failure> {
+        let path = self.folder.path(id);
+        let Some(text) = read(&path).map_err(|error| unreadable(&path, &error))? else { return Ok(None) };
+        let changed =
+            fs::metadata(&path).and_then(|file| file.modified()).map_err(|error| unreadable(&path, &error))?;
+        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let changed_at = EpochMs(i64::try_from(changed).unwrap_or(i64::MAX));
+        Ok(Some(Stored { text, version: 0, changed_at }))
     }
 
     /// Whether the file still is what was read.
@@ -74,21 +70,21 @@ impl<I: DocumentId> DocumentStore<I> for Folder<I> {
     }
 
     fn create<'a>(&'a self, id: &'a I, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
-        ready(write_new(&self.path(id), text)).boxed()
+        ready(write_new(&self.folder.path(id), text)).boxed()
     }
 
     fn replace<'a>(&'a self, id: &'a I, read: &'a Stored, text: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        ready(self.unchanged(id, read).and_then(|()| write(&self.path(id), text))).boxed()
+        ready(self.unchanged(id, read).and_then(|()| write(&self.folder.path(id), text))).boxed()
     }
 
     fn remove<'a>(&'a self, id: &'a I, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
-        let path = self.path(id);
+        let path = self.folder.path(id);
         let removed = self.unchanged(id, read);
-        let remove = || fs::remove_file(&path).map_err(|error| unreadable(&path.display().to_string(), &error));
+        let remove = || fs::remove_file(&path).map_err(|error| unreadable(&path, &error));
         ready(removed.and_then(|()| remove())).boxed()
     }
 }
 
-fn unreadable(path: &str, error: &io::Error) -> Failure {
-    Failure::usage(format!("{path}: {error}"), "check the file's permissions")
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", path.display()), "check the file's permissions")
 }

@@ -1,6 +1,7 @@
 //! Documents that people write for a stack, one for each endpoint and each destination, and where they are kept: in a folder
 //! of this machine, or in Parameter Store. They may hold secrets.
 
+mod arguments;
 mod folder;
 #[cfg(feature = "aws")]
 mod parameters;
@@ -9,18 +10,21 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use clap::Args;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
-use serde_json::{Value, json};
+use serde::Serialize;
 
+pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
 #[cfg(feature = "aws")]
 pub(crate) use self::parameters::{Below, Parameters};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output;
 use crate::target::DataFolder;
+
+/// What stands for a secret.
+pub(crate) const HIDDEN: &str = "<hidden>";
 
 /// The id of a document of one family.
 pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'static {
@@ -28,27 +32,56 @@ pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'stat
     const NOUN: &'static str;
     /// Where the family is kept, below the data folder or the path of a stack.
     const FOLDER: &'static str;
+    /// Where a person finds the fields of a document.
+    const FIELDS: &'static str;
 
-    /// The id, if the text is one.
-    fn of(text: &str) -> Option<Self>;
+    /// The document.
+    type Document: Serialize;
+    /// What a valid document becomes.
+    type Checked;
+
+    /// The id, or what it should be.
+    fn of(text: &str) -> Result<Self, String>;
+
+    /// Parses the JSON of a document.
+    ///
+    /// # Errors
+    /// The place and the reason of the fault.
+    fn parse_document(text: &str) -> Result<Self::Document, String>;
+
+    /// Checks a document as the function does that uses it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with what is wrong.
+    fn check(&self, document: &Self::Document) -> Result<Self::Checked, Failure>;
+
+    /// What else is told of a document that was checked: the name of a value, and the value if the document is valid.
+    fn told(checked: Option<&Self::Checked>) -> Option<(&'static str, Option<&str>)>;
+
+    /// Hides what may be secret.
+    fn hide(document: &mut Self::Document);
 }
 
-impl DocumentId for EndpointId {
-    const NOUN: &'static str = "endpoint";
-    const FOLDER: &'static str = "endpoints";
-
-    fn of(text: &str) -> Option<Self> {
-        Self::parse(text).ok()
-    }
+/// Parses an id.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid.
+pub(crate) fn parse_id<I: DocumentId>(id: &str) -> Result<I, Failure> {
+    I::of(id).map_err(|error| Failure::usage(error, "choose another id, such as stripe-main"))
 }
 
-impl DocumentId for DestinationId {
-    const NOUN: &'static str = "destination";
-    const FOLDER: &'static str = "destinations";
+/// The document of a text, of what this names.
+///
+/// # Errors
+/// [`Failure::Usage`] with the place and the reason of the fault.
+pub(crate) fn parse<I: DocumentId>(what: &str, text: &str) -> Result<I::Document, Failure> {
+    I::parse_document(text).map_err(|error| Failure::usage(format!("{what}: {error}"), I::FIELDS))
+}
 
-    fn of(text: &str) -> Option<Self> {
-        Self::parse(text).ok()
-    }
+/// A document as it is stored.
+pub(crate) fn text_of(document: &impl Serialize) -> String {
+    // Plain data always serialises.
+    serde_json::to_string_pretty(document).unwrap_or_default()
 }
 
 /// A document as it is stored.
@@ -62,12 +95,27 @@ pub(crate) struct Stored {
     pub(crate) changed_at: EpochMs,
 }
 
+impl Stored {
+    /// The document.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it is not valid.
+    pub(crate) fn document<I: DocumentId>(&self, id: &I) -> Result<I::Document, Failure> {
+        parse::<I>(&format!("{} {id}", I::NOUN), &self.text)
+    }
+}
+
 /// Where the documents of a family are kept. The commands know nothing else of it.
 ///
 /// Each write names what it starts from, and finds out whether another process was first, as far as the service allows.
-pub(crate) trait DocumentStore<I>: Send + Sync {
+pub(crate) trait DocumentStore<I: DocumentId>: Send + Sync {
     /// The document of an id, if there is one.
     fn get<'a>(&'a self, id: &'a I) -> BoxFuture<'a, Result<Option<Stored>, Failure>>;
+
+    /// The document of an id. It is a failure if there is none.
+    fn find<'a>(&'a self, id: &'a I) -> BoxFuture<'a, Result<Stored, Failure>> {
+        async move { self.get(id).await?.ok_or_else(|| missing(id)) }.boxed()
+    }
 
     /// All documents, valid or not.
     fn all(&self) -> BoxFuture<'_, Result<BTreeMap<I, Stored>, Failure>>;
@@ -102,20 +150,44 @@ impl Place {
     }
 }
 
-/// Whether a document is valid, as one line for programs, with more about one that is.
-pub(crate) fn told_as_json<T>(name: &str, checked: &Result<T, Failure>, more: &[(&str, Value)]) -> Exit {
-    let failure = checked.as_ref().err();
-    let mut told = json!({
-        "document": name,
-        "valid": failure.is_none(),
-        "problem": failure.map(ToString::to_string),
-        "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
-    });
-    if let Some(told) = told.as_object_mut() {
-        told.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+/// The documents that are valid, and when each was last written. Prints why another one is not.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn valid<I: DocumentId>(
+    store: &dyn DocumentStore<I>,
+) -> Result<Vec<(I, I::Document, EpochMs)>, Failure> {
+    let document = |(id, stored): (I, Stored)| match stored.document(&id) {
+        Ok(document) => Some((id, document, stored.changed_at)),
+        // A broken document must not hide the others.
+        Err(failure) => {
+            output::failure(&failure);
+            None
+        }
+    };
+    Ok(store.all().await?.into_iter().filter_map(document).collect())
+}
+
+/// Stores a new document.
+///
+/// # Errors
+/// [`Failure::Usage`] when there is another one with its id.
+pub(crate) async fn add<I: DocumentId>(
+    store: &dyn DocumentStore<I>,
+    id: &I,
+    document: &I::Document,
+) -> Result<(), Failure> {
+    if store.create(id, &text_of(document)).await? {
+        return Ok(());
     }
-    output::json_line(&told);
-    if failure.is_none() { Exit::Done } else { Exit::No }
+    let what = format!("the {} {id} already exists", I::NOUN);
+    Err(Failure::usage(what, "rotate its secret, or remove it first"))
+}
+
+/// Prints a secret that was generated for a new document.
+pub(crate) fn tell_generated<I: DocumentId>(secret: &str) {
+    output::note(&format!("generated secret (`{} show --reveal` prints it again):", I::NOUN));
+    output::line(secret);
 }
 
 /// The failure for a document that is not there.

@@ -206,8 +206,8 @@ impl<I: DocumentId> Below<I> {
         for parameter in parameters {
             let Some(last) = parameter.name().and_then(|name| name.rsplit('/').next()) else { continue };
             match I::of(last) {
-                Some(id) => self.documents.push((id, stored(parameter))),
-                None => self.others.extend(parameter.value.clone().map(|text| (last.to_owned(), text))),
+                Ok(id) => self.documents.push((id, stored(parameter))),
+                Err(_) => self.others.extend(parameter.value.clone().map(|text| (last.to_owned(), text))),
             }
         }
     }

@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
+use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::endpoint::Endpoint;
@@ -21,8 +22,7 @@ use hookonce_runtime::index::{Drift, Rebuilt};
 use crate::account::signed_in;
 #[cfg(feature = "aws")]
 use crate::documents::Parameters;
-use crate::documents::{DocumentStore, Folder};
-pub(crate) use crate::documents::{Place, Stored, missing};
+use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place, Stored, missing, text_of};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -32,16 +32,41 @@ use crate::outputs::Outputs;
 use crate::target::without_aws;
 use crate::target::{DataFolder, write};
 
-impl Stored {
-    /// The document.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when it is not valid.
-    pub(crate) fn document(&self, id: &EndpointId) -> Result<EndpointDocument, Failure> {
-        EndpointDocument::parse(&self.text).map_err(|error| {
-            let what = format!("endpoint {id}: {}", Report::new(&error));
-            Failure::usage(what, "remove the endpoint, and add it again")
-        })
+/// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
+/// token that answers a subscription request.
+pub(crate) const OPEN_SETTINGS: [&str; 5] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS];
+
+impl DocumentId for EndpointId {
+    const NOUN: &'static str = "endpoint";
+    const FOLDER: &'static str = "endpoints";
+    const FIELDS: &'static str = "docs/deploy.md lists the fields of an endpoint document";
+
+    type Document = EndpointDocument;
+    type Checked = Endpoint;
+
+    fn of(text: &str) -> Result<Self, String> {
+        Self::parse(text).map_err(|error| error.to_string())
+    }
+
+    fn parse_document(text: &str) -> Result<EndpointDocument, String> {
+        EndpointDocument::parse(text).map_err(|error| Report::new(&error).to_string())
+    }
+
+    fn check(&self, document: &EndpointDocument) -> Result<Endpoint, Failure> {
+        let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
+        let endpoint = Endpoint::new(self.clone(), document.clone(), Catalog::built_in());
+        endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
+    }
+
+    fn told(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
+        Some(("provider", checked.map(|endpoint| endpoint.provider.id())))
+    }
+
+    fn hide(document: &mut EndpointDocument) {
+        let settings = document.settings.iter_mut().filter(|(name, _)| !OPEN_SETTINGS.contains(&name.as_str()));
+        for value in document.secrets.iter_mut().chain(settings.map(|(_, value)| value)) {
+            HIDDEN.clone_into(value);
+        }
     }
 }
 
@@ -118,24 +143,6 @@ impl Place {
     }
 }
 
-/// Checks an endpoint's id.
-///
-/// # Errors
-/// [`Failure::Usage`] when it is not valid.
-pub(crate) fn parse_id(id: &str) -> Result<EndpointId, Failure> {
-    EndpointId::parse(id).map_err(|error| Failure::usage(error.to_string(), "choose another id, such as stripe-main"))
-}
-
-/// Checks a document as the webhook function does.
-///
-/// # Errors
-/// [`Failure::Usage`] with what is wrong.
-pub(crate) fn check(id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
-    let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
-    let endpoint = Endpoint::new(id.clone(), document.clone(), Catalog::built_in());
-    endpoint.map(|_| ()).map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
-}
-
 /// Checks that an endpoint does not share facts and items unasked: its id is a tenant of others, and its own document
 /// names none.
 ///
@@ -149,12 +156,6 @@ pub(crate) fn check_tenant(id: &EndpointId, document: &EndpointDocument, other: 
         format!("another endpoint names {id} as its tenant, so {id} would share facts and items with it"),
         format!("choose another tenant; to share on purpose, let the document of {id} say \"tenant\": \"{id}\", too"),
     ))
-}
-
-/// A document as it is stored.
-pub(crate) fn text_of(document: &EndpointDocument) -> String {
-    // Plain data always serialises.
-    serde_json::to_string_pretty(document).unwrap_or_default()
 }
 
 /// Makes a document, with a generated secret where the provider accepts one.
@@ -191,12 +192,7 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
 /// # Errors
 /// [`Failure::Usage`] when there is none, or it is not valid.
 pub(crate) fn read(folder: &DataFolder, id: &EndpointId) -> Result<EndpointDocument, Failure> {
-    let path = folder.endpoints().path(id);
-    let text = std::fs::read_to_string(&path).map_err(|_| missing(id))?;
-    EndpointDocument::parse(&text).map_err(|error| {
-        let what = format!("{}: {}", path.display(), Report::new(&error));
-        Failure::usage(what, "fix the file, or remove the endpoint")
-    })
+    Folder::of(folder).stored(id)?.ok_or_else(|| missing(id))?.document(id)
 }
 
 /// All local endpoints, by id. Leaves out each one that is not valid, and prints why.
@@ -216,6 +212,6 @@ pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocu
 /// # Errors
 /// [`Failure::Usage`] when it is not valid, or cannot be written.
 pub(crate) fn store(folder: &DataFolder, id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
-    check(id, document)?;
+    id.check(document)?;
     write(&folder.endpoints().path(id), &text_of(document))
 }

@@ -418,7 +418,7 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
     for arguments in [&queue[..], &function] {
         for class in ["keyed", "at_most_once"] {
             let (code, printed) = run(&workspace, &[arguments, &["--class", class]].concat());
-            assert!(code == 2 && printed.contains("is `at_least_once`: an answer may be lost"), "{printed}");
+            assert!(code == 2 && printed.contains("must be `at_least_once`: an answer may be lost"), "{printed}");
         }
         let (code, printed) = run(&workspace, arguments);
         assert!(code == 0 && printed.contains("at least once") && printed.contains("calls URLs only"), "{printed}");

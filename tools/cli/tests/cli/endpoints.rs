@@ -75,6 +75,8 @@ fn a_broken_document_hides_no_other() {
     workspace.write(".hookonce/endpoints/bad.json", b"{");
     let (code, list, error) = run(&workspace, &["endpoint", "list"]);
     assert!(code == 0 && list.contains("shop") && error.contains("endpoint bad:"), "{list}{error}");
+    let (_, list, _) = run(&workspace, &["endpoint", "list", "--json"]);
+    assert!(list.contains("changed_at_ms"), "{list}");
     assert_eq!(run(&workspace, &["endpoint", "remove", "bad"]).0, 0);
     assert_eq!(run(&workspace, &["endpoint", "remove", "bad"]).0, 2, "it is gone");
 }

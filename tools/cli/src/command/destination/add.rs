@@ -4,19 +4,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hookonce_protocol::destination::Class;
+use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::{ClassName, DestinationDocument};
 use serde_json::json;
 
 use super::super::endpoint::{Pair, word};
 use crate::destinations::ready::{Ready, find};
-use crate::destinations::{
-    check, is_secret_address, make_signing_secret, names_a_credential, parse, parse_id, text_of,
-};
-use crate::documents::Place;
+use crate::destinations::{is_secret_address, make_signing_secret, names_a_credential};
+use crate::documents::{self, DocumentId as _, Place, parse, parse_id, tell_generated};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::route_set;
 use crate::secret::{Input, SecretOption, on_the_command_line};
+use crate::target::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -82,7 +81,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
+    let id: DestinationId = parse_id(&arguments.id)?;
     let headers = arguments.header.iter().map(|header| Pair::parse(header, "header")).collect::<Result<Vec<_>, _>>()?;
     let hyphens = headers.iter().map(|header| &header.value);
     let mut input = Input::of(arguments.secret.iter().chain(&arguments.url).chain(hyphens));
@@ -103,13 +102,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let (None, Some(url_from)) = (&document.url, ready.and_then(|ready| ready.url_from.as_ref())) {
         return Err(Failure::usage("it has no address", format!("pass --url URL: {url_from}")));
     }
-    let destination = check(&id, &document)?;
-    if !arguments.place.destinations().await?.create(&id, &text_of(&document)).await? {
-        return Err(Failure::usage(
-            format!("the destination {id} already exists"),
-            "rotate its secret, or remove it first",
-        ));
-    }
+    let destination = id.check(&document)?;
+    documents::add(&*arguments.place.destinations().await?, &id, &document).await?;
     let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",
         Class::AtMostOnce => "at_most_once: never twice; may end unknown",
@@ -117,8 +111,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     output::note(&format!("destination {id} is {promise}"));
     if let Some(made) = made {
-        output::note("generated secret (`destination show --reveal` prints it again):");
-        output::line(&made);
+        tell_generated::<DestinationId>(&made);
     }
     if let Some(ready) = ready {
         output::note(&format!("{}: {}, {}", ready.name, ready.because, ready.source));
@@ -163,7 +156,7 @@ fn own(arguments: &Arguments) -> Result<DestinationDocument, Failure> {
         (None, Some(name)) => json!({"kind": "lambda", "function": name, "class": "at_least_once"}),
         (None, None) => json!({"kind": "http"}),
     };
-    parse("the document", &document.to_string())
+    parse::<DestinationId>("the document", &document.to_string())
 }
 
 fn from_file(file: &Path, input: &Input) -> Result<DestinationDocument, Failure> {
@@ -172,9 +165,9 @@ fn from_file(file: &Path, input: &Input) -> Result<DestinationDocument, Failure>
         let document = SecretOption::from("-");
         document.open("document", &mut Input::of([&document]))?
     } else {
-        route_set::text(file)?
+        text(file)?
     };
-    parse(&file.display().to_string(), &text)
+    parse::<DestinationId>(&file.display().to_string(), &text)
 }
 
 /// The address, which some callees take for the proof of who calls.

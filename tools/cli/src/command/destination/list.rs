@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::destinations::ready::{Ready, all};
-use crate::destinations::{read, shown_address};
-use crate::documents::Place;
+use crate::destinations::shown_address;
+use crate::documents::{self, Place};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -26,22 +26,14 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         ready(arguments.json);
         return Ok(Exit::Done);
     }
-    let mut destinations = Vec::new();
-    for (id, stored) in arguments.place.destinations().await?.all().await? {
-        match read(&id, &stored) {
-            Ok(document) => destinations.push((id, document, stored.changed_at)),
-            // A broken document must not hide the others.
-            Err(failure) => output::failure(&failure),
-        }
-    }
+    let destinations = documents::valid(&*arguments.place.destinations().await?).await?;
     if arguments.json {
-        let row = |(id, document, changed_at): &(_, hookonce_runtime::destination::DestinationDocument, _)| {
-            let hookonce_protocol::time::EpochMs(changed_at) = *changed_at;
+        let rows = destinations.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "kind": document.kind, "class": document.class,
                 "url": document.url.as_ref().and_then(|_| shown_address(document)), "function": document.function,
-                "changed_at_ms": changed_at })
-        };
-        output::json(&destinations.iter().map(row).collect::<Vec<_>>());
+                "changed_at_ms": changed_at.0 })
+        });
+        output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
     }
     let mut table = output::table(&["id", "kind", "class", "address", "last written"]);

@@ -2,16 +2,16 @@
 
 mod add;
 mod advice;
-mod check;
 mod list;
 mod rotate;
 mod test;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hookonce_protocol::effect::DestinationId;
+use hookonce_runtime::destination::DestinationDocument;
 
-use crate::destinations::{Waiting, hide, parse_id, read, waiting};
-use crate::documents::{Place, missing};
+use crate::destinations::{Waiting, waiting};
+use crate::documents::{Check, Place, Remove, Show, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::target::Target;
@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Show one destination; its secrets are hidden without --reveal.
     Show(Show),
     /// Validate a destination document before you store it, or all that are stored.
-    Check(check::Arguments),
+    Check(Check),
     /// Call a destination once, from this machine, and explain its answer. It is a real call.
     Test(test::Arguments),
     /// Replace the secret. Calls in doubt keep their keys.
@@ -34,69 +34,37 @@ pub(crate) enum Command {
     Remove(Remove),
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// Destination id.
-    id: String,
-    /// Print the secrets and the whole address.
-    #[arg(long)]
-    reveal: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Remove {
-    /// Destination id.
-    id: String,
-    /// Do not ask for confirmation. Without it, the command asks on a deployed stack and while effects wait.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
 pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add::run(*arguments).await,
         Command::List(arguments) => list::run(&arguments).await,
-        Command::Show(arguments) => show(&arguments).await,
-        Command::Check(arguments) => check::run(arguments).await,
+        Command::Show(show) => show.run(&*show.place.destinations().await?, rows).await,
+        Command::Check(arguments) => check(&arguments).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
     }
 }
 
-async fn show(arguments: &Show) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
-    let stored = arguments.place.destinations().await?.get(&id).await?.ok_or_else(|| missing(&id))?;
-    let mut document = read(&id, &stored)?;
-    if !arguments.reveal {
-        hide(&mut document);
+/// Validates documents as the dispatcher does.
+async fn check(arguments: &Check) -> Result<Exit, Failure> {
+    if let Some(exit) = arguments.file::<DestinationId>()? {
+        return Ok(exit);
     }
-    if arguments.json {
-        output::json(&document);
-        return Ok(Exit::Done);
-    }
-    let mut table = output::table(&[]);
-    let fields = serde_json::to_value(&document).unwrap_or_default();
+    Ok(arguments.all(&arguments.place.destinations().await?.all().await?, |_, _| Ok(())))
+}
+
+/// What is shown of a document.
+fn rows(document: &DestinationDocument) -> Vec<(String, String)> {
+    let fields = serde_json::to_value(document).unwrap_or_default();
+    let mut rows = Vec::new();
     for (name, value) in fields.as_object().into_iter().flatten() {
         match value.as_object() {
-            Some(inner) => {
-                for (inner, value) in inner {
-                    table.add_row([format!("{name} {inner}"), word(value)]);
-                }
-            }
-            None => table.add_row([name.clone(), word(value)]),
+            Some(inner) => rows.extend(inner.iter().map(|(inner, value)| (format!("{name} {inner}"), word(value)))),
+            None => rows.push((name.clone(), word(value))),
         }
     }
-    table.add_row(["last written".to_owned(), output::local_moment(stored.changed_at)]);
-    output::print(&table);
-    Ok(Exit::Done)
+    rows
 }
 
 /// A JSON value as one word of a table.
@@ -107,7 +75,7 @@ fn word(value: &serde_json::Value) -> String {
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let store = arguments.place.destinations().await?;
-    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    let stored = store.find(&id).await?;
     let counted = count(&arguments.place, &id).await;
     let waits = !matches!(&counted, Ok(Waiting { pending: 0, at_least: false, .. }));
     let needs_answer = arguments.place.stack.is_some() || (waits && counted.is_ok());
@@ -120,8 +88,8 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
         Err(_) if arguments.place.stack.is_none() => {}
         Err(failure) => output::note(&format!("the effects that wait for it cannot be counted: {failure}")),
     }
-    if needs_answer && !arguments.yes && !output::confirm("Remove it? Its secrets are gone for good.") {
-        return Err(Failure::usage("not confirmed", "pass --yes to remove it"));
+    if needs_answer && !arguments.yes {
+        output::confirm("Remove it? Its secrets are gone for good.", "pass --yes to remove it")?;
     }
     store.remove(&id, &stored).await?;
     output::note(&format!("destination {id} is removed; functions stop calling it within a minute"));

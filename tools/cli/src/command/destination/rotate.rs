@@ -7,11 +7,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::DestinationDocument;
 
 use super::count;
-use crate::destinations::{Waiting, check, make_signing_secret, parse_id, read, text_of};
-use crate::documents::{Place, missing};
+use crate::destinations::{Waiting, make_signing_secret};
+use crate::documents::{DocumentId as _, Place, parse_id, text_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
@@ -49,19 +50,19 @@ enum Spot {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
+    let id: DestinationId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
     let store = arguments.place.destinations().await?;
-    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
-    let mut document = read(&id, &stored)?;
-    let callee = check(&id, &document)?.terms().callee;
+    let stored = store.find(&id).await?;
+    let mut document = stored.document(&id)?;
+    let callee = id.check(&document)?.terms().callee;
     let spot = spot(&document, &arguments)?;
     let made = put(&mut document, &spot, given)?;
     if arguments.account.is_some() {
         document.account.clone_from(&arguments.account);
     }
-    let is_same_callee = check(&id, &document)?.terms().callee == callee;
+    let is_same_callee = id.check(&document)?.terms().callee == callee;
     let text = text_of(&document);
     if text == stored.text {
         output::note(&format!("destination {id} has this secret already: nothing was written"));

@@ -25,8 +25,8 @@ use super::super::endpoint::word;
 use super::advice::{advice, permission};
 #[cfg(feature = "aws")]
 use crate::account::signed_in;
-use crate::destinations::{check, parse_id, read, shown_address};
-use crate::documents::{Place, missing};
+use crate::destinations::shown_address;
+use crate::documents::{DocumentId as _, Place, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
 #[cfg(not(feature = "aws"))]
@@ -64,19 +64,17 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
-    let stored = arguments.place.destinations().await?.get(&id).await?.ok_or_else(|| missing(&id))?;
-    let document = read(&id, &stored)?;
-    let destination = check(&id, &document)?;
+    let id: DestinationId = parse_id(&arguments.id)?;
+    let stored = arguments.place.destinations().await?.find(&id).await?;
+    let document = stored.document(&id)?;
+    let destination = id.check(&document)?;
     let delivery = delivery(&id, &destination, &arguments)?;
     let call = told(&destination, delivery.method);
     // The dispatcher on this machine leaves queues and functions alone.
     let may_leave = destination.http().is_some() || arguments.place.stack.is_some();
     if may_leave && !arguments.yes {
         output::note(&format!("this makes one real {call}, which may have an effect there"));
-        if !output::confirm("Send it?") {
-            return Err(Failure::usage("not confirmed", "pass --yes to send it"));
-        }
+        output::confirm("Send it?", "pass --yes to send it")?;
     }
     let caller = Caller::of(&arguments.place).await?;
     let started = System.moment();

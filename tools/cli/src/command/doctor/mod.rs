@@ -12,7 +12,8 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
-use crate::endpoints::{Listing, Place, check};
+use crate::documents::{DocumentId as _, Place};
+use crate::endpoints::Listing;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::target::DataFolder;
@@ -199,7 +200,7 @@ fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String,
     let Listing { documents, is_complete, .. } = looked.as_ref().map_err(Clone::clone)?;
     let mut bad = Vec::new();
     for (id, stored) in documents {
-        if stored.document(id).and_then(|document| check(id, &document)).is_err() {
+        if stored.document(id).and_then(|document| id.check(&document)).is_err() {
             bad.push(id.as_str());
         }
     }
@@ -233,7 +234,7 @@ mod tests {
     use hookonce_runtime::index::Drift;
 
     use super::*;
-    use crate::endpoints::Stored;
+    use crate::documents::Stored;
 
     #[test]
     fn a_compiler_that_is_too_old_is_a_problem_and_none_is_not() {

@@ -22,13 +22,13 @@ use super::{Check, endpoints, looked};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
 use crate::command::endpoint::some;
 use crate::command::status::dead_letter_queue;
-use crate::documents::Stored;
-use crate::endpoints::{Listing, Place};
+use crate::documents::{DocumentId as _, Place, Stored};
+use crate::endpoints::Listing;
 use crate::failure::Failure;
 use crate::lambda::Functions;
 use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
-use crate::{destinations, handlers, output, route_set};
+use crate::{handlers, output, route_set};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -80,9 +80,7 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
 /// Every stored document is one that the dispatcher takes.
 async fn destinations(place: &Place) -> Result<String, Failure> {
     let all = place.destinations().await?.all().await?;
-    let is_bad = |id: &DestinationId, stored: &Stored| {
-        destinations::read(id, stored).and_then(|it| destinations::check(id, &it)).is_err()
-    };
+    let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
     let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {
         return Ok(format!("{} valid", all.len()));

@@ -15,7 +15,8 @@ use hookonce_runtime::index::LISTED_FOR;
 use serde_json::{Map, Value, json};
 use tokio::time::MissedTickBehavior;
 
-use crate::endpoints::{EndpointStore, Place, Stored, check, parse_id, text_of};
+use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
+use crate::endpoints::EndpointStore;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -226,11 +227,11 @@ fn one(entry: Value) -> Result<(EndpointId, EndpointDocument), Failure> {
     let not_an_entry = |what: &str| Failure::usage(what, FORM);
     let Value::Object(mut fields) = entry else { return Err(not_an_entry("not a JSON object")) };
     let Some(Value::String(id)) = fields.remove("id") else { return Err(not_an_entry("it has no `id`")) };
-    let id = parse_id(&id)?;
+    let id: EndpointId = parse_id(&id)?;
     let named = |what: String| Failure::usage(format!("{id}: {what}"), FORM);
     let document =
         document(fields).ok_or_else(|| named("a field is missing, unknown, or of another type".to_owned()))?;
-    check(&id, &document).map_err(|failure| named(failure.to_string()))?;
+    id.check(&document).map_err(|failure| named(failure.to_string()))?;
     Ok((id, document))
 }
 

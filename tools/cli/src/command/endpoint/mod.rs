@@ -8,7 +8,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
@@ -16,8 +15,9 @@ use hookonce_runtime::index::{Drift, FORGOTTEN_AFTER, Rebuilt};
 use serde_json::json;
 
 use super::providers::find;
-use crate::endpoints::{EndpointStore, Listing, Place, check_tenant, missing, text_of};
-pub(crate) use crate::endpoints::{fresh, parse_id, read, read_all, store};
+use crate::documents::{self, Check, DocumentId as _, Place, Remove, Show, parse_id, tell_generated};
+use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_tenant};
+pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Change the secret in two steps: add a new one, then --finish once no delivery uses the older ones.
     Rotate(rotate::Arguments),
     /// Validate an endpoint document before you store it, or all that are stored.
-    Check(check::Arguments),
+    Check(Check),
     /// Remove an endpoint; its records stay.
     Remove(Remove),
     /// Add many endpoints from a file. If it stops, run it again to continue.
@@ -96,31 +96,6 @@ pub(crate) struct List {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// Endpoint id.
-    id: String,
-    /// Print the secrets and all settings.
-    #[arg(long)]
-    reveal: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Remove {
-    /// Endpoint id.
-    id: String,
-    /// Do not ask. On a deployed stack, the command asks without this.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Index {
     /// Write the index. Without it, only the differences are printed.
     #[arg(long)]
@@ -133,7 +108,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
         Command::List(arguments) => list(&arguments).await,
-        Command::Show(arguments) => show(&arguments).await,
+        Command::Show(show) => show.run(&*show.place.open().await?, rows).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
@@ -143,7 +118,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
 }
 
 async fn add(arguments: Add) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
+    let id: EndpointId = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let settings = Pair::settings(&arguments.setting)?;
     let mut input = Input::of(arguments.secret.iter().chain(settings.iter().map(|setting| &setting.value)));
@@ -160,21 +135,15 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.schemes = arguments.scheme;
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
-    crate::endpoints::check(&id, &document)?;
+    id.check(&document)?;
     let store = arguments.place.open().await?;
     check_its_tenant(&*store, &id, &document).await?;
     store.list(std::slice::from_ref(&id)).await?;
-    if !store.create(&id, &text_of(&document)).await? {
-        return Err(Failure::usage(
-            format!("the endpoint {id} already exists"),
-            "rotate its secret, or remove it first",
-        ));
-    }
+    documents::add(&*store, &id, &document).await?;
     // First what is done: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
-        output::note("generated secret (`endpoint show --reveal` prints it again):");
-        output::line(secret);
+        tell_generated::<EndpointId>(secret);
     }
     let listed = store.list(std::slice::from_ref(&id)).await;
     listed.map(|()| Exit::Done).map_err(|failure| {
@@ -314,31 +283,24 @@ async fn index(arguments: &Index) -> Result<Exit, Failure> {
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let store = arguments.place.open().await?;
-    let mut endpoints = Vec::new();
-    for (id, stored) in store.all().await? {
-        match stored.document(&id) {
-            Ok(document) => endpoints.push((id, document)),
-            // A broken document must not hide the others.
-            Err(failure) => output::failure(&failure),
-        }
-    }
+    let endpoints = documents::valid(&*arguments.place.open().await?).await?;
     if arguments.json {
-        let rows = endpoints.iter().map(|(id, document)| {
+        let rows = endpoints.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
-                "secrets": document.secrets.len() })
+                "secrets": document.secrets.len(), "changed_at_ms": changed_at.0 })
         });
         output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
     }
-    let mut table = output::table(&["id", "provider", "tenant", "secrets", "path"]);
-    for (id, document) in &endpoints {
+    let mut table = output::table(&["id", "provider", "tenant", "secrets", "path", "last written"]);
+    for (id, document, changed_at) in &endpoints {
         table.add_row([
             id.as_str(),
             document.provider.as_str(),
             tenant_of(id, document),
             &document.secrets.len().to_string(),
             &format!("/webhooks/{id}"),
+            &output::local_moment(*changed_at),
         ]);
     }
     output::print(&table);
@@ -349,64 +311,29 @@ fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str 
     document.tenant.as_ref().map_or(id.as_str(), Tenant::as_str)
 }
 
-/// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
-/// token that answers a subscription request.
-const OPEN_SETTINGS: [&str; 5] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS];
-
-/// Hides what may be secret.
-fn hide(document: &mut EndpointDocument) {
-    let settings = document.settings.iter_mut().filter(|(name, _)| !OPEN_SETTINGS.contains(&name.as_str()));
-    for value in document.secrets.iter_mut().chain(settings.map(|(_, value)| value)) {
-        "<hidden>".clone_into(value);
-    }
-}
-
-async fn show(arguments: &Show) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
-    let store = arguments.place.open().await?;
-    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
-    let mut document = stored.document(&id)?;
-    if !arguments.reveal {
-        hide(&mut document);
-    }
-    if arguments.json {
-        output::json(&document);
-        return Ok(Exit::Done);
-    }
-    let mut table = output::table(&[]);
-    table.add_row(["provider", document.provider.as_str()]);
-    if let Some(tenant) = &document.tenant {
-        table.add_row(["tenant", tenant.as_str()]);
-    }
-    for (index, secret) in document.secrets.iter().enumerate() {
-        table.add_row([format!("secret {index}").as_str(), secret.as_str()]);
-    }
-    for (name, value) in &document.settings {
-        table.add_row([name.as_str(), value.as_str()]);
-    }
-    let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    table.add_row(["on store outage", &word(json!(document.on_store_outage))]);
+/// What is shown of a document.
+fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
+    let mut rows = vec![("provider".to_owned(), document.provider.clone())];
+    rows.extend(document.tenant.iter().map(|tenant| ("tenant".to_owned(), tenant.as_str().to_owned())));
+    rows.extend(document.secrets.iter().enumerate().map(|(index, secret)| (format!("secret {index}"), secret.clone())));
+    rows.extend(document.settings.clone());
+    rows.push(("on store outage".to_owned(), document.on_store_outage.as_str().to_owned()));
     let provider = Catalog::built_in().provider(&document.provider);
     let default = || provider.map(|it| format!("{} (default)", on_body_mismatch_default(it).as_str()));
-    if let Some(choice) = document.on_body_mismatch.map(|it| it.as_str().to_owned()).or_else(default) {
-        table.add_row(["on body mismatch", &choice]);
-    }
-    table.add_row(["last written", &output::local_moment(stored.changed_at)]);
-    output::print(&table);
-    Ok(Exit::Done)
+    let choice = document.on_body_mismatch.map(|it| it.as_str().to_owned()).or_else(default);
+    rows.extend(choice.map(|choice| ("on body mismatch".to_owned(), choice)));
+    rows
 }
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
     let store = arguments.place.open().await?;
-    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    let stored = store.find(&id).await?;
     if let (Some(stack), false) = (&arguments.place.stack, arguments.yes) {
         output::note(&format!(
             "within 5 minutes, {stack} will refuse every delivery to {id}, and its secrets are gone for good"
         ));
-        if !output::confirm("Remove it?") {
-            return Err(Failure::usage("not confirmed", "pass --yes to remove it"));
-        }
+        output::confirm("Remove it?", "pass --yes to remove it")?;
     }
     store.remove(&id, &stored).await?;
     output::note(&format!("endpoint {id} is removed; its records stay"));

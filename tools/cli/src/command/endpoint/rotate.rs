@@ -18,7 +18,8 @@ use indicatif::ProgressBar;
 
 use super::no_secret;
 use crate::command::providers::find;
-use crate::endpoints::{EndpointStore, Place, Stored, check, make_secret, missing, parse_id, text_of};
+use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
+use crate::endpoints::{EndpointStore, make_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
@@ -58,11 +59,11 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let id = parse_id(&arguments.id)?;
+    let id: EndpointId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
     let store = arguments.place.open().await?;
-    let stored = store.get(&id).await?.ok_or_else(|| missing(&id))?;
+    let stored = store.find(&id).await?;
     if arguments.finish {
         return finish(&arguments, &*store, &id, &stored).await;
     }
@@ -80,7 +81,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(full(&id, &arguments.place));
     }
     document.secrets = secrets;
-    check(&id, &document)?;
+    id.check(&document)?;
     store.replace(&id, &stored, &text_of(&document)).await?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
     if made {

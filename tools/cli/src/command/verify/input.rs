@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
 use crate::command::send::header;
-use crate::endpoints::{self, Place};
+use crate::documents::{self, Place, parse_id};
 use crate::failure::Failure;
 use crate::sender::now_unix;
 
@@ -79,7 +79,7 @@ impl Input {
         // A capture with secrets is complete.
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         let read = if let Some(id) = id {
-            let known = endpoints::parse_id(&id)?;
+            let known = parse_id(&id)?;
             let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
             add_endpoint(&mut fields, &id, stored.document(&known)?)?;
             CapturedRequest::of_endpoint(fields)
@@ -166,7 +166,7 @@ impl Input {
                 "; --data names another local stack's folder, and --stack a deployed stack",
             ),
         };
-        endpoints::missing(id).with(&place, advice)
+        documents::missing(id).with(&place, advice)
     }
 }
 

@@ -1,0 +1,133 @@
+//! The subcommands that endpoints and destinations share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{DocumentId, DocumentStore, Place, Stored, parse, parse_id};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::target::text;
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Document as JSON. Without it, every stored document is checked.
+    #[arg(conflicts_with_all = ["stack", "data"])]
+    file: Option<PathBuf>,
+    /// Print JSON, one line for each document.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+impl Check {
+    /// Checks the file, if one is given.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it cannot be read.
+    pub(crate) fn file<I: DocumentId>(&self) -> Result<Option<Exit>, Failure> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let (name, text) = (file.display().to_string(), text(file)?);
+        let id: I = parse_id("checked")?;
+        let checked = parse::<I>(&name, &text).and_then(|document| id.check(&document));
+        Ok(Some(self.told::<I>(&name, &checked)))
+    }
+
+    /// Checks all documents of a store, also in a further way.
+    pub(crate) fn all<I: DocumentId>(
+        &self,
+        all: &BTreeMap<I, Stored>,
+        further: impl Fn(&I, &I::Document) -> Result<(), Failure>,
+    ) -> Exit {
+        let check = |id: &I, stored: &Stored| {
+            let document = stored.document(id)?;
+            let checked = id.check(&document)?;
+            further(id, &document).map(|()| checked)
+        };
+        let told = |(id, stored)| self.told::<I>(&format!("{id}"), &check(id, stored));
+        all.iter().map(told).fold(Exit::Done, |exit, told| if told == Exit::No { told } else { exit })
+    }
+
+    /// Tells whether a document is valid.
+    fn told<I: DocumentId>(&self, name: &str, checked: &Result<I::Checked, Failure>) -> Exit {
+        let failure = checked.as_ref().err();
+        let more = I::told(checked.as_ref().ok());
+        if self.json {
+            let mut told = json!({
+                "document": name,
+                "valid": failure.is_none(),
+                "problem": failure.map(ToString::to_string),
+                "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
+            });
+            if let (Some(told), Some((name, value))) = (told.as_object_mut(), more) {
+                told.insert(name.to_owned(), json!(value));
+            }
+            output::json_line(&told);
+        } else if let Some(failure) = failure {
+            output::line(&format!("{name}: not valid"));
+            output::failure(failure);
+        } else {
+            let more = more.and_then(|(name, value)| Some(format!(" ({name}: {})", value?)));
+            output::line(&format!("{name}: valid{}", more.unwrap_or_default()));
+        }
+        if failure.is_none() { Exit::Done } else { Exit::No }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Its id.
+    id: String,
+    /// Print what is hidden otherwise: the secrets, and all that may be one.
+    #[arg(long)]
+    reveal: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+impl Show {
+    /// Prints a document: as JSON, or these rows of it.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is none, it is not valid, or the store does not answer.
+    pub(crate) async fn run<I: DocumentId>(
+        &self,
+        store: &dyn DocumentStore<I>,
+        rows: fn(&I::Document) -> Vec<(String, String)>,
+    ) -> Result<Exit, Failure> {
+        let id = parse_id(&self.id)?;
+        let stored = store.find(&id).await?;
+        let mut document = stored.document(&id)?;
+        if !self.reveal {
+            I::hide(&mut document);
+        }
+        if self.json {
+            output::json(&document);
+            return Ok(Exit::Done);
+        }
+        let mut table = output::table(&[]);
+        for (name, value) in rows(&document) {
+            table.add_row([name, value]);
+        }
+        table.add_row(["last written", &output::local_moment(stored.changed_at)]);
+        output::print(&table);
+        Ok(Exit::Done)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    /// Its id.
+    pub(crate) id: String,
+    /// Do not ask for confirmation. Without it, the command asks on a deployed stack, and while effects wait.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
