@@ -166,6 +166,24 @@ def test_json_keeps_the_digits_of_its_numbers() -> None:
     assert [str(number) for number in body["a"]] == ["1.0", "9007199254740993", "0.10000000000000000001"]
 
 
+def test_json_holds_any_whole_number_and_refuses_what_python_cannot_hold() -> None:
+    long = "1" * 5_000
+    body = make_event("a", f"[-0, {long}]".encode()).json()
+    assert [str(number) for number in body] == ["-0", long]
+    for unfit in (b"[" * 3_000 + b"]" * 3_000, b"1e99999999999999999999", b"NaN"):
+        with pytest.raises(ValueError):
+            make_event("a", unfit).json()
+
+
+@pytest.mark.parametrize("depth", [126, 127, 128, 253, 254, 255, 5_000])
+def test_what_is_nested_deeply_must_be_json(depth: int) -> None:
+    opened, closed = '{"a": [0, ' * depth, "], \"b\": 1}" * depth
+    assert make_event("a", f"{opened}1{closed}".encode()).read("BAD").integer("b") == 1
+    for broken in (opened, closed, opened + closed, f"{opened}01{closed}", f"{opened}1{closed}]", f'{opened}"{closed}'):
+        with pytest.raises(Permanent, match="BAD"):
+            make_event("a", broken.encode()).read("BAD")
+
+
 def test_an_event_survives_the_wire() -> None:
     event = make_event("a", b"\xff", key="k", generation=2, headers={"x": "y"})
     assert Event.from_json(event.to_json()) == event

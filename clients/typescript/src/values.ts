@@ -145,7 +145,8 @@ export function digits(text: string): Digits {
   const number = Number(text);
   const exact = String(number) === text && (!Number.isInteger(number) || Number.isSafeInteger(number));
   if (exact) return number;
-  return /^-?\d+$/.test(text) ? BigInt(text) : new Decimal(text);
+  // A `bigint` has no -0.
+  return /^-?\d+$/.test(text) && text !== "-0" ? BigInt(text) : new Decimal(text);
 }
 
 function isNumber(value: unknown): value is Digits {

@@ -220,9 +220,10 @@ test("a document refuses what does not fit", () => {
 });
 
 test("JSON keeps the digits of its numbers", () => {
-  const text = '{"a": [1, 1.0, 9007199254740993, -0.5, 1e2, "1.0 \\" ]"], "__proto__": {"b": [true, false, null, {}, []]}}';
+  const numbers = "1, 1.0, 9007199254740993, -0.5, -0, 1e2";
+  const text = `{"a": [${numbers}, "1.0 \\" ]"], "__proto__": {"b": [true, false, null, {}, []]}}`;
   const expected = Object.fromEntries([
-    ["a", [1, new Decimal("1.0"), 9007199254740993n, -0.5, new Decimal("1e2"), '1.0 " ]']],
+    ["a", [1, new Decimal("1.0"), 9007199254740993n, -0.5, new Decimal("-0"), new Decimal("1e2"), '1.0 " ]']],
     ["__proto__", { b: [true, false, null, {}, []] }],
   ]);
   assert.deepEqual(parseJson(text), expected);
