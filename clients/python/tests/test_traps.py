@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -48,9 +48,21 @@ def test_a_member_of_an_enum_is_its_value_everywhere() -> None:
 
 @pytest.mark.parametrize("length", [1, 200])
 def test_half_of_a_surrogate_pair_is_no_text(length: int) -> None:
-    for refused in (lambda: fact_of("\ud800" * length), lambda: encode("\ud800" * length)):
-        with pytest.raises(ValueError, match="surrogate"):
-            refused()
+    half = "\ud83d" * length
+    refused: list[Callable[[], object]] = [
+        lambda: fact_of(half),
+        lambda: encode(half),
+        lambda: encode({half: 1}),
+        lambda: Plan().effect("e", "d", half),
+        lambda: Plan().effect("e", "d", {"lines": [{half: 1}]}),
+        lambda: Plan().effect("e", "d", ["\ud83d", "\ude00"]),
+    ]
+    for refuse in refused:
+        with pytest.raises(ValueError, match="half of a surrogate pair"):
+            refuse()
+    plan = Plan()
+    plan.effect("e", "d", "\U0001f600" * length)
+    assert plan.to_json()["effects"] == [{"effect": "e", "destination": "d", "payload": "\U0001f600" * length}]
 
 
 def test_a_text_is_no_list() -> None:

@@ -73,6 +73,7 @@ export function encode(value: Value): Typed {
 
 /** Every attribute of the item in DynamoDB's JSON. An attribute that is `undefined` is an error. */
 export function encodeItem(item: Item): TypedItem {
+  Object.keys(item).forEach(wellFormed);
   return mapped(item, encode);
 }
 

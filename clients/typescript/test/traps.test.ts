@@ -26,8 +26,19 @@ test("an item of a table is absent without its own key attribute", () => {
 
 test("half of a surrogate pair is no text", () => {
   for (const length of [1, 200]) {
-    assert.throws(() => factOf("\ud800".repeat(length)), /surrogate/);
-    assert.throws(() => encode("\ud800".repeat(length)), /surrogate/);
+    const half = "\ud83d".repeat(length);
+    const refused = [
+      () => factOf(half),
+      () => encode(half),
+      () => encode({ [half]: 1 }),
+      () => new Plan().effect("e", "d", half),
+      () => new Plan().effect("e", "d", { lines: [{ [half]: 1 }] }),
+      () => new Plan().effect("e", "d", ["\ud83d", "\ude00"]),
+    ];
+    for (const refuse of refused) assert.throws(refuse, /half of a surrogate pair/, String(refuse));
+    const plan = new Plan();
+    plan.effect("e", "d", "\u{1f600}".repeat(length));
+    assert.deepEqual(plan.toJSON().effects, [{ effect: "e", destination: "d", payload: "\u{1f600}".repeat(length) }]);
   }
 });
 
