@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 
 from cases import load
-from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value
+from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value, Write
 from hookonce.testing import make_event
 from hookonce.values import decode, encode
 
@@ -87,9 +87,14 @@ def test_an_older_version_never_overwrites_a_newer_one(case: dict[str, Any]) -> 
 def test_a_write_that_gives_its_version_another_value_is_refused(case: dict[str, Any]) -> None:
     value: Any = decode(case["value"])
     version: Any = decode(case["version"])
-    for write in (Plan().put(ORDER, {"version": value}), Plan().update(ORDER, set={"version": value})):
+    writes: list[tuple[Write, dict[str, Any]]] = [
+        (Plan().put(ORDER, {"version": value}), {"put": {"version": case["value"]}}),
+        (Plan().update(ORDER, set={"version": value}), {"update": [{"set": ["version", case["value"]]}]}),
+    ]
+    for write, action in writes:
         with pytest.raises(ValueError, match="another version") if case["refused"] else nullcontext():
             write.newer_than(shown(None), "version", version, tie="skip")
+        assert write.to_json()["action"] == action
 
 
 def test_a_version_is_stored_once_and_never_forgotten() -> None:

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import {
   Decimal,
+  type Digits,
   Event,
   type Item,
   ItemKey,
@@ -15,6 +16,7 @@ import {
   Retryable,
   TableKey,
   type Value,
+  type Write,
 } from "../src/index.js";
 import { parseJson } from "../src/json.js";
 import type { ItemJson, WriteJson } from "../src/plan.js";
@@ -85,7 +87,7 @@ for (const { stored, version, tie, written } of (load("versions.json") as { case
   test(`version ${JSON.stringify(version)} after ${JSON.stringify(stored)} with tie ${tie}`, () => {
     const plan = new Plan();
     const items = shown(stored === null ? null : { version: stored });
-    const number = decode(version) as number | bigint | string;
+    const number = decode(version) as Digits | string;
     const { leftOut } = plan.put(ORDER, { state: "paid" }).newerThan(items, "version", number, tie);
     assert.equal(leftOut, !written);
     if (leftOut) return assert.deepEqual(plan.toJSON().writes, []);
@@ -99,11 +101,16 @@ type Given = { value: Typed; version: Typed; refused: boolean };
 for (const { value, version, refused } of (load("versions.json") as { given: Given[] }).given) {
   test(`a write that gives its version ${JSON.stringify(version)} the value ${JSON.stringify(value)}`, () => {
     const attributes = { version: decode(value) };
-    const number = decode(version) as number | bigint | string;
-    for (const write of [new Plan().put(ORDER, attributes), new Plan().update(ORDER, { set: attributes })]) {
+    const number = decode(version) as Digits | string;
+    const writes: [Write, unknown][] = [
+      [new Plan().put(ORDER, attributes), { put: { version: value } }],
+      [new Plan().update(ORDER, { set: attributes }), { update: [{ set: ["version", value] }] }],
+    ];
+    for (const [write, action] of writes) {
       const versioned = (): unknown => write.newerThan(shown(null), "version", number, "skip");
       if (refused) assert.throws(versioned, /another version/);
       else versioned();
+      assert.deepEqual(write.toJSON().action, action);
     }
   });
 }
