@@ -61,12 +61,15 @@ export class Items {
     return item && decodeItem(item);
   }
 
-  /** A whole number of an item. 0n if the item or the attribute does not exist. */
+  /**
+   * A whole number of an item. 0n if the item or the attribute does not exist, and also if it is no whole number of 64
+   * bits: of an item that others write, too, look at `get`.
+   */
   integer(key: Key, attribute: string): bigint {
     const typed = this.attribute(key, attribute);
-    const value = typed === undefined ? 0n : decode(typed);
-    if (typeof value === "bigint" || Number.isSafeInteger(value)) return BigInt(value as number | bigint);
-    throw new TypeError(`the attribute ${attribute} is no whole number`);
+    const text = typed !== undefined && "N" in typed ? typed.N : "";
+    const value = /^[+-]?\d+$/.test(text) ? BigInt(text) : 0n;
+    return BigInt.asIntN(64, value) === value ? value : 0n;
   }
 
   /** An attribute as DynamoDB stores it, such as `{ N: "42" }`. `undefined` if it does not exist. */

@@ -143,9 +143,27 @@ test("items are found whatever the order of their key", () => {
     [3n, 0n, 9007199254740993n],
   );
   assert.equal(shown(null).get(ORDER), undefined);
-  assert.throws(() => items.integer(ORDER, "total"), /total is no whole number/);
   assert.equal(items.attribute(ORDER, "constructor"), undefined);
   assert.throws(() => items.get(BALANCE), /did not ask/);
+});
+
+test("what is no whole number of 64 bits counts as zero", () => {
+  const stored: [Typed, bigint][] = [
+    [{ N: "9223372036854775807" }, 2n ** 63n - 1n],
+    [{ N: "9223372036854775808" }, 0n],
+    [{ N: "-9223372036854775808" }, -(2n ** 63n)],
+    [{ N: "-9223372036854775809" }, 0n],
+    [{ N: "+7" }, 7n],
+    [{ N: "-0" }, 0n],
+    [{ N: "7.0" }, 0n],
+    [{ N: "7e0" }, 0n],
+    [{ S: "7" }, 0n],
+    [{ BOOL: true }, 0n],
+    [{ NS: ["7"] }, 0n],
+  ];
+  for (const [typed, integer] of stored) {
+    assert.equal(shown({ total: typed }).integer(ORDER, "total"), integer, JSON.stringify(typed));
+  }
 });
 
 const VALUES: [Value, Typed][] = [

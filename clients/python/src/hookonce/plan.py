@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any, Iterable, Literal, Mapping, Sequence, TypeVar, Union
 
@@ -10,6 +11,7 @@ from .keys import ItemKey, Key, OnceKey, identity, one_spelling
 from .values import Item, Number, Typed, Value, decode, decode_item, encode, encode_item
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 Tie = Literal["write", "skip"]
 WhenConditionFails = Literal["retry", "permanent"]
@@ -34,12 +36,13 @@ class Items:
         return None if item is None else decode_item(item)
 
     def integer(self, key: Key, attribute: str) -> int:
-        """A whole number of an item. 0 if the item or the attribute does not exist."""
-        typed = (self._typed(key) or {}).get(attribute)
-        value = 0 if typed is None else decode(typed)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"the attribute {attribute} is no whole number")
-        return value
+        """A whole number of an item. 0 if the item or the attribute does not exist.
+
+        0 also if the attribute is no whole number of 64 bits: of an item that others write, too, look at `get`.
+        """
+        text = (self.attribute(key, attribute) or {}).get("N", "")
+        value = int(text) if _WHOLE.fullmatch(text) else 0
+        return value if _INTEGER_MIN <= value <= _INTEGER_MAX else 0
 
     def attribute(self, key: Key, attribute: str) -> Typed | None:
         """An attribute as DynamoDB stores it, such as `{"N": "42"}`. None if it does not exist."""
