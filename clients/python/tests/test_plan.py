@@ -10,6 +10,7 @@ import pytest
 
 from cases import load
 from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value, Write
+from hookonce.errors import RESERVED, RESERVED_PREFIX
 from hookonce.testing import make_event
 from hookonce.values import decode, encode
 
@@ -182,6 +183,20 @@ def test_only_whole_numbers_are_added(amount: Any) -> None:
 def test_a_code_is_a_fixed_word(code: str) -> None:
     with pytest.raises(ValueError, match="a code has"):
         Permanent(code)
+
+
+def test_a_code_of_hookonce_is_not_a_handlers_own() -> None:
+    codes = load("codes.json")
+    assert (RESERVED, RESERVED_PREFIX) == (frozenset(codes["reserved"]), codes["reserved_prefix"])
+    event = make_event("a", {})
+    reserved = [*codes["reserved"], codes["reserved_prefix"], codes["reserved_prefix"] + "CRASHED"]
+    for code in reserved:
+        for fail in (Permanent, Retryable, event.read):
+            with pytest.raises(ValueError, match="a code of hookonce itself"):
+                fail(code)
+    for code in codes["own"]:
+        assert Permanent(code).code == code
+        event.read(code)
 
 
 def test_json_keeps_the_digits_of_its_numbers() -> None:

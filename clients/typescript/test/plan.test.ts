@@ -18,6 +18,7 @@ import {
   type Value,
   type Write,
 } from "../src/index.js";
+import { RESERVED, RESERVED_PREFIX } from "../src/errors.js";
 import { parseJson } from "../src/json.js";
 import type { ItemJson, WriteJson } from "../src/plan.js";
 import { makeEvent } from "../src/testing.js";
@@ -216,6 +217,21 @@ test("an amount beyond 53 bits leaves as text, so that no parser rounds it", () 
 test("a code is a fixed word, and says whether another attempt can succeed", () => {
   for (const code of ["", "lower", "A".repeat(65), "A B"]) assert.throws(() => new Permanent(code), RangeError);
   assert.deepEqual([new Permanent("A").retryable, new Retryable("A").retryable], [false, true]);
+});
+
+test("a code of hookonce is not a handler's own", () => {
+  const codes = load("codes.json") as { reserved: string[]; reserved_prefix: string; own: string[] };
+  assert.deepEqual([[...RESERVED], RESERVED_PREFIX], [codes.reserved, codes.reserved_prefix]);
+  const event = makeEvent("a", {});
+  for (const code of [...codes.reserved, codes.reserved_prefix, `${codes.reserved_prefix}CRASHED`]) {
+    assert.throws(() => new Permanent(code), /a code of hookonce itself/);
+    assert.throws(() => new Retryable(code), /a code of hookonce itself/);
+    assert.throws(() => event.read(code), /a code of hookonce itself/);
+  }
+  for (const code of codes.own) {
+    assert.equal(new Permanent(code).code, code);
+    event.read(code);
+  }
 });
 
 test("an event survives the wire", () => {

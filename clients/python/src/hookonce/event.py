@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping
 
 from .body import Fields, every_value, readable_values
-from .errors import Permanent
+from .errors import Permanent, check_code
 from .keys import ItemKey, OnceKey, Part, item_key, once_key
 
 VERSION = 1
@@ -67,6 +67,7 @@ class Event:
 
         Whatever does not fit fails for good with this code, because no retry can help.
         """
+        check_code(code)
         try:
             return Document(readable_values(self.body), code)
         except ValueError:
