@@ -39,6 +39,8 @@ struct Case {
     #[serde(default)]
     replace: BTreeMap<String, String>,
     #[serde(default)]
+    repeat: BTreeMap<String, usize>,
+    #[serde(default)]
     items: Vec<Stored>,
     expect: Value,
 }
@@ -129,9 +131,11 @@ impl Case {
     fn body(&self) -> String {
         let delivery = |name: &String| String::from_utf8(bytes(&format!("deliveries/{name}"))).unwrap();
         let body = self.body.clone().or_else(|| self.delivery.as_ref().map(delivery)).expect("a body or a delivery");
-        self.replace.iter().fold(body, |body, (old, new)| {
+        let replaced = self.replace.iter().map(|(old, new)| (old, new.clone()));
+        let repeated = self.repeat.iter().map(|(text, times)| (text, text.repeat(*times)));
+        replaced.chain(repeated).fold(body, |body, (old, new)| {
             assert!(body.contains(old), "{}: the body does not hold {old}", self.name);
-            body.replace(old, new)
+            body.replace(old, &new)
         })
     }
 
@@ -236,6 +240,6 @@ fn every_file_of_cases_is_read() {
     let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name != "README.md").collect();
     names.sort();
-    let read = "answers builds effects keys messages payments plans receipts signatures versions";
+    let read = "answers builds codes effects keys messages payments plans receipts signatures versions";
     assert_eq!(names, read.split(' ').map(|name| format!("{name}.json")).collect::<Vec<_>>());
 }

@@ -16,7 +16,8 @@ def load(name: str) -> Any:
 
 def body(case: Mapping[str, Any]) -> bytes:
     text: str = case["body"] if "body" in case else (ROOT / "events/deliveries" / case["delivery"]).read_text("utf-8")
-    for old, new in case.get("replace", {}).items():
+    repeated = {part: part * times for part, times in case.get("repeat", {}).items()}
+    for old, new in [*case.get("replace", {}).items(), *repeated.items()]:
         assert old in text, f"the body does not hold {old}"
         text = text.replace(old, new)
     return text.encode()

@@ -9,7 +9,8 @@ from typing import Any, Callable
 import pytest
 
 from cases import load
-from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value
+from hookonce import Event, ItemKey, Items, OnceKey, Permanent, Plan, Retryable, TableKey, Value, Write
+from hookonce.errors import RESERVED, RESERVED_PREFIX
 from hookonce.testing import make_event
 from hookonce.values import decode, encode
 
@@ -87,9 +88,14 @@ def test_an_older_version_never_overwrites_a_newer_one(case: dict[str, Any]) -> 
 def test_a_write_that_gives_its_version_another_value_is_refused(case: dict[str, Any]) -> None:
     value: Any = decode(case["value"])
     version: Any = decode(case["version"])
-    for write in (Plan().put(ORDER, {"version": value}), Plan().update(ORDER, set={"version": value})):
+    writes: list[tuple[Write, dict[str, Any]]] = [
+        (Plan().put(ORDER, {"version": value}), {"put": {"version": case["value"]}}),
+        (Plan().update(ORDER, set={"version": value}), {"update": [{"set": ["version", case["value"]]}]}),
+    ]
+    for write, action in writes:
         with pytest.raises(ValueError, match="another version") if case["refused"] else nullcontext():
             write.newer_than(shown(None), "version", version, tie="skip")
+        assert write.to_json()["action"] == action
 
 
 def test_a_version_is_stored_once_and_never_forgotten() -> None:
@@ -116,10 +122,28 @@ def test_items_are_found_whatever_the_order_of_their_key() -> None:
     assert items.get(TableKey("orders", {"number": 17, "shop": "acme"})) == {"total": Decimal("12.50"), "count": 3}
     assert (items.integer(ORDER, "count"), items.integer(ORDER, "none")) == (3, 0)
     assert shown(None).get(ORDER) is None
-    with pytest.raises(TypeError, match="total is no whole number"):
-        items.integer(ORDER, "total")
     with pytest.raises(LookupError, match="did not ask"):
         items.get(BALANCE)
+
+
+STORED: list[tuple[dict[str, Any], int]] = [
+    ({"N": "9223372036854775807"}, 2**63 - 1),
+    ({"N": "9223372036854775808"}, 0),
+    ({"N": "-9223372036854775808"}, -(2**63)),
+    ({"N": "-9223372036854775809"}, 0),
+    ({"N": "+7"}, 7),
+    ({"N": "-0"}, 0),
+    ({"N": "7.0"}, 0),
+    ({"N": "7e0"}, 0),
+    ({"S": "7"}, 0),
+    ({"BOOL": True}, 0),
+    ({"NS": ["7"]}, 0),
+]
+
+
+@pytest.mark.parametrize(("typed", "integer"), STORED)
+def test_what_is_no_whole_number_of_64_bits_counts_as_zero(typed: dict[str, Any], integer: int) -> None:
+    assert shown({"total": typed}).integer(ORDER, "total") == integer
 
 
 VALUES: list[tuple[Value, dict[str, Any]]] = [
@@ -161,9 +185,41 @@ def test_a_code_is_a_fixed_word(code: str) -> None:
         Permanent(code)
 
 
+def test_a_code_of_hookonce_is_not_a_handlers_own() -> None:
+    codes = load("codes.json")
+    assert (RESERVED, RESERVED_PREFIX) == (frozenset(codes["reserved"]), codes["reserved_prefix"])
+    event = make_event("a", {})
+    reserved = [*codes["reserved"], codes["reserved_prefix"], codes["reserved_prefix"] + "CRASHED"]
+    for code in reserved:
+        for fail in (Permanent, Retryable, event.read):
+            with pytest.raises(ValueError, match="a code of hookonce itself"):
+                fail(code)
+    for code in codes["own"]:
+        assert Permanent(code).code == code
+        event.read(code)
+
+
 def test_json_keeps_the_digits_of_its_numbers() -> None:
     body = make_event("a", b'{"a": [1.0, 9007199254740993, 0.10000000000000000001]}').json()
     assert [str(number) for number in body["a"]] == ["1.0", "9007199254740993", "0.10000000000000000001"]
+
+
+def test_json_holds_any_whole_number_and_refuses_what_python_cannot_hold() -> None:
+    long = "1" * 5_000
+    body = make_event("a", f"[-0, {long}]".encode()).json()
+    assert [str(number) for number in body] == ["-0", long]
+    for unfit in (b"[" * 3_000 + b"]" * 3_000, b"1e99999999999999999999", b"NaN"):
+        with pytest.raises(ValueError):
+            make_event("a", unfit).json()
+
+
+@pytest.mark.parametrize("depth", [126, 127, 128, 253, 254, 255, 5_000])
+def test_what_is_nested_deeply_must_be_json(depth: int) -> None:
+    opened, closed = '{"a": [0, ' * depth, "], \"b\": 1}" * depth
+    assert make_event("a", f"{opened}1{closed}".encode()).read("BAD").integer("b") == 1
+    for broken in (opened, closed, opened + closed, f"{opened}01{closed}", f"{opened}1{closed}]", f'{opened}"{closed}'):
+        with pytest.raises(Permanent, match="BAD"):
+            make_event("a", broken.encode()).read("BAD")
 
 
 def test_an_event_survives_the_wire() -> None:

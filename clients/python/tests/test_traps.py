@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
 from hookonce import Event, Fact, ItemKey, Items, Plan, TableKey, fact_of
 from hookonce.keys import identity, item_key
+from hookonce.protocol import ReadKey
 from hookonce.runtime import _invoke
 from hookonce.testing import make_event, play
 from hookonce.values import encode
@@ -48,9 +49,21 @@ def test_a_member_of_an_enum_is_its_value_everywhere() -> None:
 
 @pytest.mark.parametrize("length", [1, 200])
 def test_half_of_a_surrogate_pair_is_no_text(length: int) -> None:
-    for refused in (lambda: fact_of("\ud800" * length), lambda: encode("\ud800" * length)):
-        with pytest.raises(ValueError, match="surrogate"):
-            refused()
+    half = "\ud83d" * length
+    refused: list[Callable[[], object]] = [
+        lambda: fact_of(half),
+        lambda: encode(half),
+        lambda: encode({half: 1}),
+        lambda: Plan().effect("e", "d", half),
+        lambda: Plan().effect("e", "d", {"lines": [{half: 1}]}),
+        lambda: Plan().effect("e", "d", ["\ud83d", "\ude00"]),
+    ]
+    for refuse in refused:
+        with pytest.raises(ValueError, match="half of a surrogate pair"):
+            refuse()
+    plan = Plan()
+    plan.effect("e", "d", "\U0001f600" * length)
+    assert plan.to_json()["effects"] == [{"effect": "e", "destination": "d", "payload": "\U0001f600" * length}]
 
 
 def test_a_text_is_no_list() -> None:
@@ -83,8 +96,8 @@ def played(change: Any) -> None:
         def fact(self, event: Event) -> Fact:
             return fact_of("x")
 
-        def reads(self, event: Event) -> list[ItemKey]:
-            return [event.item_key("a", number) for number in range(101)] if change == "reads" else []
+        def reads(self, event: Event) -> list[ReadKey]:
+            return change if isinstance(change, list) else []
 
         def plan(self, event: Event, items: Items) -> Plan:
             plan = Plan()
@@ -100,10 +113,14 @@ def many(plan: Plan, event: Event) -> None:
         plan.put(event.item_key("a", number), {})
 
 
+NO_KEY = "part 0 of the plan names a key that no table takes"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("reads", "more than 100 items"),
+        ([item_key("test", "a", (number,)) for number in range(101)], "more than 100 items"),
+        ([TableKey("o", {"pk": b"a" * 2_049})], r"reads\[0\] is a key that no table takes"),
         (many, "more than 98"),
         (lambda plan, event: plan.check(event.item_key("a")), "requires nothing"),
         (lambda plan, event: plan.update(event.item_key("a")), "changes nothing"),
@@ -111,12 +128,30 @@ def many(plan: Plan, event: Event) -> None:
         (lambda plan, event: plan.update(event.item_key("a"), set={"pk": "x"}), "a key attribute"),
         (lambda plan, event: plan.update(ORDER, set={"shop": Decimal(1)}), "a key attribute"),
         (lambda plan, event: plan.put(ItemKey("other#a#b"), {}), "another tenant"),
+        (lambda plan, event: plan.put(event.item_key("a" * 2_043), {}), NO_KEY),
+        (lambda plan, event: plan.delete(TableKey("o", {"pk": b"a" * 2_049})), NO_KEY),
+        (lambda plan, event: plan.put(TableKey("o", {"pk": "é" * 1_025}), {}), NO_KEY),
+        (lambda plan, event: plan.put(TableKey("o", {"pk": b"a" * 1_025, "sk": "a" * 1_025}), {}), NO_KEY),
+        (lambda plan, event: plan.check(TableKey("o", {"pk": 1, "sk": b""})).if_present(), NO_KEY),
+        (lambda plan, event: plan.put(TableKey("o", {"pk": True}), {}), NO_KEY),
+        (lambda plan, event: plan.put(TableKey("o", {"a": 1, "b": 2, "c": 3}), {}), NO_KEY),
     ],
 )
 def test_the_kit_refuses_what_the_plan_alone_shows(change: Any, reason: str) -> None:
     with pytest.raises(AssertionError, match=reason):
         played(change)
     played(lambda plan, event: plan.update(event.item_key("a"), set={"x": 1}))
+
+
+def test_the_kit_takes_the_longest_keys() -> None:
+    longest = [
+        TableKey("o", {"pk": b"a" * 2_048}),
+        TableKey("o", {"sk": "é" * 512, "pk": "é" * 1_024}),
+        TableKey("o", {"pk": b"a" * 2_048, "sk": 1}),
+        item_key("test", "a" * 2_042, ()),
+    ]
+    played(longest)
+    played(lambda plan, event: [plan.put(key, {}) for key in longest])
 
 
 def test_reads_must_be_returned() -> None:

@@ -1,6 +1,7 @@
+/** What a plan sends out of the account once its changes are committed. */
 import { isUtf8 } from "node:buffer";
 
-/** What a plan sends out of the account once its changes are committed. */
+import { wellFormed } from "./values.js";
 
 /** What JSON holds. */
 export type JsonValue =
@@ -23,7 +24,7 @@ export type EffectOptions = { readonly method?: Method; readonly path?: string }
 
 const METHODS = ["POST", "PUT", "PATCH", "DELETE"];
 const NAME = /^[a-z0-9_-]{1,64}$/;
-const PATH = /^(\/([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?$/;
+const PATH = /^(\/[A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?$/;
 const PATH_MAX = 1024;
 const OUTSIDE = /\/\/|\.\.|\/\.(?:[/;]|$)|\\|[\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})/;
 
@@ -46,7 +47,7 @@ export function effectJson(
   return { effect: name, destination, ...sent, ...(method === "POST" ? {} : { method }), ...(path === "" ? {} : { path }) };
 }
 
-/** Refuses a path that could leave the address of its destination. */
+/** Refuses a path that could leave the address of its destination. A query cannot, so it is not decoded. */
 function checkPath(path: string): void {
   let decoded = path.split("?")[0] ?? "";
   let fits = PATH.test(path) && path.length <= PATH_MAX;
@@ -65,7 +66,8 @@ function checkPath(path: string): void {
 
 /** A copy, so that nothing changes it any more. */
 function frozen(payload: JsonValue): JsonValue {
-  const text = JSON.stringify(payload, (_, value: unknown) => {
+  const text = JSON.stringify(payload, (name, value: unknown) => {
+    for (const part of [name, value]) if (typeof part === "string") wellFormed(part);
     const exact = typeof value !== "number" || (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value));
     if (exact && typeof value !== "bigint" && typeof value !== "function" && typeof value !== "symbol") return value;
     throw new TypeError("payload must be bytes or JSON; pass a bigint or a number beyond 53 bits as text");

@@ -1,3 +1,45 @@
+/** Codes that hookonce itself gives. A handler that used one would mislead whoever reads it. */
+export const RESERVED: ReadonlySet<string> = new Set([
+  "ATTEMPTS_EXHAUSTED",
+  "BODY_MISSING",
+  "BODY_NOT_COMPRESSED",
+  "BODY_UNREADABLE",
+  "CALL_UNCLEAR",
+  "CONDITION_FAILED",
+  "DEAD_LETTER",
+  "DESTINATION_UNAVAILABLE",
+  "ENVELOPE_UNREADABLE",
+  "EVENT_HAS_RECORD",
+  "EVENT_TOO_LARGE",
+  "EVENT_UNREADABLE",
+  "FACT_MISSING",
+  "ID_COLLISION",
+  "PERMANENT",
+  "PLAN_REFUSED",
+  "PROVIDER_UNKNOWN",
+  "REFUSED",
+  "STALE",
+  "UNKNOWN_OUTCOME",
+  "UNROUTED",
+  "WRITE_INVALID",
+]);
+
+/** What the codes of hookonce about handlers begin with. */
+export const RESERVED_PREFIX = "HANDLER_";
+
+/**
+ * The code.
+ *
+ * @throws RangeError when no handler can fail with it.
+ */
+export function checkedCode(code: string): string {
+  if (!/^[A-Z0-9_]{1,64}$/.test(code)) throw new RangeError("a code has 1 to 64 of the characters A-Z, 0-9 and _");
+  if (RESERVED.has(code) || code.startsWith(RESERVED_PREFIX)) {
+    throw new RangeError("this is a code of hookonce itself; name one of your own");
+  }
+  return code;
+}
+
 /**
  * How a handler says that an event cannot be applied.
  *
@@ -9,8 +51,7 @@ export abstract class HandlerError extends Error {
 
   constructor(code: string) {
     super(code);
-    if (!/^[A-Z0-9_]{1,64}$/.test(code)) throw new RangeError("a code has 1 to 64 of the characters A-Z, 0-9 and _");
-    this.code = code;
+    this.code = checkedCode(code);
   }
 }
 

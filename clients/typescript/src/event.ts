@@ -1,5 +1,5 @@
 /** An event, and typed access to its body. */
-import { Permanent } from "./errors.js";
+import { checkedCode, Permanent } from "./errors.js";
 import { parseJson, type Json, standsTwice } from "./json.js";
 import { type ItemKey, itemKey, type OnceKey, onceKey, type Part } from "./keys.js";
 
@@ -86,6 +86,7 @@ export class Event {
    * Whatever does not fit fails for good with this code, because no retry can help.
    */
   read(code: string): Document {
+    checkedCode(code);
     let json: Json;
     try {
       json = this.json();

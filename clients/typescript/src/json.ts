@@ -14,14 +14,29 @@ export function standsTwice(object: object, name: string): boolean {
 const TOKEN = /[[\]{},:]|"(?:[^"\\]|\\.)*"|[^\s[\]{},:"]+/g;
 
 /**
- * Parses JSON. A number that a `number` would not print the same way becomes a `bigint` or a `Decimal`.
+ * Parses JSON, however deeply it is nested. A number that a `number` would not print the same way becomes a `bigint` or
+ * a `Decimal`.
  *
  * @throws SyntaxError when the text is no JSON.
  */
 export function parseJson(text: string): Json {
   checked(text);
-  const tokens = text.matchAll(TOKEN);
-  return value(next(tokens), tokens);
+  let part: Part = new List();
+  const outer: Part[] = [];
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === "[" || token === "{") {
+      outer.push(part);
+      part = token === "[" ? new List() : new Fields();
+    } else if (token === "]" || token === "}") {
+      const ended: Json = part.made();
+      part = outer.pop() as Part;
+      part.add(ended);
+    } else if (token !== "," && token !== ":") {
+      part.add(scalar(token));
+    }
+  }
+  const [whole] = part.made() as [Json];
+  return whole;
 }
 
 /** Says whether the text is JSON, so that reading its tokens needs no checks. */
@@ -34,40 +49,45 @@ function checked(text: string): void {
   }
 }
 
-type Tokens = Iterator<RegExpExecArray>;
-
-function next(tokens: Tokens): string {
-  const token = tokens.next();
-  if (token.done === true) throw new SyntaxError("the text ends early");
-  return token.value[0];
+function scalar(token: string): Json {
+  return /^["tfn]/.test(token) ? (JSON.parse(token) as string | boolean | null) : digits(token);
 }
 
-function value(token: string, tokens: Tokens): Json {
-  if (token === "{") return object(tokens);
-  if (token === "[") return array(tokens);
-  if (token.startsWith('"') || /^[tfn]/.test(token)) return JSON.parse(token) as string | boolean | null;
-  return digits(token);
-}
+/** A list or an object that has not ended yet. */
+type Part = List | Fields;
 
-function array(tokens: Tokens): Json[] {
-  const elements: Json[] = [];
-  for (let token = next(tokens); token !== "]"; token = next(tokens)) {
-    if (token !== ",") elements.push(value(token, tokens));
+class List {
+  readonly #elements: Json[] = [];
+
+  add(element: Json): void {
+    this.#elements.push(element);
   }
-  return elements;
+
+  made(): Json {
+    return this.#elements;
+  }
 }
 
-function object(tokens: Tokens): { [name: string]: Json } {
-  const fields: [string, Json][] = [];
-  const [names, twice] = [new Set<string>(), new Set<string>()];
-  for (let token = next(tokens); token !== "}"; token = next(tokens)) {
-    if (token === ",") continue;
-    const name = JSON.parse(token) as string;
-    next(tokens); // the colon
-    fields.push([name, value(next(tokens), tokens)]);
-    (names.has(name) ? twice : names).add(name);
+class Fields {
+  readonly #fields: [string, Json][] = [];
+  readonly #names = new Set<string>();
+  readonly #twice = new Set<string>();
+  #name: string | undefined;
+
+  /** Takes a name, then its value. */
+  add(given: Json): void {
+    if (this.#name === undefined) {
+      this.#name = given as string;
+      return;
+    }
+    this.#fields.push([this.#name, given]);
+    (this.#names.has(this.#name) ? this.#twice : this.#names).add(this.#name);
+    this.#name = undefined;
   }
-  const made = Object.fromEntries(fields);
-  if (twice.size > 0) TWICE.set(made, twice);
-  return made;
+
+  made(): Json {
+    const made = Object.fromEntries(this.#fields);
+    if (this.#twice.size > 0) TWICE.set(made, this.#twice);
+    return made;
+  }
 }

@@ -82,7 +82,8 @@ export function identity({ table, key }: KeyJson): string {
   return JSON.stringify([table ?? null, attributes]);
 }
 
-function oneSpelling(typed: Typed): Typed {
+/** The value, such that numbers are equal if they are one number. */
+export function oneSpelling(typed: Typed): Typed {
   return "N" in typed ? { N: normalizedNumber(typed.N) } : typed;
 }
 

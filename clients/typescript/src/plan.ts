@@ -1,11 +1,12 @@
 /** A plan: the writes and effects of one event, all of them committed in one transaction, or none. */
 import { type EffectJson, effectJson, type EffectOptions, type JsonValue } from "./effect.js";
-import { identity, type ItemKey, type Key, type KeyJson, type OnceKey } from "./keys.js";
+import { identity, type ItemKey, type Key, type KeyJson, type OnceKey, oneSpelling } from "./keys.js";
 import {
   comparedNumbers,
   decode,
   decodeItem,
   Decimal,
+  type Digits,
   encode,
   encodeItem,
   type Item,
@@ -60,12 +61,15 @@ export class Items {
     return item && decodeItem(item);
   }
 
-  /** A whole number of an item. 0n if the item or the attribute does not exist. */
+  /**
+   * A whole number of an item. 0n if the item or the attribute does not exist, and also if it is no whole number of 64
+   * bits: of an item that others write, too, look at `get`.
+   */
   integer(key: Key, attribute: string): bigint {
     const typed = this.attribute(key, attribute);
-    const value = typed === undefined ? 0n : decode(typed);
-    if (typeof value === "bigint" || Number.isSafeInteger(value)) return BigInt(value as number | bigint);
-    throw new TypeError(`the attribute ${attribute} is no whole number`);
+    const text = typed !== undefined && "N" in typed ? typed.N : "";
+    const value = /^[+-]?\d+$/.test(text) ? BigInt(text) : 0n;
+    return BigInt.asIntN(64, value) === value ? value : 0n;
   }
 
   /** An attribute as DynamoDB stores it, such as `{ N: "42" }`. `undefined` if it does not exist. */
@@ -166,7 +170,7 @@ export class Write extends Check {
    * So an older event never overwrites a newer one. `tie` says what happens to an equal version. If another event changes
    * the version before the commit, the event is planned again. A stored version of another type counts as older.
    */
-  newerThan(items: Items, attribute: string, version: number | bigint | string, tie: "write" | "skip"): this {
+  newerThan(items: Items, attribute: string, version: Digits | string, tie: "write" | "skip"): this {
     const seen = items.attribute(this.key, attribute);
     const order = seen === undefined ? 1 : compared(version, decode(seen));
     this.#leftOut ||= order < 0 || (order === 0 && tie === "skip");
@@ -185,7 +189,7 @@ export class Write extends Check {
       const set = { set: [attribute, version] } as const;
       this.#action =
         "put" in action ? { put: { ...action.put, [attribute]: version } } : { update: [...action.update, set] };
-    } else if (JSON.stringify(known) !== JSON.stringify(version)) {
+    } else if (JSON.stringify(oneSpelling(known)) !== JSON.stringify(oneSpelling(version))) {
       throw new RangeError(`the write stores another ${attribute} than its version`);
     }
   }
@@ -275,7 +279,7 @@ export class Plan {
   }
 }
 
-function compared(version: number | bigint | string, known: Value): number {
+function compared(version: Digits | string, known: Value): number {
   if (typeof version === "string" && typeof known === "string") {
     return Buffer.compare(Buffer.from(version), Buffer.from(known));
   }

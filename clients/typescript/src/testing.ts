@@ -5,10 +5,15 @@ import { Event, type EventJson, VERSION } from "./event.js";
 import { identity, type Key, type KeyJson } from "./keys.js";
 import type { PlanJson } from "./plan.js";
 import { type Answer, type Handler, handler, type Request } from "./protocol.js";
-import { encodeItem, type Item, type TypedItem } from "./values.js";
+import { encodeItem, type Item, type Typed, type TypedItem } from "./values.js";
 
 const READS_MAX = 100;
 const PARTS_MAX = 98;
+const KEY_BYTES_MAX = 2_048;
+const SORT_KEY_BYTES_MAX = 1_024;
+const NO_KEY =
+  "a key that no table takes: it has one or two parts, each text, a number or bytes, none of them empty or longer " +
+  `than ${KEY_BYTES_MAX} bytes (${SORT_KEY_BYTES_MAX} for a sort key)`;
 
 /** What a handler answered, in the JSON of the protocol. */
 export class Played {
@@ -65,7 +70,7 @@ export function makeEvent(type: string, body: unknown, changes: Partial<EventJso
  * Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
  *
  * Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse it
- * for what the plan alone shows. The worker checks more: sizes, digits, and the key schema of each table.
+ * for what the plan alone shows. The worker checks more: sizes of items, digits, and the key schema of each table.
  */
 export async function play(event: Event, rule: Handler, items: readonly (readonly [Key, Item])[] = []): Promise<Played> {
   const stored = new Map<string, TypedItem>(items.map(([key, item]) => [identity(key.toJSON()), encodeItem(item)]));
@@ -81,6 +86,7 @@ export async function play(event: Event, rule: Handler, items: readonly (readonl
   const prefix = `${event.tenant}#`;
   if (!("reads" in first)) return checked(new Played([], first), prefix);
   assert.ok(first.reads.length <= READS_MAX, `reads() asks for more than ${READS_MAX} items`);
+  for (const [number, { key }] of first.reads.entries()) assert.ok(fits(key), `reads[${number}] is ${NO_KEY}`);
   const answer = await ask(first.reads.map((key) => ({ ...key, item: stored.get(identity(key)) ?? null })));
   const fixed = !("reads" in answer) && (!("fact" in answer) || answer.fact === first.fact);
   assert.ok(fixed, "reads() and fact() must not depend on the items");
@@ -99,6 +105,7 @@ function checked(played: Played, tenant: string): Played {
     const key = identity(part);
     assert.ok(!named.has(key), `part ${number} of the plan names an item for the second time`);
     named.add(key);
+    assert.ok(fits(part.key), `part ${number} of the plan names ${NO_KEY}`);
     const own = typeof part.key !== "string" || part.key.startsWith(tenant);
     assert.ok(own, `part ${number} of the plan names an item of another tenant: use event.itemKey()`);
   }
@@ -116,6 +123,21 @@ function checked(played: Played, tenant: string): Played {
     assert.ok(!changed.some((name) => keys.includes(name)), `write ${number} changes a key attribute`);
   }
   return played;
+}
+
+/** Whether a table can have the key. Which of two parts is the sort key, only the table knows. */
+function fits(key: KeyJson["key"]): boolean {
+  const parts = typeof key === "string" ? [{ S: key }] : Object.values(key);
+  const sizes = parts.map(keyBytes);
+  const areSized = sizes.every((size) => size >= 1 && size <= KEY_BYTES_MAX);
+  return areSized && (sizes.length === 1 || (sizes.length === 2 && Math.min(...sizes) <= SORT_KEY_BYTES_MAX));
+}
+
+/** The size of a part of a key. A number fits always, and another type never. */
+function keyBytes(part: Typed): number {
+  if ("S" in part) return Buffer.byteLength(part.S);
+  if ("B" in part) return Buffer.from(part.B, "base64").length;
+  return "N" in part ? 1 : 0;
 }
 
 function sorted(value: unknown): unknown {

@@ -73,6 +73,7 @@ export function encode(value: Value): Typed {
 
 /** Every attribute of the item in DynamoDB's JSON. An attribute that is `undefined` is an error. */
 export function encodeItem(item: Item): TypedItem {
+  Object.keys(item).forEach(wellFormed);
   return mapped(item, encode);
 }
 
@@ -145,7 +146,8 @@ export function digits(text: string): Digits {
   const number = Number(text);
   const exact = String(number) === text && (!Number.isInteger(number) || Number.isSafeInteger(number));
   if (exact) return number;
-  return /^-?\d+$/.test(text) ? BigInt(text) : new Decimal(text);
+  // A `bigint` has no -0.
+  return /^-?\d+$/.test(text) && text !== "-0" ? BigInt(text) : new Decimal(text);
 }
 
 function isNumber(value: unknown): value is Digits {

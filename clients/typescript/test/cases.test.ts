@@ -29,6 +29,7 @@ type Case = {
   delivery?: string;
   body?: string;
   replace?: { [old: string]: string };
+  repeat?: { [text: string]: number };
   items?: ItemJson[];
   expect: { plan: PlanJson } | { error: unknown } | { ignore: true };
 };
@@ -72,9 +73,10 @@ function load(name: string): unknown {
   return JSON.parse(readFileSync(new URL(`tests/cases/${name}`, ROOT), "utf8"));
 }
 
-function body({ body, delivery, replace = {} }: Case): Buffer {
+function body({ body, delivery, replace = {}, repeat = {} }: Case): Buffer {
   let text = body ?? readFileSync(new URL(`events/deliveries/${delivery}`, ROOT), "utf8");
-  for (const [old, changed] of Object.entries(replace)) {
+  const repeated = Object.entries(repeat).map(([part, times]) => [part, part.repeat(times)] as const);
+  for (const [old, changed] of [...Object.entries(replace), ...repeated]) {
     assert.ok(text.includes(old), `the body does not hold ${old}`);
     text = text.replaceAll(old, () => changed);
   }

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import {
   Decimal,
+  type Digits,
   Event,
   type Item,
   ItemKey,
@@ -15,7 +16,9 @@ import {
   Retryable,
   TableKey,
   type Value,
+  type Write,
 } from "../src/index.js";
+import { RESERVED, RESERVED_PREFIX } from "../src/errors.js";
 import { parseJson } from "../src/json.js";
 import type { ItemJson, WriteJson } from "../src/plan.js";
 import { makeEvent } from "../src/testing.js";
@@ -85,7 +88,7 @@ for (const { stored, version, tie, written } of (load("versions.json") as { case
   test(`version ${JSON.stringify(version)} after ${JSON.stringify(stored)} with tie ${tie}`, () => {
     const plan = new Plan();
     const items = shown(stored === null ? null : { version: stored });
-    const number = decode(version) as number | bigint | string;
+    const number = decode(version) as Digits | string;
     const { leftOut } = plan.put(ORDER, { state: "paid" }).newerThan(items, "version", number, tie);
     assert.equal(leftOut, !written);
     if (leftOut) return assert.deepEqual(plan.toJSON().writes, []);
@@ -99,11 +102,16 @@ type Given = { value: Typed; version: Typed; refused: boolean };
 for (const { value, version, refused } of (load("versions.json") as { given: Given[] }).given) {
   test(`a write that gives its version ${JSON.stringify(version)} the value ${JSON.stringify(value)}`, () => {
     const attributes = { version: decode(value) };
-    const number = decode(version) as number | bigint | string;
-    for (const write of [new Plan().put(ORDER, attributes), new Plan().update(ORDER, { set: attributes })]) {
+    const number = decode(version) as Digits | string;
+    const writes: [Write, unknown][] = [
+      [new Plan().put(ORDER, attributes), { put: { version: value } }],
+      [new Plan().update(ORDER, { set: attributes }), { update: [{ set: ["version", value] }] }],
+    ];
+    for (const [write, action] of writes) {
       const versioned = (): unknown => write.newerThan(shown(null), "version", number, "skip");
       if (refused) assert.throws(versioned, /another version/);
       else versioned();
+      assert.deepEqual(write.toJSON().action, action);
     }
   });
 }
@@ -136,9 +144,27 @@ test("items are found whatever the order of their key", () => {
     [3n, 0n, 9007199254740993n],
   );
   assert.equal(shown(null).get(ORDER), undefined);
-  assert.throws(() => items.integer(ORDER, "total"), /total is no whole number/);
   assert.equal(items.attribute(ORDER, "constructor"), undefined);
   assert.throws(() => items.get(BALANCE), /did not ask/);
+});
+
+test("what is no whole number of 64 bits counts as zero", () => {
+  const stored: [Typed, bigint][] = [
+    [{ N: "9223372036854775807" }, 2n ** 63n - 1n],
+    [{ N: "9223372036854775808" }, 0n],
+    [{ N: "-9223372036854775808" }, -(2n ** 63n)],
+    [{ N: "-9223372036854775809" }, 0n],
+    [{ N: "+7" }, 7n],
+    [{ N: "-0" }, 0n],
+    [{ N: "7.0" }, 0n],
+    [{ N: "7e0" }, 0n],
+    [{ S: "7" }, 0n],
+    [{ BOOL: true }, 0n],
+    [{ NS: ["7"] }, 0n],
+  ];
+  for (const [typed, integer] of stored) {
+    assert.equal(shown({ total: typed }).integer(ORDER, "total"), integer, JSON.stringify(typed));
+  }
 });
 
 const VALUES: [Value, Typed][] = [
@@ -193,6 +219,21 @@ test("a code is a fixed word, and says whether another attempt can succeed", () 
   assert.deepEqual([new Permanent("A").retryable, new Retryable("A").retryable], [false, true]);
 });
 
+test("a code of hookonce is not a handler's own", () => {
+  const codes = load("codes.json") as { reserved: string[]; reserved_prefix: string; own: string[] };
+  assert.deepEqual([[...RESERVED], RESERVED_PREFIX], [codes.reserved, codes.reserved_prefix]);
+  const event = makeEvent("a", {});
+  for (const code of [...codes.reserved, codes.reserved_prefix, `${codes.reserved_prefix}CRASHED`]) {
+    assert.throws(() => new Permanent(code), /a code of hookonce itself/);
+    assert.throws(() => new Retryable(code), /a code of hookonce itself/);
+    assert.throws(() => event.read(code), /a code of hookonce itself/);
+  }
+  for (const code of codes.own) {
+    assert.equal(new Permanent(code).code, code);
+    event.read(code);
+  }
+});
+
 test("an event survives the wire", () => {
   const event = makeEvent("a", Buffer.from([255]), { key: "k", generation: 2, headers: { x: "y" } });
   assert.deepEqual(new Event(event.toJSON()), event);
@@ -220,9 +261,10 @@ test("a document refuses what does not fit", () => {
 });
 
 test("JSON keeps the digits of its numbers", () => {
-  const text = '{"a": [1, 1.0, 9007199254740993, -0.5, 1e2, "1.0 \\" ]"], "__proto__": {"b": [true, false, null, {}, []]}}';
+  const numbers = "1, 1.0, 9007199254740993, -0.5, -0, 1e2";
+  const text = `{"a": [${numbers}, "1.0 \\" ]"], "__proto__": {"b": [true, false, null, {}, []]}}`;
   const expected = Object.fromEntries([
-    ["a", [1, new Decimal("1.0"), 9007199254740993n, -0.5, new Decimal("1e2"), '1.0 " ]']],
+    ["a", [1, new Decimal("1.0"), 9007199254740993n, -0.5, new Decimal("-0"), new Decimal("1e2"), '1.0 " ]']],
     ["__proto__", { b: [true, false, null, {}, []] }],
   ]);
   assert.deepEqual(parseJson(text), expected);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Decimal, type Event, factOf, type Handler, ItemKey, Items, Plan, TableKey } from "../src/index.js";
+import { Decimal, type Event, factOf, type Handler, type Item, ItemKey, Items, Plan, TableKey } from "../src/index.js";
 import { parseJson } from "../src/json.js";
 import { identity } from "../src/keys.js";
 import { makeEvent, play } from "../src/testing.js";
@@ -26,8 +26,19 @@ test("an item of a table is absent without its own key attribute", () => {
 
 test("half of a surrogate pair is no text", () => {
   for (const length of [1, 200]) {
-    assert.throws(() => factOf("\ud800".repeat(length)), /surrogate/);
-    assert.throws(() => encode("\ud800".repeat(length)), /surrogate/);
+    const half = "\ud83d".repeat(length);
+    const refused = [
+      () => factOf(half),
+      () => encode(half),
+      () => encode({ [half]: 1 }),
+      () => new Plan().effect("e", "d", half),
+      () => new Plan().effect("e", "d", { lines: [{ [half]: 1 }] }),
+      () => new Plan().effect("e", "d", ["\ud83d", "\ude00"]),
+    ];
+    for (const refuse of refused) assert.throws(refuse, /half of a surrogate pair/, String(refuse));
+    const plan = new Plan();
+    plan.effect("e", "d", "\u{1f600}".repeat(length));
+    assert.deepEqual(plan.toJSON().effects, [{ effect: "e", destination: "d", payload: "\u{1f600}".repeat(length) }]);
   }
 });
 
@@ -71,13 +82,19 @@ test("no error holds what a provider sent", () => {
   );
 });
 
-function rule(plan: (plan: Plan, event: Event) => unknown, reads: (event: Event) => readonly ItemKey[] = () => []): Handler {
+type Keys = readonly (ItemKey | TableKey)[];
+
+function rule(plan: (plan: Plan, event: Event) => unknown, reads: (event: Event) => Keys = () => []): Handler {
   const planned = (event: Event): Plan => {
     const made = new Plan();
     plan(made, event);
     return made;
   };
   return { fact: () => factOf("x"), reads, plan: planned };
+}
+
+function own(attributes: Item): TableKey {
+  return new TableKey("o", attributes);
 }
 
 test("the kit refuses what the plan alone shows", async () => {
@@ -93,9 +110,34 @@ test("the kit refuses what the plan alone shows", async () => {
     [rule((plan) => plan.update(event.itemKey("a"), { set: { pk: "x" } })), /a key attribute/],
     [rule((plan) => plan.update(ORDER, { set: { shop: 1 } })), /a key attribute/],
     [rule((plan) => plan.put(new ItemKey("other#a#b"), {})), /another tenant/],
+    [rule(() => {}, () => [own({ pk: Buffer.alloc(2_049) })]), /reads\[0\] is a key that no table takes/],
   ];
+  const unfit = [
+    event.itemKey("a".repeat(2_043)),
+    own({ pk: Buffer.alloc(2_049) }),
+    own({ pk: "é".repeat(1_025) }),
+    own({ pk: Buffer.alloc(1_025), sk: "a".repeat(1_025) }),
+    own({ pk: 1, sk: Buffer.alloc(0) }),
+    own({ pk: true }),
+    own({ a: 1, b: 2, c: 3 }),
+  ];
+  for (const key of unfit) {
+    refused.push([rule((plan) => plan.delete(key)), /part 0 of the plan names a key that no table takes/]);
+  }
   for (const [handler, reason] of refused) await assert.rejects(play(event, handler), reason);
   await play(event, rule((plan) => plan.update(event.itemKey("a"), { set: { x: 1 } })));
+});
+
+test("the kit takes the longest keys", async () => {
+  const event = makeEvent("a", {});
+  const longest = [
+    own({ pk: Buffer.alloc(2_048) }),
+    own({ sk: "é".repeat(512), pk: "é".repeat(1_024) }),
+    own({ pk: Buffer.alloc(2_048), sk: 1 }),
+    event.itemKey("a".repeat(2_042)),
+  ];
+  await play(event, rule(() => {}, () => longest));
+  await play(event, rule((plan) => longest.map((key) => plan.put(key, {}))));
 });
 
 test("reads must be returned at once", async () => {

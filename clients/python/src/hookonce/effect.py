@@ -8,12 +8,14 @@ import re
 from typing import Any, Literal, Mapping, Sequence, Union
 from urllib.parse import unquote_to_bytes
 
+from .values import plain_text
+
 Json = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]
 Method = Literal["POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = ("POST", "PUT", "PATCH", "DELETE")
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
-_PATH = re.compile(r"(/([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?")
+_PATH = re.compile(r"(/[A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?")
 _PATH_MAX = 1024
 _OUTSIDE = re.compile(rb"//|\.\.|/\.(?:[/;]|\Z)|\\|[\x00-\x1f\x7f]")
 
@@ -36,7 +38,7 @@ def effect(
 
 
 def check_path(path: str) -> None:
-    """Refuses a path that could leave the address of its destination."""
+    """Refuses a path that could leave the address of its destination. A query cannot, so it is not decoded."""
     decoded = path.split("?")[0].encode()
     fits = _PATH.fullmatch(path) is not None and len(path) <= _PATH_MAX
     # A server in front of another may decode once more, so it is looked at in every form.
@@ -65,10 +67,11 @@ def _is_utf8(decoded: bytes) -> bool:
 def _frozen(payload: Json) -> Any:
     """A copy, so that nothing changes it any more."""
     try:
-        return json.loads(json.dumps(payload, allow_nan=False))
+        text = json.dumps(payload, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError):
         # Not the error itself: it may show what an event holds.
         raise TypeError(
             "payload must be bytes or JSON: text, numbers, booleans, None, lists, dicts; "
             "pass a Decimal as text, or the Lambda runtime rounds it"
         ) from None
+    return json.loads(plain_text(text))

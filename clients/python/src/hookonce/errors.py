@@ -9,6 +9,46 @@ import re
 
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 
+RESERVED = frozenset(
+    [
+        "ATTEMPTS_EXHAUSTED",
+        "BODY_MISSING",
+        "BODY_NOT_COMPRESSED",
+        "BODY_UNREADABLE",
+        "CALL_UNCLEAR",
+        "CONDITION_FAILED",
+        "DEAD_LETTER",
+        "DESTINATION_UNAVAILABLE",
+        "ENVELOPE_UNREADABLE",
+        "EVENT_HAS_RECORD",
+        "EVENT_TOO_LARGE",
+        "EVENT_UNREADABLE",
+        "FACT_MISSING",
+        "ID_COLLISION",
+        "PERMANENT",
+        "PLAN_REFUSED",
+        "PROVIDER_UNKNOWN",
+        "REFUSED",
+        "STALE",
+        "UNKNOWN_OUTCOME",
+        "UNROUTED",
+        "WRITE_INVALID",
+    ]
+)
+"""Codes that hookonce itself gives. A handler that used one would mislead whoever reads it."""
+
+RESERVED_PREFIX = "HANDLER_"
+"""What the codes of hookonce about handlers begin with."""
+
+
+def check_code(code: str) -> str:
+    """The code. Raises ValueError when no handler can fail with it."""
+    if not _CODE.fullmatch(code):
+        raise ValueError("a code has 1 to 64 of the characters A-Z, 0-9 and _")
+    if code in RESERVED or code.startswith(RESERVED_PREFIX):
+        raise ValueError("this is a code of hookonce itself; name one of your own")
+    return code
+
 
 class HandlerError(Exception):
     """A failure with a fixed code, such as `INVOICE_UNREADABLE`."""
@@ -16,10 +56,8 @@ class HandlerError(Exception):
     retryable: bool
 
     def __init__(self, code: str) -> None:
-        if not _CODE.fullmatch(code):
-            raise ValueError("a code has 1 to 64 of the characters A-Z, 0-9 and _")
         super().__init__(code)
-        self.code = code
+        self.code = check_code(code)
 
 
 class Permanent(HandlerError):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections import Counter
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
-from .errors import Permanent
+from .body import Fields, every_value, readable_values
+from .errors import Permanent, check_code
 from .keys import ItemKey, OnceKey, Part, item_key, once_key
 
 VERSION = 1
@@ -55,27 +53,25 @@ class Event:
         return once_key(self.item_key(kind, *parts), self.record, self.generation)
 
     def json(self) -> Any:
-        """The body as JSON. Whole numbers are `int`, all others `Decimal`.
+        """The body as JSON. Whole numbers are `int`, all others `Decimal`, also `-0` and those of over 4,300 digits.
 
         Of a field that stands twice in its object, the last value counts; `read` refuses to choose.
 
-        Raises ValueError when the body is no JSON.
+        Raises ValueError when the body is no JSON, or when Python cannot hold it: it has about 1,000 levels, or a
+        number has an exponent beyond a `Decimal`. `read` skips both.
         """
-        return self._parsed(dict)
+        return every_value(self.body)
 
     def read(self, code: str) -> Document:
         """The body as a document whose fields are checked when they are read.
 
         Whatever does not fit fails for good with this code, because no retry can help.
         """
+        check_code(code)
         try:
-            return Document(self._parsed(_Fields), code)
-        except (ValueError, RecursionError):
+            return Document(readable_values(self.body), code)
+        except ValueError:
             raise Permanent(code) from None
-
-    def _parsed(self, fields: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
-        text = self.body.decode()
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=fields)
 
     @classmethod
     def from_json(cls, event: Mapping[str, Any]) -> Event:
@@ -108,15 +104,6 @@ class Event:
             "headers": dict(self.headers),
             "body_base64": base64.b64encode(self.body).decode(),
         }
-
-
-class _Fields(dict[str, Any]):
-    """The fields of an object, and the names that stand there twice."""
-
-    def __init__(self, fields: list[tuple[str, Any]]) -> None:
-        super().__init__(fields)
-        counts = Counter(name for name, _ in fields) if len(self) < len(fields) else {}
-        self.twice = {name for name, count in counts.items() if count > 1}
 
 
 class Document:
@@ -173,7 +160,7 @@ class Document:
     def _object(self, name: str) -> dict[str, Any]:
         """The fields of the object, of which this one is about to be read."""
         fields: dict[str, Any] = self._of(dict)
-        if isinstance(fields, _Fields) and name in fields.twice:
+        if isinstance(fields, Fields) and name in fields.twice:
             raise Permanent(self._code)
         return fields
 
@@ -181,7 +168,3 @@ class Document:
         if not isinstance(self._value, kind):
             raise Permanent(self._code)
         return self._value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

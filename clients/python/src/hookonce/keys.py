@@ -69,11 +69,12 @@ def identity(key: Mapping[str, object]) -> str:
     """One text for one item, whatever the order of its key attributes and the spelling of its numbers."""
     attributes: Any = key["key"]
     if not isinstance(attributes, str):
-        attributes = {name: _one_spelling(typed) for name, typed in attributes.items()}
+        attributes = {name: one_spelling(typed) for name, typed in attributes.items()}
     return json.dumps([key.get("table"), attributes], sort_keys=True)
 
 
-def _one_spelling(typed: Mapping[str, Any]) -> object:
+def one_spelling(typed: Mapping[str, Any]) -> object:
+    """The value, such that numbers are equal if they are one number."""
     return {"N": normalized_number(typed["N"])} if "N" in typed else typed
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any, Iterable, Literal, Mapping, Sequence, TypeVar, Union
 
 from .effect import Json, Method, effect
-from .keys import ItemKey, Key, OnceKey, identity
+from .keys import ItemKey, Key, OnceKey, identity, one_spelling
 from .values import Item, Number, Typed, Value, decode, decode_item, encode, encode_item
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 Tie = Literal["write", "skip"]
 WhenConditionFails = Literal["retry", "permanent"]
@@ -34,12 +36,13 @@ class Items:
         return None if item is None else decode_item(item)
 
     def integer(self, key: Key, attribute: str) -> int:
-        """A whole number of an item. 0 if the item or the attribute does not exist."""
-        typed = (self._typed(key) or {}).get(attribute)
-        value = 0 if typed is None else decode(typed)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"the attribute {attribute} is no whole number")
-        return value
+        """A whole number of an item. 0 if the item or the attribute does not exist.
+
+        0 also if the attribute is no whole number of 64 bits: of an item that others write, too, look at `get`.
+        """
+        text = (self.attribute(key, attribute) or {}).get("N", "")
+        value = int(text) if _WHOLE.fullmatch(text) else 0
+        return value if _INTEGER_MIN <= value <= _INTEGER_MAX else 0
 
     def attribute(self, key: Key, attribute: str) -> Typed | None:
         """An attribute as DynamoDB stores it, such as `{"N": "42"}`. None if it does not exist."""
@@ -129,20 +132,20 @@ class Write(Check):
             raise TypeError("a delete forgets the version; mark the item as deleted with an update")
         seen = items.attribute(self._key, attribute)
         self.left_out = self.left_out or (seen is not None and not _follows(version, decode(seen), tie))
-        self._store(attribute, version)
+        self._store(attribute, encode(version))
         return self.as_seen(items, attribute)
 
-    def _store(self, attribute: str, version: Value) -> None:
+    def _store(self, attribute: str, version: Typed) -> None:
         assert isinstance(self._action, dict)
         if "put" in self._action:
-            known = self._action["put"].setdefault(attribute, encode(version))
+            known = self._action["put"].setdefault(attribute, version)
         else:
             changes = self._action["update"]
             known = next((change["set"][1] for change in changes if change.get("set", [None])[0] == attribute), None)
             if known is None:
-                known = encode(version)
-                changes.append({"set": [attribute, known]})
-        if known != encode(version):
+                known = version
+                changes.append({"set": [attribute, version]})
+        if one_spelling(known) != one_spelling(version):
             raise ValueError(f"the write stores another {attribute} than its version")
 
     def to_json(self) -> dict[str, object]:

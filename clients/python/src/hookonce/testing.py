@@ -23,11 +23,17 @@ from typing import Any, Mapping, Sequence
 from .event import VERSION, Event
 from .keys import Key, identity
 from .protocol import Handler, handler
-from .values import Item, encode_item
+from .values import Item, Typed, decode, encode_item
 
 
 _READS_MAX = 100
 _PARTS_MAX = 98
+_KEY_BYTES_MAX = 2_048
+_SORT_KEY_BYTES_MAX = 1_024
+_NO_KEY = (
+    "a key that no table takes: it has one or two parts, each text, a number or bytes, none of them empty or longer "
+    f"than {_KEY_BYTES_MAX} bytes ({_SORT_KEY_BYTES_MAX} for a sort key)"
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,8 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
     """Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
 
     Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse
-    it for what the plan alone shows. The worker checks more: sizes, digits, and the key schema of each table.
+    it for what the plan alone shows. The worker checks more: sizes of items, digits, and the key schema of each
+    table.
     """
     stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
     entry = handler(rule)
@@ -87,6 +94,9 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
     reads: list[Mapping[str, Any]] = first.get("reads", [])
     if len(reads) > _READS_MAX:
         raise AssertionError(f"reads() asks for more than {_READS_MAX} items")
+    for number, key in enumerate(reads):
+        if not _fits(key["key"]):
+            raise AssertionError(f"reads[{number}] is {_NO_KEY}")
     answer = first
     if "reads" in first:
         answer = ask([{**key, "item": stored.get(identity(key))} for key in reads])
@@ -114,12 +124,30 @@ def _refuse(plan: Mapping[str, Any], shown: set[str], tenant: str) -> None:
         if key in named:
             raise AssertionError(f"part {number} of the plan names an item for the second time")
         named.add(key)
+        if not _fits(part["key"]):
+            raise AssertionError(f"part {number} of the plan names {_NO_KEY}")
         if isinstance(part["key"], str) and not part["key"].startswith(tenant):
             raise AssertionError(f"part {number} of the plan names an item of another tenant: use event.item_key()")
         if "action" not in part and not part["condition"]:
             raise AssertionError(f"check {number - len(plan['writes'])} requires nothing")
         if "action" in part:
             _refuse_write(number, part, key in shown)
+
+
+def _fits(key: str | Mapping[str, Typed]) -> bool:
+    """Whether a table can have the key. Which of two parts is the sort key, only the table knows."""
+    parts = [{"S": key}] if isinstance(key, str) else list(key.values())
+    sizes = sorted(_key_bytes(part) for part in parts)
+    is_sized = all(1 <= size <= _KEY_BYTES_MAX for size in sizes)
+    return is_sized and (len(sizes) == 1 or (len(sizes) == 2 and sizes[0] <= _SORT_KEY_BYTES_MAX))
+
+
+def _key_bytes(part: Typed) -> int:
+    """The size of a part of a key. A number fits always, and another type never."""
+    value = decode(part)
+    if isinstance(value, (str, bytes)):
+        return len(value.encode() if isinstance(value, str) else value)
+    return 1 if "N" in part else 0
 
 
 def _refuse_write(number: int, write: Mapping[str, Any], shown: bool) -> None:

@@ -69,7 +69,7 @@ def encode(value: Value) -> Typed:
 
 def encode_item(item: Item) -> dict[str, Typed]:
     """Every attribute of the item in DynamoDB's JSON."""
-    return {name: encode(value) for name, value in item.items()}
+    return {plain_text(name): encode(value) for name, value in item.items()}
 
 
 def number_text(value: Number) -> str:
@@ -96,8 +96,11 @@ def normalized_number(text: str) -> str:
 def plain_text(text: str) -> str:
     """The text, also of a member of an Enum. Half of a surrogate pair is no text: no store and no queue takes it."""
     text = str.__str__(text)
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("a text holds half of a surrogate pair")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Not the error itself: it shows the text.
+        raise ValueError("a text holds half of a surrogate pair") from None
     return text
 
 

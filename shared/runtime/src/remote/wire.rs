@@ -322,4 +322,15 @@ mod tests {
             assert_eq!(known, described(plan.pointer(pointer).unwrap()), "{list}");
         }
     }
+
+    #[test]
+    fn the_reserved_codes_are_those_of_the_cases() {
+        let cases: Value = serde_json::from_str(include_str!("../../../../tests/cases/codes.json")).unwrap();
+        assert_eq!(cases["reserved"], serde_json::json!(RESERVED));
+        assert_eq!(cases["reserved_prefix"], RESERVED_PREFIX);
+        for code in cases["own"].as_array().unwrap() {
+            let fields = ErrorFields { code: code.as_str().unwrap().to_owned(), retryable: false };
+            assert!(failure(fields).is_ok(), "{code}");
+        }
+    }
 }
