@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use hookonce_protocol::check::Shown;
 use hookonce_protocol::destination::{Class, Terms};
 use hookonce_protocol::effect::{DestinationId, EffectPathError, check_path};
 use hookonce_protocol::key::hex;
@@ -413,7 +414,8 @@ impl Faults {
         for (name, value) in &document.headers {
             let field = format!("headers.{name}");
             let Ok(name) = HeaderName::try_from(name.as_str()) else {
-                self.add(field, "this is no name of a header");
+                // A whole header may stand where its name belongs.
+                self.add(format!("headers.{}", Shown::from(name.as_str())), "this is no name of a header");
                 continue;
             };
             let fits = value.len() <= TEXT_BYTES_MAX && value.is_ascii();

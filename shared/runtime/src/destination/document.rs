@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hookonce_protocol::check::Shown;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -209,7 +210,7 @@ impl DestinationDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`DestinationError`] names the fields that no destination has, or the position of the error.
+    /// [`DestinationError`] tells how the names of fields that no destination has begin, or the position of the error.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
         strict::read(text.as_bytes(), ShowNames::Shortened).map_err(|Unread { line, column, .. }| {
             let faults: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
@@ -223,6 +224,9 @@ impl DestinationDocument {
                         known if FIELDS.contains(&known) => return None,
                         _ => "no destination has this field",
                     };
+                    // A secret may stand where a name belongs.
+                    let is_known = FIELDS.contains(&field.as_str());
+                    let field = if is_known { field } else { Shown::from(field.as_str()).to_string() };
                     Some(DestinationFault { field, reason: reason.to_owned() })
                 })
                 .collect();

@@ -197,7 +197,7 @@ impl RemoteHandlers {
     fn turn<'a>(&'a self, target: &'a RemoteTarget, now: EpochMs) -> Option<Turn<'a>> {
         self.of(target, |known| {
             let (rests, probes) = (known.health.rest(now).is_some(), known.health.is_doubted());
-            let may = !rests && !(probes && known.is_probed);
+            let may = !(rests || (probes && known.is_probed));
             known.is_probed |= may && probes;
             may.then(|| Turn { handlers: self, target, probes })
         })

@@ -146,10 +146,7 @@ impl Ports {
             return self.carry_out_now(edge, effect);
         }
         let elapsed = self.world.elapsed();
-        let (fault, there, back) = {
-            let mut inner = self.world.lock();
-            (inner.fault(edge, elapsed), inner.latency(), inner.latency())
-        };
+        let (fault, there, back) = self.world.lock().drawn(edge, elapsed);
         match fault {
             Some(Fault::CrashBefore) => self.die().await,
             Some(answer @ (Fault::Refused | Fault::Conflict | Fault::Invalid)) => {
@@ -169,11 +166,12 @@ impl Ports {
                 self.carry_out_now(edge, effect);
                 self.die().await
             }
-            Some(late @ (Fault::Late | Fault::CrashDuring)) => {
+            Some(Fault::CrashDuring) => {
                 self.carry_later(edge, |inner, now| drop(effect(inner, now)));
-                if late == Fault::CrashDuring {
-                    return self.die().await;
-                }
+                self.die().await
+            }
+            Some(Fault::Late) => {
+                self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                 sleep(self.patience).await;
                 answers.silence()
             }

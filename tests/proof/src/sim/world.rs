@@ -183,6 +183,11 @@ impl Inner {
         self.faults.next(edge, number, &mut self.rng).filter(|fault| edge.can_meet(*fault))
     }
 
+    /// The fault that a call meets, and how long its way there and back takes.
+    pub fn drawn(&mut self, edge: CallEdge, elapsed: i64) -> (Option<Fault>, i64, i64) {
+        (self.fault(edge, elapsed), self.latency(), self.latency())
+    }
+
     /// How long one way of a call takes, in milliseconds: rarely, longer than its caller waits.
     pub fn latency(&mut self) -> i64 {
         if self.config.steady {
