@@ -325,6 +325,47 @@ fn a_request_is_never_longer_than_its_limit() {
     assert_eq!(HandlerRequest::new("r", &event, &[]).encode(), None);
 }
 
+/// If reading took longer than in proportion, this test would not end within minutes.
+#[test]
+fn a_long_answer_is_read_at_once() {
+    let (bytes, numbers) =
+        ("AAAA".repeat(1_000_000), (0..300_000).map(|number| number.to_string()).collect::<Vec<_>>());
+    let reads = json!({ "reads": [{"table": "orders", "key": {"pk": {"B": bytes}}}] });
+    assert!(matches!(parse(&to(&json!({ "request": "r" }), reads)), Ok(HandlerAnswer::Reads { .. })));
+    let put = json!({ "key": "t#count#a", "action": {"put": {"all": {"NS": numbers}}} });
+    assert!(matches!(
+        parse(&to(&json!({ "request": "r" }), json!({ "writes": [put] }))),
+        Ok(HandlerAnswer::Plan { .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_handler_sees_so_many_bytes_of_items_at_most() {
+    let (harness, _) = harness(|request| {
+        let key = |number: u64| json!(format!("standard_webhooks#blob#{number}"));
+        let fact = request["event"]["key"].clone();
+        let put = |number| json!({ "key": key(number), "action": {"put": {"blob": {"S": "x".repeat(390_000)}}} });
+        let fill = |from: u64| json!({ "fact": fact, "writes": (from..from + 7).map(put).collect::<Vec<_>>() });
+        let read = |count| json!({ "fact": fact, "reads": (0..count).map(|number| json!({ "key": key(number) })).collect::<Vec<_>>() });
+        Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
+            "count.first" => fill(0),
+            "count.second" => fill(7),
+            _ if request["items"].as_array().is_some_and(|items| !items.is_empty()) => json!({ "fact": fact, "writes": [] }),
+            "count.fits" => read(13),
+            _ => read(14),
+        })
+    })
+    .await;
+    for kind in ["first", "second", "fits", "exceeds"] {
+        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    let state = |kind: &str| tables.record(&format!("#msg_{kind}")).last_error.clone();
+    assert_eq!(["first", "second", "fits"].map(state), [None, None, None]);
+    assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
+}
+
 #[tokio::test]
 async fn each_answer_becomes_what_it_says() {
     let (harness, handlers) = harness(|request| {

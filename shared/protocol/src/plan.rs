@@ -154,6 +154,11 @@ impl Snapshot {
         self.item(item).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
 
+    /// Adds the items of another snapshot.
+    pub fn extend(&mut self, other: Self) {
+        self.items.extend(other.items);
+    }
+
     /// Every item that was asked for, with what was there.
     pub fn items(&self) -> impl Iterator<Item = (&ItemRef, Option<&Item>)> {
         self.items.iter().map(|(name, item)| (name, item.as_ref()))

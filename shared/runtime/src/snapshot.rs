@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
+use hookonce_protocol::item::size_bytes;
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Event, PLAN_WRITES_MAX, Plan, Snapshot};
@@ -13,6 +14,12 @@ use sha2::{Digest as _, Sha256};
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::handler::{Mandate, READS_MAX};
 use crate::port::Store;
+
+/// The most bytes of items that a handler may see.
+const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
+
+/// So many items are read at once: each has at most 400 KB.
+const READS_AT_ONCE: usize = 16;
 
 /// The longest type of a forwarded event's content, in bytes.
 const CONTENT_TYPE_BYTES_MAX: usize = 256;
@@ -35,8 +42,22 @@ pub(crate) async fn read<S: Store>(
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
         return Err(asked_too_much());
     }
-    let snapshot = store.read_items(reads).await.map_err(|_| Planned::Unavailable)?;
-    Ok((scope, snapshot))
+    Ok((scope, read_in_parts(store, event, reads).await?))
+}
+
+/// Reads some items at a time, so that the handlers of a batch cannot ask for more than the worker's memory holds.
+async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) -> Result<Snapshot, Planned> {
+    let (mut snapshot, mut bytes) = (Snapshot::default(), 0);
+    for part in reads.chunks(READS_AT_ONCE) {
+        let read = store.read_items(part).await.map_err(|_| Planned::Unavailable)?;
+        bytes += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
+        if bytes > SNAPSHOT_BYTES_MAX {
+            tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
+            return Err(asked_too_much());
+        }
+        snapshot.extend(read);
+    }
+    Ok(snapshot)
 }
 
 /// The failure of a handler that asks for what it may not have.

@@ -166,7 +166,8 @@ fn lacks(section: &str) -> Option<&'static str> {
         return Some("a block of commands after its containment");
     }
     let mut prose = section.split("```").step_by(2);
-    (!prose.any(|text| text.contains(" print"))).then_some("what its commands print")
+    let prints = |text: &str| text.split_whitespace().any(|word| word.starts_with("print"));
+    (!prose.any(prints)).then_some("what its commands print")
 }
 
 /// The heading of a section as its links name it.
