@@ -227,7 +227,7 @@ fn a_document_cannot_set_what_the_client_sets() {
     for value in ["a\r\nb: c", "a\nb", "ä", "\u{0}"] {
         assert_eq!(refused(&with(&http(), &json!({"headers": {"a": value}}))), ["headers.a"]);
     }
-    assert_eq!(refused(&with(&http(), &json!({"headers": {"a b": "c"}}))), ["headers.a b"]);
+    assert_eq!(refused(&with(&http(), &json!({"headers": {"a b": "c"}}))), ["headers.(not shown, 3 bytes)"]);
     assert_eq!(refused(&with(&http(), &json!({"headers": {"Authorization": "a", "authorization": "b"}}))).len(), 1);
 }
 
