@@ -143,7 +143,10 @@ fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
 
 /// An effect that was called in vain so often, and the pause after one more call that ends so.
 fn pause_after(not_done: i64, ended: Called, receives: i64) -> Millis {
-    let mut effect = an_effect();
+    pause_of(an_effect(), not_done, ended, receives)
+}
+
+fn pause_of(mut effect: Record, not_done: i64, ended: Called, receives: i64) -> Millis {
     effect.effect.as_mut().unwrap().not_done = not_done;
     let (guarded, step) = called(&effect, Class::AtLeastOnce, ended, receives, START);
     let left = after(&write(&step), &guarded);
@@ -164,6 +167,8 @@ fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
 
 #[test]
 fn an_effect_that_has_no_turn_soon_comes_again() {
+    let sent_again = Record { resends: 12, ..an_effect() };
+    assert_eq!(pause_of(sent_again, 0, Called::NoTurn, 1), Millis::hours(1), "unless that happens for hours");
     let pauses: Vec<_> = (1..=100).map(|receives| pause_after(40, Called::NoTurn, receives)).collect();
     assert_eq!((pauses[0], pauses[4], pauses[9]), (Millis::seconds(5), Millis::seconds(20), Millis::seconds(80)));
     assert!(

@@ -42,7 +42,9 @@ pub(crate) async fn read<S: Store>(
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
         return Err(asked_too_much());
     }
-    Ok((scope, read_in_parts(store, event, reads).await?))
+    let distinct: Vec<_> = scope.shown.iter().cloned().collect();
+    let snapshot = read_in_parts(store, event, &distinct).await?;
+    Ok((scope, snapshot))
 }
 
 /// Reads some items at a time, so that the handlers of a batch cannot ask for more than the worker's memory holds.

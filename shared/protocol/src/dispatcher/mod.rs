@@ -318,9 +318,9 @@ impl Dispatcher {
                 let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
                 self.postpone(call, tries, retry_after, moment)
             }
-            // The callee is well, so its pauses grow only so fast that the message never becomes a dead letter.
+            // The callee is well, so its pauses grow slowly, until the relay sends few enough hints of what has to wait for long.
             Called::NoTurn => {
-                let tries = self.receives.saturating_sub(1) / 2;
+                let tries = call.effect.record.resends.saturating_add(self.receives.saturating_sub(1) / 2);
                 self.postpone(call, tries, None, moment)
             }
             Called::Refused { .. } => {

@@ -62,7 +62,13 @@ impl<C: Caller> Caller for Guarded<C> {
         Box::pin(async move {
             let lane = self.lane(destination);
             let until = Instant::now() + TURN_MAX;
-            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else { return Called::NoTurn };
+            if let Some(rest) = lane.health().rest(moment.now) {
+                return Called::NotDone { retry_after: Some(rest) };
+            }
+            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else {
+                let is_doubted = lane.health().is_doubted();
+                return if is_doubted { Called::NotDone { retry_after: None } } else { Called::NoTurn };
+            };
             let Ok(_probe) = timeout_at(until, lane.probe()).await else {
                 return Called::NotDone { retry_after: None };
             };

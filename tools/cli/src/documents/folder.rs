@@ -41,8 +41,12 @@ impl<I: DocumentId> Folder<I> {
     pub(crate) fn stored(&self, id: &I) -> Result<Option<Stored>, Failure> {
         let path = self.folder.path(id);
         let Some(text) = read(&path).map_err(|error| unreadable(&path, &error))? else { return Ok(None) };
-        let changed =
-            fs::metadata(&path).and_then(|file| file.modified()).map_err(|error| unreadable(&path, &error))?;
+        let changed = match fs::metadata(&path).and_then(|file| file.modified()) {
+            Ok(changed) => changed,
+            // It was removed a moment ago.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unreadable(&path, &error)),
+        };
         let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let changed_at = EpochMs(i64::try_from(changed).unwrap_or(i64::MAX));
         Ok(Some(Stored { text, version: 0, changed_at }))
