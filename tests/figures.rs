@@ -90,6 +90,12 @@ fn the_documents_tell_how_long_a_body_may_be() {
     assert!(page.contains(&grouped(CLAIM_BYTES_MAX)));
 }
 
+#[test]
+fn the_hints_of_effects_that_a_run_sends_are_told() {
+    let most = hookonce_protocol::relay::Budget::standard().effects_max();
+    assert!(document("docs/effects.md").contains(&format!("| {} a minute", grouped(most))), "{most}");
+}
+
 /// What one costs is measured, by a bench that compares it with this limit.
 #[test]
 fn the_limit_of_what_a_route_set_costs_is_that_of_its_bench() {

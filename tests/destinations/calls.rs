@@ -445,6 +445,24 @@ async fn no_more_calls_are_under_way_than_the_document_says() {
     assert_eq!(receiver.connections(), 2);
 }
 
+/// The call that finds out whether it is back holds the only turn.
+#[tokio::test(start_paused = true)]
+async fn who_has_no_turn_at_a_destination_in_doubt_waits_as_for_one_that_is_away() {
+    let guarded = Guarded::new(Slow { takes: Duration::from_mins(1), ..Slow::default() });
+    let (destination, sent) = (at("https://api.example.com/v1", &json!({"in_flight_max": 1})), delivery());
+    let both = async |moment: Moment| {
+        let calls = (0..2).map(|_| guarded.call(&destination, &sent, moment));
+        futures::future::join_all(calls).await
+    };
+    assert_eq!(both(MOMENT).await, [UNCLEAR, Called::NoTurn]);
+    for _ in 1..FAILURES_MAX {
+        assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+    }
+    let rested = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
+    assert_eq!(both(rested).await, [UNCLEAR, NOT_DONE]);
+    let [Called::NotDone { retry_after: Some(_) }, _] = both(rested).await[..] else { panic!("it rests") };
+}
+
 /// A laptop has neither queues nor functions. Their effects wait, and go out on AWS.
 #[tokio::test]
 async fn a_process_that_calls_urls_only_leaves_queues_and_functions_alone() {

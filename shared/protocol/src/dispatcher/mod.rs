@@ -214,11 +214,9 @@ impl Dispatcher {
 
     /// Whether an effect may be called at this time, as an earlier call of it may have been done.
     fn is_repeatable(&self, effect: &Effect, class: Class, at: EpochMs) -> bool {
-        match class {
-            _ if effect.first_call().is_none() => true,
-            Class::Keyed { .. } => self.repeatable_until(effect, class).is_some_and(|until| at <= until),
-            Class::AtMostOnce => false,
-            Class::AtLeastOnce => true,
+        match self.repeatable_until(effect, class) {
+            Some(until) => at <= until,
+            None => effect.first_call().is_none() || class == Class::AtLeastOnce,
         }
     }
 

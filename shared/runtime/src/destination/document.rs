@@ -217,16 +217,14 @@ impl DestinationDocument {
                 .unwrap_or_default()
                 .into_iter()
                 .filter_map(|(field, value)| {
-                    let reason = match field.as_str() {
+                    let (field, reason) = match field.as_str() {
                         "kind" if !DestinationKind::ALL.iter().any(|kind| value == kind.as_str()) => {
-                            "it must be `http`, `sqs` or `lambda`"
+                            (field, "it must be `http`, `sqs` or `lambda`")
                         }
                         known if FIELDS.contains(&known) => return None,
-                        _ => "no destination has this field",
+                        // A secret may stand where a name belongs.
+                        unknown => (Shown::from(unknown).to_string(), "no destination has this field"),
                     };
-                    // A secret may stand where a name belongs.
-                    let is_known = FIELDS.contains(&field.as_str());
-                    let field = if is_known { field } else { Shown::from(field.as_str()).to_string() };
                     Some(DestinationFault { field, reason: reason.to_owned() })
                 })
                 .collect();
